@@ -1,0 +1,1 @@
+"""How threads talk: ZeroMQ's in-process layer with pyzmq's API."""

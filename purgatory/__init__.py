@@ -1,0 +1,1 @@
+"""What waits, and what completes it: delayed operations with watch keys and deadlines."""

@@ -1,0 +1,1 @@
+"""When: a hierarchical timing wheel, after Kafka's."""
