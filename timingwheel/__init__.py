@@ -1,1 +1,40 @@
-"""When: a hierarchical timing wheel, after Kafka's."""
+"""When: a hierarchical timing wheel, after Kafka's.
+
+The front door of the package; everything public is named here. It answers one question, when, and
+knows nothing of what runs then: standard library and sortedcontainers only.
+
+Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket it waits in),
+``wheel`` (levels of buckets), ``delayqueue`` (occupied buckets in order), ``rwlock``, ``buckets``
+(all of these under one lock), ``runner`` and ``executor`` (who runs what came due), ``reaper``
+(the thread that advances the clock), ``timer`` (all of it). docs/design.md tells the story.
+"""
+
+from timingwheel.clock import ManualClock, monotonic_ms, to_ms
+from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
+from timingwheel.executor import InlineExecutor
+from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
+from timingwheel.stats import Lateness, TimerStats
+from timingwheel.task import TimerTask
+from timingwheel.timer import Timer
+
+# Whether this is the compiled package; the interpreted one behaves the same, slower.
+COMPILED = not __file__.endswith(".py")
+
+__all__ = [
+    "COMPILED",
+    "ConditionWaiter",
+    "InlineExecutor",
+    "Lateness",
+    "ManualClock",
+    "Reaper",
+    "Timer",
+    "TimerClosed",
+    "TimerError",
+    "TimerForked",
+    "TimerFull",
+    "TimerStats",
+    "TimerTask",
+    "Waiter",
+    "monotonic_ms",
+    "to_ms",
+]

@@ -1,0 +1,180 @@
+"""Buckets: all that a timer holds, in the wheels, under way between them, and on its way out.
+
+The whole of it is guarded by the timer's lock, which is made here: users place tasks under the
+read side, whoever drains detaches under the write side. Methods say "locked" where the caller must
+hold it; either side will do unless they say which.
+
+Every step that moves tasks leaves them in one list or the other and may be repeated, so that an
+interrupt between two steps loses nothing: the next portion goes on where that one stopped.
+"""
+
+from collections import deque
+
+from timingwheel.delayqueue import DelayQueue
+from timingwheel.errors import TimerError
+from timingwheel.rwlock import ReadWriteLock
+from timingwheel.task import TimerTask
+from timingwheel.tasklist import Tally, TimerTaskList
+from timingwheel.wheel import TimingWheel
+
+# Tasks moved under one hold of the write side: about a tenth of a millisecond.
+PORTION = 128
+
+
+class Buckets:
+    """See the module. ``now_ms``: the clock's reading when the timer is made."""
+
+    def __init__(self, tick_ms: int, wheel_size: int, now_ms: int) -> None:
+        self.lock = ReadWriteLock()
+        self.wheel = TimingWheel(tick_ms, wheel_size, now_ms)
+        self.queue = DelayQueue()
+        self.tally = Tally()
+        self.cascades = 0
+        # A bucket came to be the first, and those who sleep were not told yet.
+        self.wake_owed = False
+        # Due and detached, its tasks not all moved yet.
+        self._draining: TimerTaskList | None = None
+        # Handed over, not yet given to the executor. Filled under the lock, emptied without it.
+        self.outbox: deque[TimerTaskList] = deque()
+
+    def at_work(self) -> bool:
+        """Whether something came due that is not with the executor yet."""
+        return self._draining is not None or bool(self.outbox)
+
+    def place(self, task: TimerTask, deadline_ms: int, due_ms: int) -> None:
+        """Put a task, pending or not, where it is due. Locked."""
+        bucket = self._bucket_for(due_ms) if due_ms > self.wheel.now_ms else self.due_now(due_ms)
+        self.put(task, bucket, deadline_ms)
+
+    def put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
+        """Put a task, pending or not, into a bucket. Locked."""
+        old = task.list
+        if old is None:
+            task.deadline_ms = deadline_ms
+            bucket.add(task)
+            return
+        if not old.belongs_to(self.lock):
+            raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
+        try:
+            old.remove(task)
+            bucket.add(task)
+        except BaseException:  # an interrupt: it was pending and stays so
+            if task.list is None:
+                old.add(task)
+            raise
+        task.deadline_ms = deadline_ms
+
+    def _bucket_for(self, due_ms: int) -> TimerTaskList:
+        """The bucket for a due time to come. Locked."""
+        wheel = self.wheel.level_for(due_ms)
+        slot = due_ms // wheel.tick_ms % wheel.size
+        bucket = wheel.slots[slot]
+        if bucket is None:
+            expiration_ms = due_ms - due_ms % wheel.tick_ms
+            bucket = TimerTaskList(self.lock, self.tally, wheel.level, expiration_ms)
+            # In this order: a bucket in the queue but in no slot is merely empty.
+            if self.queue.offer(bucket):
+                self.wake_owed = True
+            wheel.slots[slot] = bucket
+        return bucket
+
+    def due_now(self, due_ms: int) -> TimerTaskList:
+        """A new bucket on its way to the executor, for what is due already. Locked."""
+        bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
+        bucket.hand_over()
+        self.outbox.append(bucket)
+        return bucket
+
+    def do_portion(self, now_ms: int) -> bool:
+        """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
+        budget = PORTION
+        with self.lock:
+            owed = self.wake_owed
+            while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
+                budget -= self._empty(bucket, budget)
+            # Whoever drains looks at the queue again before sleeping; only others are owed.
+            self.wake_owed = owed
+        return budget < PORTION
+
+    def _detach_next(self, now_ms: int) -> TimerTaskList | None:
+        """The bucket to deal with, out of wheel and queue; moves the clock. Write side."""
+        if self._draining is None:
+            first = self.queue.first()
+            if first is None or first.expiration_ms > now_ms:
+                self.wheel.advance(now_ms)
+                return None
+            self._draining = first
+        # Not further than its expiration: what cascades from it must still come in order.
+        self.wheel.advance(self._draining.expiration_ms)
+        self._forget(self._draining)
+        return self._draining
+
+    def _forget(self, bucket: TimerTaskList) -> None:
+        self.wheel.detach(bucket)
+        self.queue.remove(bucket)
+
+    def _empty(self, bucket: TimerTaskList, budget: int) -> int:
+        """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
+        if bucket.level == 0:
+            bucket.hand_over()
+            if len(bucket):
+                self.outbox.append(bucket)
+            self._draining = None
+            return 1
+        moved = self._cascade(bucket, min(budget, len(bucket)))
+        if not len(bucket):
+            self.cascades += 1
+            self._draining = None
+        return moved + 1
+
+    def _cascade(self, bucket: TimerTaskList, count: int) -> int:
+        wheel = self.wheel
+        due: TimerTaskList | None = None
+        for _ in range(count):
+            due_ms = wheel.due_ms(bucket.first().deadline_ms)
+            if due_ms > wheel.now_ms:
+                bucket.move_first(self._bucket_for(due_ms))
+                continue
+            if due is None:
+                due = self.due_now(due_ms)
+            bucket.move_first(due)
+        return count
+
+    def next_occupied(self) -> TimerTaskList | None:
+        """The first bucket that has tasks; empty ones before it are dropped."""
+        while (first := self.queue.first()) is not None:
+            if len(first):
+                return first
+            with self.lock:
+                if not len(first):
+                    self._forget(first)
+        return None
+
+    def cancel_some(self) -> bool:
+        """Cancel a portion of what is pending; False if nothing is left."""
+        with self.lock:
+            bucket = self._draining or self.queue.first()
+            if bucket is None:
+                return False
+            if not bucket.cancel_some(PORTION):
+                self._forget(bucket)
+                self._draining = None
+        return True
+
+    def occupied(self) -> tuple[int, ...]:
+        """How many buckets of each level have tasks, lowest level first."""
+        levels = [bucket.level for bucket in self.queue.snapshot() if len(bucket)]
+        return tuple(levels.count(level) for level in range(len(self.wheel.levels())))
+
+    def _check(self) -> None:
+        """Verify every invariant; AssertionError says which one is broken."""
+        with self.lock:
+            self.wheel._check()
+            queued = self.queue.snapshot()
+            slots = [b for w in self.wheel.levels() for b in w.slots if b is not None]
+            assert {id(b) for b in slots} <= {id(b) for b in queued}, (slots, queued)
+            if self._draining is not None:
+                queued.append(self._draining)
+            assert self.tally.pending == sum(map(len, queued)), (self.tally, queued)
+            for bucket in self.outbox:
+                assert bucket.handed, bucket

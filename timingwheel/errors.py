@@ -1,0 +1,17 @@
+"""What can go wrong with a timer: one base, a class for each thing a caller may want to catch."""
+
+
+class TimerError(Exception):
+    """Base of all errors of this package, save ValueError and TypeError for bad arguments."""
+
+
+class TimerClosed(TimerError):
+    """Raised by ``add`` and ``start`` once the timer is closed. Permanent."""
+
+
+class TimerFull(TimerError):
+    """Raised by ``add`` when ``max_pending`` tasks are pending. Passes when some fire or cancel."""
+
+
+class TimerForked(TimerError):
+    """Raised in a forked child by its copy of a timer: the threads stayed in the parent."""

@@ -1,0 +1,112 @@
+"""ReadWriteLock: the read side for those who add and cancel, the write side for the reaper.
+
+One reader is in at a time. Kafka lets readers share and then takes the monitor of a bucket inside;
+in Python those are three lock operations an ``add``, which cost more than all that is done under
+them, and the interpreter runs one thread at a time anyway. So the read side *is* one lock, which
+guards the buckets too, and an uncontended reader pays for one acquire (benchmarks/bench_timer.py).
+
+What a plain lock would not give is fairness, in both directions. While a writer waits or writes,
+newcomers queue at the gate, so a stream of readers cannot starve it. When a writer leaves, the
+next one waits until those who queued are through, so a writer that comes back for portion after
+portion cannot starve them either.
+
+The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
+runs in here may cancel a task. A reader must not become a writer.
+"""
+
+import threading
+from types import TracebackType
+
+
+class ReadWriteLock:
+    """``with lock.reading():`` for the read side, ``with lock:`` for the write side.
+
+    Any thread. The write side raises RuntimeError in a thread that already has either side.
+    """
+
+    __slots__ = ("_gate", "_lock", "_queued", "_refusal", "_writer")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        # Guards the two fields below. Order: the gate is never held while waiting for _lock.
+        self._gate = threading.Condition(threading.Lock())
+        self._queued = 0  # readers at the gate
+        # Thread id of the writer, waiting or at work; 0: none. Readers peek at it without the
+        # gate: one who looks too early merely gets in ahead of the writer.
+        self._writer = 0
+        self._refusal: Exception | None = None
+
+    def reading(self) -> "threading.RLock":
+        """The read side, to be held with ``with``. Lets a waiting writer go first."""
+        if self._writer:
+            self._wait_turn()
+        return self._lock
+
+    def refuse(self, error: Exception) -> None:
+        """Make every later use raise ``error``: in a forked child its holders do not exist."""
+        self._refusal = error
+        self._writer = -1
+
+    def _wait_turn(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        # Who is inside already must not wait: the writer would wait for him.
+        if _owned(self._lock):
+            return
+        with self._gate:
+            self._queued += 1
+            try:
+                while self._writer > 0:
+                    self._gate.wait()
+            finally:
+                self._queued -= 1
+                if not self._queued:
+                    self._gate.notify_all()
+
+    def __enter__(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if _owned(self._lock):
+            raise RuntimeError("this thread has the lock already and cannot become its writer")
+        me = threading.get_ident()
+        try:
+            with self._gate:
+                while self._writer or self._queued:
+                    self._gate.wait()
+                self._writer = me
+            self._lock.acquire()
+        except BaseException:
+            self._let_go(me)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        me = threading.get_ident()
+        try:
+            self._let_go(me)
+        except KeyboardInterrupt:
+            # Leaving the lock taken is no option, and letting go twice does no harm.
+            self._let_go(me)
+            raise
+
+    def _let_go(self, me: int) -> None:
+        if self._writer != me:
+            return
+        if _owned(self._lock):
+            self._lock.release()
+        with self._gate:
+            self._writer = 0
+            self._gate.notify_all()
+
+    def __repr__(self) -> str:
+        state = f"writer {self._writer}" if self._writer else "no writer"
+        return f"<ReadWriteLock {state}, {self._queued} readers queued>"
+
+
+def _owned(lock: "threading.RLock") -> bool:
+    # threading.Condition relies on the same method.
+    return bool(lock._is_owned())  # type: ignore[attr-defined]

@@ -1,0 +1,62 @@
+"""What a timer tells of itself: frozen figures, and the histogram of lateness behind them."""
+
+import threading
+from bisect import bisect_left
+from dataclasses import dataclass
+
+# Upper bounds in milliseconds; what is later than the last counts as "more".
+LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late tasks started: clock at the start minus due time.
+
+    ``counts[i]`` tasks were at most ``bounds_ms[i]`` late and more than the bound before; one more
+    count at the end is for those beyond the last bound. ``sum_ms`` is the sum over all of them.
+    """
+
+    bounds_ms: tuple[int, ...]
+    counts: tuple[int, ...]
+    sum_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerStats:
+    """A timer's figures at one moment.
+
+    ``pending``: tasks that wait in the wheel. ``fired``: tasks that the executor has started.
+    ``cancelled``: tasks whose run was prevented. ``executor_backlog``: tasks that came due and
+    have not started. ``buckets_occupied``: a number a level, lowest first. ``cascades``: buckets
+    whose tasks were placed again, further down.
+    """
+
+    name: str
+    pending: int
+    fired: int
+    cancelled: int
+    executor_backlog: int
+    buckets_occupied: tuple[int, ...]
+    cascades: int
+    lateness: Lateness
+
+
+class LatenessHistogram:
+    """Counts lateness, a batch at a time. Any thread; its lock is a leaf."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
+        self._sum_ms = 0
+
+    def observe(self, late_ms: int, count: int) -> None:
+        """Count ``count`` tasks that all started ``late_ms`` after they were due."""
+        late_ms = max(0, late_ms)
+        with self._lock:
+            self._counts[bisect_left(LATENESS_BOUNDS_MS, late_ms)] += count
+            self._sum_ms += late_ms * count
+
+    def read(self) -> Lateness:
+        """The counts of this moment."""
+        with self._lock:
+            return Lateness(LATENESS_BOUNDS_MS, tuple(self._counts), self._sum_ms)

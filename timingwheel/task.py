@@ -1,0 +1,91 @@
+"""TimerTask: what is to run, and when. TimerTaskEntry: its place in the wheel.
+
+In Kafka a task points to an entry and the entry to its list. Here the task *is* its entry, by
+inheritance: one object a timer, and no way for the two to disagree.
+
+A task is pending exactly while ``list`` names the bucket that holds it. Whoever takes it out of
+that bucket, under the bucket's lock, owns what happens next: the canceller, the one who adds it
+again, or the executor that runs it. All else follows from that.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from timingwheel.clock import to_ms
+
+if TYPE_CHECKING:
+    from timingwheel.tasklist import TimerTaskList
+
+# What became of an entry that is in no list. Written only by the thread that took it out.
+NEW = 0
+RUNNING = 1
+DONE = 2
+CANCELLED = 3
+
+
+class TimerTaskEntry:
+    """What a bucket holds. All fields are guarded by the lock of the bucket that holds it."""
+
+    __slots__ = ("deadline_ms", "index", "list", "state")
+
+    def __init__(self) -> None:
+        # Reading of the timer's clock from which on the task is due; 0 until it is added.
+        self.deadline_ms = 0
+        self.index = 0  # position in list
+        self.list: TimerTaskList | None = None
+        self.state = NEW
+
+
+class TimerTask(TimerTaskEntry):
+    """A callback to run after a delay, or a subclass that overrides `run`.
+
+    ``delay``: seconds (float or int) or a timedelta, counted from the moment it is added. Raises
+    TypeError and ValueError for a bad delay, TypeError if there is nothing to run. All methods may
+    be called from any thread.
+    """
+
+    __slots__ = ("_args", "_callback", "delay_ms")
+
+    def __init__(
+        self,
+        delay: float | timedelta,
+        callback: Callable[..., object] | None = None,
+        *args: Any,
+    ) -> None:
+        super().__init__()
+        if not callable(callback) and (callback is not None or type(self).run is TimerTask.run):
+            raise TypeError(f"callback is {callback!r}; expected a callable")
+        self.delay_ms = to_ms(delay)
+        self._callback = callback
+        self._args = args
+
+    def run(self) -> None:
+        """Called once when the task is due, by the timer's executor, under no lock."""
+        if self._callback is not None:
+            self._callback(*self._args)
+
+    def cancel(self) -> bool:
+        """Take the task out of its timer. True if this call prevented the run.
+
+        That includes a task already handed to the executor, until it starts. False for one that
+        runs, has run, was cancelled before or was never added.
+        """
+        while (bucket := self.list) is not None:
+            if bucket.cancel(self):
+                return True
+        return False
+
+    def cancelled(self) -> bool:
+        """Whether the task was cancelled, and not added again since."""
+        return self.list is None and self.state == CANCELLED
+
+    def done(self) -> bool:
+        """Whether the task has run to its end or was cancelled, and not added again since."""
+        return self.list is None and self.state >= DONE
+
+    def __repr__(self) -> str:
+        what = type(self).__name__ if self._callback is None else repr(self._callback)
+        if self.list is not None:
+            return f"<TimerTask {what} due at {self.deadline_ms} ms>"
+        return f"<TimerTask {what} {('new', 'running', 'done', 'cancelled')[self.state]}>"

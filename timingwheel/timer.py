@@ -1,0 +1,341 @@
+"""Timer: the wheels, the queue of occupied buckets, the lock and the executor, put together.
+
+Three kinds of threads meet here. Users add and cancel, under the read side of the lock. Whoever
+advances the clock, the reaper or the user, detaches what is due under the write side, in portions
+of bounded size, so that nobody waits for a whole drain. The executor takes tasks from the detached
+buckets and runs them under no lock at all.
+"""
+
+import concurrent.futures
+import contextlib
+import os
+import time
+import weakref
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from timingwheel.buckets import Buckets
+from timingwheel.clock import Clock, time_source, to_ms
+from timingwheel.errors import TimerClosed, TimerForked, TimerFull
+from timingwheel.executor import InlineExecutor, handover_to
+from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
+from timingwheel.runner import OnError, TaskRunner
+from timingwheel.stats import TimerStats
+from timingwheel.task import TimerTask
+from timingwheel.tasklist import TimerTaskList
+
+
+class Timer:
+    """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
+
+    ``tick_ms``: resolution; deadlines are rounded up to it, so nothing runs early.
+    ``wheel_size``: slots a level, at least 2. ``clock``: milliseconds, default `monotonic_ms`.
+    ``executor``: None for one thread of its own, an `InlineExecutor`, or any
+    ``concurrent.futures.Executor`` that runs in this process. ``max_pending``: how many tasks may
+    wait at once. ``on_error(exc, task)``: told of exceptions of tasks; default: they are logged.
+
+    Nothing runs until somebody advances the clock: `start` a thread for that (``with Timer() as
+    timer`` starts and closes it), or call `advance_clock` yourself. All methods may be called from
+    any thread, from tasks too. Raises TypeError and ValueError for bad arguments.
+    """
+
+    def __init__(
+        self,
+        name: str = "timer",
+        *,
+        tick_ms: int = 1,
+        wheel_size: int = 20,
+        clock: Clock | None = None,
+        executor: concurrent.futures.Executor | InlineExecutor | None = None,
+        max_pending: int | None = None,
+        on_error: OnError | None = None,
+    ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}; expected a str")
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+        _check_count("tick_ms", tick_ms, 1)
+        _check_count("wheel_size", wheel_size, 2)
+        if max_pending is not None:
+            _check_count("max_pending", max_pending, 1)
+        self.name = name
+        self._max_pending = max_pending
+        self._source = time_source(clock)
+        self._buckets = Buckets(tick_ms, wheel_size, self._source.now_ms())
+        self._runner = TaskRunner(name, self._source.now_ms, on_error)
+        self._executor = handover_to(executor, name)
+        self._lock = self._buckets.lock
+        # Guarded by _lock; _closed is set once.
+        self._closed = False
+        self._reaper: Reaper | None = None
+        self._sleepers: tuple[Waiter, ...] = ()
+        self._source.on_move(self._wake)
+        _timers.add(self)
+
+    def schedule(
+        self, delay: float | timedelta, callback: Callable[..., object], *args: Any
+    ) -> TimerTask:
+        """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
+
+        Returns the task, already added. Raises TypeError and ValueError for bad arguments,
+        TimerFull, TimerClosed.
+        """
+        task = TimerTask(delay, callback, *args)
+        self._add(task)
+        return task
+
+    def add(self, task: TimerTask) -> TimerTask:
+        """Start a task's delay, and return the task.
+
+        A pending task is re-armed: it moves, stays one and runs once. So is one that came due but
+        has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
+        TimerError for a task that is pending in another timer.
+        """
+        if not isinstance(task, TimerTask):
+            raise TypeError(f"task is {task!r}; expected a TimerTask")
+        self._add(task)
+        return task
+
+    def _add(self, task: TimerTask) -> None:
+        buckets = self._buckets
+        if not task.delay_ms:
+            self._add_due(task)
+            return
+        deadline_ms = self._source.ceiling_ms() + task.delay_ms
+        due_ms = buckets.wheel.due_ms(deadline_ms)
+        try:
+            with self._lock.reading():
+                if self._closed:
+                    raise TimerClosed(f"timer {self.name!r} is closed")
+                if self._max_pending is not None:
+                    self._check_room(task)
+                buckets.place(task, deadline_ms, due_ms)
+        finally:
+            if buckets.wake_owed:
+                self._wake()
+        if buckets.outbox:  # the clock passed its due time meanwhile
+            self._deliver()
+
+    def _add_due(self, task: TimerTask) -> None:
+        now_ms = self._source.now_ms()
+        with self._lock.reading():
+            if self._closed:
+                raise TimerClosed(f"timer {self.name!r} is closed")
+            self._buckets.put(task, self._buckets.due_now(now_ms), now_ms)
+        self._deliver()
+
+    def _check_room(self, task: TimerTask) -> None:
+        moves = task.list is not None and not task.list.handed
+        if not moves and len(self) >= (self._max_pending or 0):
+            raise TimerFull(f"timer {self.name!r} has max_pending={self._max_pending} tasks")
+
+    def __len__(self) -> int:
+        """How many tasks are pending. O(1)."""
+        return self._buckets.tally.pending
+
+    def __bool__(self) -> bool:
+        """True: a timer is a timer, pending tasks or not."""
+        return True
+
+    def stats(self) -> TimerStats:
+        """The figures of this moment; O(1) in the number of tasks."""
+        tally = self._buckets.tally
+        return TimerStats(
+            name=self.name,
+            pending=tally.pending,
+            fired=tally.fired,
+            cancelled=tally.cancelled,
+            executor_backlog=tally.backlog,
+            buckets_occupied=self._buckets.occupied(),
+            cascades=self._buckets.cascades,
+            lateness=self._runner.lateness.read(),
+        )
+
+    def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.
+
+        True if a bucket came due, if only to cascade. Waits in real time, but ends early when a
+        `ManualClock` is moved to where something is due.
+        """
+        patience_ms = to_ms(timeout)
+        if self._drain():
+            return True
+        if not patience_ms:
+            return False
+        sleeper = ConditionWaiter()
+        give_up_at = time.monotonic() + patience_ms / 1000
+        self._change_sleepers(add=sleeper)
+        try:
+            while not self._drain():
+                left = give_up_at - time.monotonic()
+                if left <= 0:
+                    return False
+                patience = self.patience()
+                sleeper.wait(left if patience is None else min(left, patience))
+        finally:
+            self._change_sleepers(remove=sleeper)
+        return True
+
+    def delay_to_next(self) -> float | None:
+        """Seconds until the next occupied bucket comes due; 0.0 if one is, None if there is none.
+
+        That may be before the next task is due: a bucket of a higher level comes due to cascade.
+        """
+        if self._buckets.at_work():
+            return 0.0
+        first = self._buckets.next_occupied()
+        return None if first is None else self._source.seconds_until(first.expiration_ms)
+
+    def patience(self) -> float | None:
+        """How many seconds the thread that advances the clock may sleep; None: until woken.
+
+        Like `delay_to_next`, save that no waiting moves a `ManualClock`, and that a closed timer
+        looks up when its time to finish is over.
+        """
+        delay = self.delay_to_next()
+        if delay and self._source.manual:
+            delay = None
+        left = self._time_left() if self._closed else None
+        return delay if left is None else min(left, left if delay is None else delay)
+
+    def _drain(self) -> bool:
+        if self._buckets.outbox:  # left by an interrupt, or under way in another thread
+            self._deliver()
+        worked = False
+        while self._buckets.do_portion(self._source.now_ms()):
+            worked = True
+            self._deliver()
+        return worked
+
+    def _deliver(self) -> None:
+        """Give the executor what is in the outbox. The same bucket twice does no harm."""
+        outbox = self._buckets.outbox
+        while outbox:
+            with contextlib.suppress(IndexError, ValueError):  # another thread delivered it as well
+                bucket = outbox[0]
+                self._execute(bucket)
+                outbox.remove(bucket)
+
+    def _execute(self, bucket: TimerTaskList) -> None:
+        try:
+            self._executor.execute(self._runner.run, bucket)
+        except RuntimeError as error:  # a pool that was shut down
+            self._runner.refuse(bucket, error)
+
+    def _wake(self) -> None:
+        self._buckets.wake_owed = False
+        for sleeper in self._sleepers:
+            sleeper.wake()
+
+    def _change_sleepers(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
+        with self._lock.reading():
+            kept = tuple(sleeper for sleeper in self._sleepers if sleeper is not remove)
+            self._sleepers = kept if add is None else (*kept, add)
+
+    def start(self, waiter: Waiter | None = None) -> None:
+        """Start the reaper, the thread that advances the clock; nothing happens if it runs.
+
+        ``waiter``: what it sleeps on, if not a condition of its own. Raises TimerClosed.
+        """
+        with self._lock.reading():
+            if self._closed:
+                raise TimerClosed(f"timer {self.name!r} is closed")
+            if self._reaper is not None:
+                return
+            waiter = waiter or ConditionWaiter()
+            self._change_sleepers(add=waiter)
+            self._reaper = Reaper(self, waiter, f"{self.name}-reaper")
+            self._reaper.start()
+
+    def close(
+        self,
+        wait: bool = True,
+        cancel_pending: bool = True,
+        timeout: float | timedelta | None = None,
+    ) -> None:
+        """Refuse new tasks and end the threads. May be called again, and from a task.
+
+        ``cancel_pending``: cancel what waits; False: leave the reaper running until the last task
+        has fired, or ``timeout`` seconds have passed, then cancel the rest. (Without a reaper what
+        is due is fired, and the rest is left to whoever advances the clock.) What came due before
+        is finished, within ``timeout``. ``wait``: return when all that has happened; a task that
+        never ends is waited for no longer than ``timeout``. In a forked child: nothing.
+        """
+        if timeout is not None:
+            self._runner.give_up_at = time.monotonic() + to_ms(timeout) / 1000
+        try:
+            with self._lock.reading():
+                self._closed = True
+        except TimerForked:
+            return
+        if cancel_pending:
+            self._cancel_pending()
+        self._wake()
+        if self._reaper is None:
+            self._drain()
+        elif wait:
+            self._reaper.join(self._time_left())
+        if self._reaper is None or self._reaper.ended() or cancel_pending:
+            self._executor.close(wait=wait, timeout=self._time_left())
+
+    def finished(self) -> bool:
+        """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
+        if not self._closed:
+            return False
+        return self._time_left() == 0 or not (len(self) or self._buckets.at_work())
+
+    def finish(self) -> None:
+        """The end of the reaper: what is left is cancelled, the executor told to end."""
+        self._cancel_pending()
+        self._deliver()
+        self._executor.close(wait=False, timeout=0)
+
+    def _time_left(self) -> float | None:
+        give_up_at = self._runner.give_up_at
+        return None if give_up_at is None else max(0.0, give_up_at - time.monotonic())
+
+    def _cancel_pending(self) -> None:
+        while self._buckets.cancel_some():
+            pass
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        """Verify every invariant of the structure; AssertionError says which one is broken."""
+        self._buckets._check()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "started" if self._reaper else "not started"
+        return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}; expected an int")
+    if value < least:
+        raise ValueError(f"{name} is {value!r}; expected at least {least}")
+
+
+_timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
+
+
+def _refuse_in_child() -> None:
+    for timer in list(_timers):
+        timer._lock.refuse(
+            TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
+        )
+
+
+os.register_at_fork(after_in_child=_refuse_in_child)

@@ -1,0 +1,103 @@
+"""TimingWheel: one level of the hierarchy, and through ``overflow`` the levels above.
+
+Level k has ``size`` slots of ``tick_ms * size**k`` ms each. A task goes to the lowest level whose
+span still reaches its due time; when the clock comes to a slot of a higher level, the tasks in it
+*cascade*: each is placed again, further down, until level 0 holds them to the tick.
+
+Worked example: tick 1 ms, size 3, clock at 0.
+
+    level 0   slots of 1 ms   due 1..2    each slot one due time
+    level 1   slots of 3 ms   due 3..8    [3 4 5] [6 7 8]
+    level 2   slots of 9 ms   due 9..26   [9..17] [18..26]
+
+A task due at 20 goes to level 2, in the slot that starts at 18. At 18 it is placed again: 2 ms
+are left, so level 0 takes it, and at 20 it is due. One due at 25 has 7 ms left at 18: it goes to
+level 1, slot [24 25 26], and at 24 to level 0.
+
+A wheel reads no clock: ``advance`` tells it the time, which never goes back. All of it is guarded
+by the timer's lock: readers fill slots and add levels, the writer moves the time.
+"""
+
+from timingwheel.tasklist import TimerTaskList
+
+
+class TimingWheel:
+    """One level. ``start_ms`` is any time not after the first due time. See the module."""
+
+    __slots__ = (
+        "interval_ms",
+        "level",
+        "limit_ms",
+        "now_ms",
+        "overflow",
+        "size",
+        "slots",
+        "tick_ms",
+    )
+
+    def __init__(self, tick_ms: int, size: int, start_ms: int, level: int = 0) -> None:
+        self.tick_ms = tick_ms
+        self.size = size
+        self.level = level
+        self.interval_ms = tick_ms * size
+        self.now_ms = start_ms - start_ms % tick_ms
+        self.limit_ms = self.now_ms + self.interval_ms  # the first time that does not fit
+        self.slots: list[TimerTaskList | None] = [None] * size
+        self.overflow: TimingWheel | None = None
+
+    def due_ms(self, deadline_ms: int) -> int:
+        """The tick at which a deadline is due: rounded up, here and nowhere else."""
+        return -(-deadline_ms // self.tick_ms) * self.tick_ms
+
+    def level_for(self, due_ms: int) -> "TimingWheel":
+        """The lowest level that reaches ``due_ms``; levels are made as they are needed."""
+        wheel = self
+        while due_ms >= wheel.limit_ms:
+            wheel = wheel.overflow or wheel._grow()
+        return wheel
+
+    def advance(self, now_ms: int) -> None:
+        """Move all levels to ``now_ms``, up to which every bucket must have been detached."""
+        wheel: TimingWheel | None = self
+        while wheel is not None and now_ms >= wheel.now_ms + wheel.tick_ms:
+            wheel.now_ms = now_ms - now_ms % wheel.tick_ms
+            wheel.limit_ms = wheel.now_ms + wheel.interval_ms
+            wheel = wheel.overflow
+
+    def detach(self, bucket: TimerTaskList) -> None:
+        """Free the slot of a bucket of any level; nothing happens if it is free already."""
+        wheel = self.levels()[bucket.level]
+        slot = bucket.expiration_ms // wheel.tick_ms % wheel.size
+        if wheel.slots[slot] is bucket:
+            wheel.slots[slot] = None
+
+    def levels(self) -> "list[TimingWheel]":
+        """This level and those above it, lowest first."""
+        found = [self]
+        while (above := found[-1].overflow) is not None:
+            found.append(above)
+        return found
+
+    def _grow(self) -> "TimingWheel":
+        self.overflow = TimingWheel(self.interval_ms, self.size, self.now_ms, self.level + 1)
+        return self.overflow
+
+    def _check(self) -> None:
+        """Verify every invariant of this level and those above. Locked."""
+        for wheel in self.levels():
+            assert wheel.now_ms % wheel.tick_ms == 0, wheel
+            assert wheel.now_ms <= self.now_ms < wheel.now_ms + wheel.tick_ms, (self, wheel)
+            assert wheel.limit_ms == wheel.now_ms + wheel.interval_ms, wheel
+            for slot, bucket in enumerate(wheel.slots):
+                if bucket is not None:
+                    assert bucket.level == wheel.level, (wheel, bucket)
+                    assert bucket.expiration_ms // wheel.tick_ms % wheel.size == slot, bucket
+                    assert wheel.now_ms < bucket.expiration_ms < wheel.limit_ms, (wheel, bucket)
+                    bucket._check()
+
+    def __repr__(self) -> str:
+        used = sum(bucket is not None for bucket in self.slots)
+        return (
+            f"<TimingWheel level {self.level}, {used} of {self.size} slots of {self.tick_ms} ms, "
+            f"now {self.now_ms}>"
+        )
