@@ -1,1 +1,41 @@
-"""What waits, and what completes it: delayed operations with watch keys and deadlines."""
+"""What waits, and what completes it: delayed operations with watch keys and deadlines.
+
+The front door of the package; everything public is named here. It is the roof over two leaves,
+``timingwheel`` (when) and ``mq`` (how threads talk), which it uses through their front doors.
+
+Layout: ``operation`` (how one operation ends, exactly once), ``watchers`` (key -> operations),
+``purgatory`` (both and the timer, put together), ``keyed`` and ``future`` (waiting for n of some
+keys, without subclassing), ``journal``, ``stats`` and ``metrics`` (what can be seen from outside),
+``trace`` and ``replay`` (recorded operations, sent through a purgatory), ``cli``.
+"""
+
+from purgatory import metrics
+from purgatory.errors import (
+    OperationCancelled,
+    OperationExpired,
+    PurgatoryClosed,
+    PurgatoryError,
+    PurgatoryForked,
+)
+from purgatory.future import DeferredFuture
+from purgatory.journal import Journal
+from purgatory.keyed import KeyedOperation
+from purgatory.operation import DelayedOperation, Outcome
+from purgatory.purgatory import Purgatory
+from purgatory.stats import PurgatoryStats
+
+__all__ = [
+    "DeferredFuture",
+    "DelayedOperation",
+    "Journal",
+    "KeyedOperation",
+    "OperationCancelled",
+    "OperationExpired",
+    "Outcome",
+    "Purgatory",
+    "PurgatoryClosed",
+    "PurgatoryError",
+    "PurgatoryForked",
+    "PurgatoryStats",
+    "metrics",
+]

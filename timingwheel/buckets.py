@@ -48,7 +48,7 @@ class Buckets:
 
     def put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
         """Put a task, pending or not, into a bucket. Locked."""
-        old = task.list
+        old = task._tt_list
         if old is None:
             task.deadline_ms = deadline_ms
             bucket.add(task)
@@ -59,7 +59,7 @@ class Buckets:
             old.remove(task)
             bucket.add(task)
         except BaseException:  # an interrupt: it was pending and stays so
-            if task.list is None:
+            if task._tt_list is None:
                 old.add(task)
             raise
         task.deadline_ms = deadline_ms
@@ -150,16 +150,15 @@ class Buckets:
                     self._forget(first)
         return None
 
-    def cancel_some(self) -> bool:
-        """Cancel a portion of what is pending; False if nothing is left."""
-        with self.lock:
-            bucket = self._draining or self.queue.first()
-            if bucket is None:
-                return False
-            if not bucket.cancel_some(PORTION):
+    def cancel_some(self) -> list[TimerTask]:
+        """Cancel a portion of what is pending and return it; none when nothing is left."""
+        with self.lock.reading():
+            while (bucket := self._draining or self.queue.first()) is not None:
+                if tasks := bucket.cancel_some(PORTION):
+                    return tasks
                 self._forget(bucket)
                 self._draining = None
-        return True
+        return []
 
     def occupied(self) -> tuple[int, ...]:
         """How many buckets of each level have tasks, lowest level first."""

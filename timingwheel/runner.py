@@ -32,8 +32,16 @@ class TaskRunner:
         """Run what is in ``bucket``; exceptions of class ``catch`` are reported and passed over."""
         while self._run_some(bucket, catch):
             pass
-        while self._late() and bucket.cancel_some(TASKS_PER_LOOK):
-            pass
+        while self._late() and (tasks := bucket.cancel_some(TASKS_PER_LOOK)):
+            self.close(tasks)
+
+    def close(self, tasks: list[TimerTask]) -> None:
+        """Tell tasks that their timer closed before they ran."""
+        for task in tasks:
+            try:
+                task._tt_on_close()
+            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+                self._report(error, task)
 
     def _late(self) -> bool:
         return self.give_up_at is not None and time.monotonic() >= self.give_up_at
@@ -59,13 +67,13 @@ class TaskRunner:
         except catch as error:
             self._report(error, task)
         finally:
-            if task.state == RUNNING:  # else it was added again
-                task.state = DONE
+            if task._tt_state == RUNNING:  # else it was added again
+                task._tt_state = DONE
 
     def refuse(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
         while (task := bucket.take()) is not None:
-            task.state = DONE
+            task._tt_state = DONE
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:

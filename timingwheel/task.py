@@ -27,14 +27,14 @@ CANCELLED = 3
 class TimerTaskEntry:
     """What a bucket holds. All fields are guarded by the lock of the bucket that holds it."""
 
-    __slots__ = ("deadline_ms", "index", "list", "state")
+    __slots__ = ("deadline_ms", "_tt_index", "_tt_list", "_tt_state")
 
     def __init__(self) -> None:
         # Reading of the timer's clock from which on the task is due; 0 until it is added.
         self.deadline_ms = 0
-        self.index = 0  # position in list
-        self.list: TimerTaskList | None = None
-        self.state = NEW
+        self._tt_index = 0  # position in list
+        self._tt_list: TimerTaskList | None = None
+        self._tt_state = NEW
 
 
 class TimerTask(TimerTaskEntry):
@@ -45,7 +45,7 @@ class TimerTask(TimerTaskEntry):
     be called from any thread.
     """
 
-    __slots__ = ("_args", "_callback", "delay_ms")
+    __slots__ = ("_tt_args", "_tt_callback", "delay_ms")
 
     def __init__(
         self,
@@ -57,13 +57,16 @@ class TimerTask(TimerTaskEntry):
         if not callable(callback) and (callback is not None or type(self).run is TimerTask.run):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self.delay_ms = to_ms(delay)
-        self._callback = callback
-        self._args = args
+        self._tt_callback = callback
+        self._tt_args = args
 
     def run(self) -> None:
         """Called once when the task is due, by the timer's executor, under no lock."""
-        if self._callback is not None:
-            self._callback(*self._args)
+        if self._tt_callback is not None:
+            self._tt_callback(*self._tt_args)
+
+    def _tt_on_close(self) -> None:
+        """Called, under no lock, when the timer closed before the task was due and cancelled it."""
 
     def cancel(self) -> bool:
         """Take the task out of its timer. True if this call prevented the run.
@@ -71,21 +74,21 @@ class TimerTask(TimerTaskEntry):
         That includes a task already handed to the executor, until it starts. False for one that
         runs, has run, was cancelled before or was never added.
         """
-        while (bucket := self.list) is not None:
+        while (bucket := self._tt_list) is not None:
             if bucket.cancel(self):
                 return True
         return False
 
     def cancelled(self) -> bool:
         """Whether the task was cancelled, and not added again since."""
-        return self.list is None and self.state == CANCELLED
+        return self._tt_list is None and self._tt_state == CANCELLED
 
     def done(self) -> bool:
         """Whether the task has run to its end or was cancelled, and not added again since."""
-        return self.list is None and self.state >= DONE
+        return self._tt_list is None and self._tt_state >= DONE
 
     def __repr__(self) -> str:
-        what = type(self).__name__ if self._callback is None else repr(self._callback)
-        if self.list is not None:
+        what = type(self).__name__ if self._tt_callback is None else repr(self._tt_callback)
+        if self._tt_list is not None:
             return f"<TimerTask {what} due at {self.deadline_ms} ms>"
-        return f"<TimerTask {what} {('new', 'running', 'done', 'cancelled')[self.state]}>"
+        return f"<TimerTask {what} {('new', 'running', 'done', 'cancelled')[self._tt_state]}>"

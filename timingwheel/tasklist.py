@@ -55,14 +55,14 @@ class TimerTaskList:
     def add(self, task: TimerTask) -> None:
         """Append a task that is in no list. Locked."""
         tasks = self._tasks
-        task.index = len(tasks)
+        task._tt_index = len(tasks)
         try:
             tasks.append(task)
         except BaseException:  # an interrupt: who called was not told that it was added
-            del tasks[task.index :]
+            del tasks[task._tt_index :]
             raise
-        task.list = self
-        task.state = NEW
+        task._tt_list = self
+        task._tt_state = NEW
         if self.handed:
             self._tally.backlog += 1
         else:
@@ -72,10 +72,10 @@ class TimerTaskList:
         """Take out a task that is in this list; the last one fills the gap. Locked."""
         tasks = self._tasks
         last = tasks[-1]
-        last.index = index = task.index
+        last._tt_index = index = task._tt_index
         tasks[index] = last
         del tasks[-1]
-        task.list = None
+        task._tt_list = None
         if self.handed:
             self._tally.backlog -= 1
         else:
@@ -84,20 +84,21 @@ class TimerTaskList:
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is no longer here."""
         with self._lock.reading():
-            if task.list is not self:
+            if task._tt_list is not self:
                 return False
             self.remove(task)
-            task.state = CANCELLED
+            task._tt_state = CANCELLED
             self._tally.cancelled += 1
         return True
 
-    def cancel_some(self, limit: int) -> bool:
-        """Cancel up to ``limit`` tasks; False if there were none. Locked."""
-        tasks = self._tasks[max(self._head, len(self._tasks) - limit) :]
-        for task in reversed(tasks):
-            if task.list is self:
-                self.cancel(task)
-        return bool(tasks)
+    def cancel_some(self, limit: int) -> list[TimerTask]:
+        """Cancel up to ``limit`` tasks and return them; none when it is empty."""
+        with self._lock.reading():
+            tasks = self._tasks[max(self._head, len(self._tasks) - limit) :]
+            for task in reversed(tasks):
+                if task._tt_list is self:
+                    self.cancel(task)
+        return tasks
 
     def move_first(self, target: "TimerTaskList") -> None:
         """Move the first task to another list of the same timer. Locked.
@@ -105,7 +106,7 @@ class TimerTaskList:
         May be repeated after an interrupt: a task that has moved already is only passed over.
         """
         task = self._tasks[self._head]
-        if task.list is self:
+        if task._tt_list is self:
             target.add(task)
         self._tasks[self._head] = _GONE
         self._head += 1
@@ -135,8 +136,8 @@ class TimerTaskList:
                 task = tasks[head]
                 tasks[head] = _GONE
                 self._head = head + 1
-                task.list = None
-                task.state = RUNNING
+                task._tt_list = None
+                task._tt_state = RUNNING
                 self._tally.fired += 1
                 self._tally.backlog -= 1
             return task
@@ -149,8 +150,8 @@ class TimerTaskList:
         with self._lock.reading():
             self._head -= 1
             self._tasks[self._head] = task
-            task.index = self._head
-            task.list = self
+            task._tt_index = self._head
+            task._tt_list = self
             self._tally.fired -= 1
             self._tally.backlog += 1
 
@@ -158,8 +159,8 @@ class TimerTaskList:
         """Verify every invariant; AssertionError says which one is broken. Locked."""
         assert all(task is _GONE for task in self._tasks[: self._head]), self
         for index, task in enumerate(self._tasks[self._head :], self._head):
-            assert task.list is self, (self, task, task.list)
-            assert task.index == index, (self, task, index)
+            assert task._tt_list is self, (self, task, task._tt_list)
+            assert task._tt_index == index, (self, task, index)
             assert task.deadline_ms <= self.expiration_ms or self.level, (self, task)
 
     def __repr__(self) -> str:

@@ -127,7 +127,7 @@ class Timer:
         self._deliver()
 
     def _check_room(self, task: TimerTask) -> None:
-        moves = task.list is not None and not task.list.handed
+        moves = task._tt_list is not None and not task._tt_list.handed
         if not moves and len(self) >= (self._max_pending or 0):
             raise TimerFull(f"timer {self.name!r} has max_pending={self._max_pending} tasks")
 
@@ -297,8 +297,8 @@ class Timer:
         return None if give_up_at is None else max(0.0, give_up_at - time.monotonic())
 
     def _cancel_pending(self) -> None:
-        while self._buckets.cancel_some():
-            pass
+        while tasks := self._buckets.cancel_some():
+            self._runner.close(tasks)
 
     def __enter__(self) -> Self:
         self.start()

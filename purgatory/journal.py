@@ -1,0 +1,16 @@
+"""Journal: where a purgatory writes down how operations ended."""
+
+from typing import Protocol
+
+from purgatory.operation import DelayedOperation, Outcome
+
+
+class Journal(Protocol):
+    """Something that is told of each end, once, by the thread that brought it about."""
+
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        """Write down one outcome. Called under no lock, before the operation's callbacks.
+
+        Must be safe to call from several threads. An exception goes to ``on_error`` and does not
+        keep the operation from ending.
+        """

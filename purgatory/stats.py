@@ -1,0 +1,21 @@
+"""What a purgatory tells of itself."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PurgatoryStats:
+    """A purgatory's figures at one moment.
+
+    ``pending``: operations that wait. ``watch_entries``: pairs of a pending operation and a key it
+    watches. ``watched_keys``: keys with at least one such operation. ``completed``, ``expired``,
+    ``cancelled``: operations that ended so, since the start.
+    """
+
+    name: str
+    pending: int
+    watch_entries: int
+    watched_keys: int
+    completed: int
+    expired: int
+    cancelled: int
