@@ -27,7 +27,7 @@ CANCELLED = 3
 class TimerTaskEntry:
     """What a bucket holds. All fields are guarded by the lock of the bucket that holds it."""
 
-    __slots__ = ("deadline_ms", "_tt_index", "_tt_list", "_tt_state")
+    __slots__ = ("_tt_index", "_tt_list", "_tt_state", "deadline_ms")
 
     def __init__(self) -> None:
         # Reading of the timer's clock from which on the task is due; 0 until it is added.
