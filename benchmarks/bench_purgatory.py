@@ -1,0 +1,197 @@
+"""The Purgatory beside what one writes by hand on asyncio: futures in a dict and ``call_later``.
+
+    python benchmarks/bench_purgatory.py [--sizes 10000,100000] [--pairs 100000] [--repeats 3]
+
+*Pair*: with so many operations outstanding, one more is submitted and the oldest completed, again
+and again; CPU nanoseconds of the process for a pair. *Expire*: so many operations, all due; CPU
+nanoseconds for one. By hand, an operation with three keys is one entry under each of them.
+"""
+
+import argparse
+import asyncio
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from harness import machine, measure, median, ratios
+
+from purgatory import DelayedOperation, Purgatory
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+TIMEOUT = 60.0
+Keys = tuple[int, ...]
+
+
+class Contestant(Protocol):
+    """What is measured: submitting, completing by key, and expiring."""
+
+    def submit(self, keys: Keys) -> object:
+        """Make an operation that waits for any of ``keys``."""
+
+    def complete(self, key: int) -> None:
+        """Complete what waits for ``key``."""
+
+    def expire_all(self) -> Callable[[], object]:
+        """Make everything due, and return what expires it."""
+
+
+class Satisfied(DelayedOperation):
+    """Completes when it is asked, but not at its submission."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout)
+        self.asked = 0
+
+    def try_complete(self) -> bool:
+        """Complete at the third time: twice it is asked at submission."""
+        self.asked += 1
+        return self.asked > 2 and self.force_complete()
+
+
+class Operations:
+    """``try_complete_else_watch`` and ``check_and_complete``."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.purgatory = Purgatory(timer=Timer(clock=self.clock, executor=InlineExecutor()))
+
+    def submit(self, keys: Keys) -> object:
+        """See `Contestant`."""
+        return self.purgatory.try_complete_else_watch(Satisfied(TIMEOUT), keys)
+
+    def complete(self, key: int) -> None:
+        """See `Contestant`."""
+        self.purgatory.check_and_complete(key)
+
+    def expire_all(self) -> Callable[[], object]:
+        """See `Contestant`."""
+        self.clock.advance(2 * TIMEOUT)
+        return self.purgatory.timer.advance_clock
+
+
+class Futures(Operations):
+    """``defer`` and ``complete``."""
+
+    def submit(self, keys: Keys) -> object:
+        """See `Contestant`."""
+        return self.purgatory.defer(*keys, timeout=TIMEOUT)
+
+    def complete(self, key: int) -> None:
+        """See `Contestant`."""
+        self.purgatory.complete(key)
+
+
+class ByHand:
+    """A dict of futures and ``call_later``, as found in many a code base."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.waiting: dict[int, tuple[asyncio.Future[None], asyncio.TimerHandle, Keys]] = {}
+        self.timeout = TIMEOUT
+
+    def submit(self, keys: Keys) -> object:
+        """See `Contestant`."""
+        future = self.loop.create_future()
+        entry = future, self.loop.call_later(self.timeout, self.expire, keys), keys
+        for key in keys:
+            self.waiting[key] = entry
+        return future
+
+    def complete(self, key: int) -> None:
+        """See `Contestant`."""
+        future, handle, keys = self.waiting[key]
+        handle.cancel()
+        for other in keys:
+            del self.waiting[other]
+        future.set_result(None)
+
+    def expire(self, keys: Keys) -> None:
+        """Cancel the future, so that nobody is asked to retrieve its exception."""
+        future = self.waiting[keys[0]][0]
+        for key in keys:
+            del self.waiting[key]
+        future.cancel()
+
+    def expire_all(self) -> Callable[[], object]:
+        """See `Contestant`."""
+        threading.Event().wait(self.timeout + 0.1)
+        self.loop.call_later(0.0, self.loop.stop)
+        return self.loop.run_forever
+
+
+CONTESTANTS: dict[str, Callable[[], Contestant]] = {
+    "timingwheel": Operations,
+    "defer and complete": Futures,
+    "asyncio by hand": ByHand,
+}
+
+
+def one_pair(name: str, outstanding: int, keys: int, pairs: int) -> dict[str, float]:
+    """Keep so many outstanding; the CPU time of submitting one and completing another."""
+    contestant = CONTESTANTS[name]()
+    waiting: deque[int] = deque()
+
+    def submit(first: int) -> None:
+        contestant.submit(tuple(range(first, first + keys)))
+        waiting.append(first)
+
+    for number in range(outstanding):
+        submit(number * keys)
+    start = time.process_time_ns()
+    for number in range(outstanding, outstanding + pairs):
+        submit(number * keys)
+        contestant.complete(waiting.popleft())
+    return {"pair": (time.process_time_ns() - start) / pairs}
+
+
+def one_expiry(name: str, count: int, keys: int) -> dict[str, float]:
+    """Expire so many; the CPU time of one."""
+    contestant = CONTESTANTS[name]()
+    if isinstance(contestant, ByHand):
+        contestant.timeout = 1.0
+    for number in range(count):
+        contestant.submit(tuple(range(number * keys, (number + 1) * keys)))
+    run = contestant.expire_all()
+    start = time.process_time_ns()
+    run()
+    return {"expiry": (time.process_time_ns() - start) / count}
+
+
+def main() -> None:
+    """Run everything and print it as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", default="10000,100000")
+    parser.add_argument("--pairs", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if options.one:
+        kind, name, *numbers = options.one
+        run = one_pair if kind == "pair" else one_expiry
+        print(json.dumps(run(name, *map(int, numbers))))
+        return
+    sizes = [int(size) for size in options.sizes.split(",")]
+    print(f"## Purgatory ({machine()}; median of {options.repeats})")
+    report("pair", sizes, [options.pairs], options.repeats)
+    report("expiry", sizes, [], options.repeats)
+
+
+def report(kind: str, sizes: list[int], rest: list[int], repeats: int) -> None:
+    """One table: a column for each size and number of keys."""
+    columns, figures = [], {name: list[float | None]() for name in CONTESTANTS}
+    for size in sizes:
+        for keys in (1, 3):
+            columns.append(f"{size:,}, {keys} key{'s'[: keys - 1]}")
+            for name in CONTESTANTS:
+                runs = measure(__file__, [kind, name, size, keys, *rest], repeats)
+                figures[name].append(median(runs)[kind])
+    print(ratios(kind.capitalize(), "ns", columns, figures))
+
+
+if __name__ == "__main__":
+    main()

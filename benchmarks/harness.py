@@ -1,0 +1,68 @@
+"""How figures are taken: each in a fresh process, several times, the median; then as ratios.
+
+A figure of one process says little on a noisy machine, so times are CPU times of the process, the
+contestants take turns, and what is printed first is the ratio of each peer to ours.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+OURS = "timingwheel"
+
+
+def measure(script: str, arguments: Sequence[object], repeats: int) -> list[dict[str, float]]:
+    """Run ``script --one ARGUMENTS`` in fresh processes; what each printed as JSON."""
+    command = [sys.executable, script, "--one", *map(str, arguments)]
+    return [
+        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(repeats)
+    ]
+
+
+def median(runs: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The median of each figure over several runs."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def resident_bytes() -> int:
+    """Bytes of memory that this process holds."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def machine() -> str:
+    """One line about where this was measured."""
+    return f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}"
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"\n### {title}\n", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def ratios(
+    title: str, unit: str, columns: Sequence[str], figures: dict[str, list[float | None]]
+) -> str:
+    """A table of our figures with their unit, and of each peer's as a multiple of ours."""
+    ours = figures[OURS]
+    rows = [[f"{OURS}, {unit}", *(_number(figure) for figure in ours)]]
+    for name, values in figures.items():
+        if name != OURS:
+            rows.append([f"{name}, times ours", *map(_ratio, values, ours)])
+    return table(title, ["", *columns], rows)
+
+
+def _number(figure: float | None) -> str:
+    return "-" if figure is None else f"{figure:,.0f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def _ratio(figure: float | None, ours: float | None) -> str:
+    return "-" if figure is None or not ours else f"{figure / ours:.2f}"

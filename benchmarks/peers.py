@@ -1,0 +1,130 @@
+"""The timers that are measured, behind one small interface: ours and what Python has.
+
+Each runs the same work in a process of its own. ``schedule`` gets delays in seconds and returns
+handles, ``cancel`` takes one, ``drain`` returns when all that was scheduled has run.
+"""
+
+import asyncio
+import heapq
+import sched
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from timingwheel import Timer, TimerTask
+
+Callback = Callable[[], object]
+
+
+class Peer(Protocol):
+    """What a benchmark asks of a timer."""
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
+        """Schedule ``callback`` once for each delay."""
+
+    def cancel(self, handle: Any) -> None:
+        """Cancel one."""
+
+    def drain(self) -> None:
+        """Run what was scheduled; called when all of it is due."""
+
+
+class Wheel:
+    """This project's Timer: reaper thread, own worker thread."""
+
+    def __init__(self) -> None:
+        self.timer = Timer()
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[TimerTask]:
+        """See `Peer`."""
+        schedule = self.timer.schedule
+        return [schedule(delay, callback) for delay in delays]
+
+    def cancel(self, handle: TimerTask) -> None:
+        """See `Peer`."""
+        handle.cancel()
+
+    def drain(self) -> None:
+        """See `Peer`."""
+        self.timer.start()
+        self.timer.close(cancel_pending=False)
+
+
+class Asyncio:
+    """``loop.call_later`` of the standard library's event loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[asyncio.TimerHandle]:
+        """See `Peer`."""
+        call_later = self.loop.call_later
+        return [call_later(delay, callback) for delay in delays]
+
+    def cancel(self, handle: asyncio.TimerHandle) -> None:
+        """See `Peer`."""
+        handle.cancel()
+
+    def drain(self) -> None:
+        """See `Peer`."""
+        self.loop.call_later(0.0, self.loop.stop)
+        self.loop.run_forever()
+
+
+class Heap:
+    """The floor: a heap of tuples, cancelled lazily, one thread and no lock."""
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[float, int, list[Callback]]] = []
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[list[Callback]]:
+        """See `Peer`."""
+        handles = []
+        for number, delay in enumerate(delays):
+            handle = [callback]
+            heapq.heappush(self.heap, (time.monotonic() + delay, number, handle))
+            handles.append(handle)
+        return handles
+
+    def cancel(self, handle: list[Callback]) -> None:
+        """See `Peer`."""
+        handle.clear()
+
+    def drain(self) -> None:
+        """See `Peer`."""
+        while self.heap:
+            due, _, handle = heapq.heappop(self.heap)
+            left = due - time.monotonic()
+            if left > 0:
+                threading.Event().wait(left)
+            if handle:
+                handle[0]()
+
+
+class Sched:
+    """The standard library's ``sched``."""
+
+    def __init__(self) -> None:
+        self.scheduler = sched.scheduler(time.monotonic, time.sleep)
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[sched.Event]:
+        """See `Peer`."""
+        enter = self.scheduler.enter
+        return [enter(delay, 0, callback) for delay in delays]
+
+    def cancel(self, handle: sched.Event) -> None:
+        """See `Peer`."""
+        self.scheduler.cancel(handle)
+
+    def drain(self) -> None:
+        """See `Peer`."""
+        self.scheduler.run()
+
+
+PEERS: dict[str, Callable[[], Peer]] = {
+    "timingwheel": Wheel,
+    "asyncio": Asyncio,
+    "heap": Heap,
+    "sched": Sched,
+}
