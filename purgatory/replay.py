@@ -94,11 +94,12 @@ class Replay:
         self._on_outcome = on_outcome
         self._instant = 0  # the time being worked at
         self._last_deadline = LONG_AGO_MS
+        self._failure: BaseException | None = None  # of on_outcome
         self._begin: tuple[int, float] | None = None  # the first instant, and when it was here
         self._clock = ManualClock(LONG_AGO_MS)
         self._timer = Timer("replay", clock=self._clock, executor=InlineExecutor())
         self._purgatory = Purgatory(
-            "replay", timer=self._timer, journal=self, registry=registry, on_error=_raise
+            "replay", timer=self._timer, journal=self, registry=registry, on_error=self._fail
         )
 
     @property
@@ -119,7 +120,7 @@ class Replay:
         """Send a trace through, both tables in time order; return the summary over all kinds.
 
         ``progress(done)`` is called after each instant with the number of rows worked at. What
-        iterating raises comes through, when all instants before have been worked at.
+        iterating or ``on_outcome`` raises comes through, and ends the run.
         """
         start = time.perf_counter()
         done = 0
@@ -135,6 +136,8 @@ class Replay:
             self._pass_until(self._last_deadline)
         finally:
             self.seconds = time.perf_counter() - start
+        if self._failure is not None:
+            raise self._failure
         return self.total()
 
     def total(self) -> Summary:
@@ -211,6 +214,10 @@ class Replay:
             lateness_ms=0 if self._speed is None else max(0, self._now_ms() - at_ms),
         )
 
+    def _fail(self, error: BaseException, _: DelayedOperation) -> None:
+        self._failure = self._failure or error
+        self.stop()
+
     def close(self) -> None:
         """Close the purgatory and its timer; the summaries stay."""
         self._purgatory.close()
@@ -249,7 +256,3 @@ def _instants(
             keys.append(event.key)
             event = next(events, None)
         yield instant, rows, keys
-
-
-def _raise(error: BaseException, operation: DelayedOperation) -> None:
-    raise error
