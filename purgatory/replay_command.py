@@ -94,7 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
     registry = CollectorRegistry()
+    # First: when it is asked, the purgatory's counters have not been read yet.
     scraped = _Scraped()
+    registry.register(scraped)
     with contextlib.ExitStack() as stack:
         write = None
         if arguments.outcomes is not None:
@@ -103,7 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
             Replay(speed=arguments.speed, on_outcome=write, registry=registry)
         )
         if arguments.metrics_port is not None:
-            registry.register(scraped)
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
         stack.enter_context(_stop_on_interrupt(replay))
         skipped = _replay(replay, arguments, console)
@@ -129,9 +130,7 @@ def _replay(
             progress,
         )
         names = operations.path, events.path
-    return [
-        (name, bad.count) for name, bad in zip(names, skipped, strict=True) if bad is not None
-    ]
+    return [(name, bad.count) for name, bad in zip(names, skipped, strict=True) if bad is not None]
 
 
 def _ordered(rows: "Reader[_Row]", *, sort: bool) -> "Iterable[_Row]":
