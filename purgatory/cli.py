@@ -17,11 +17,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from purgatory.trace import TraceError, commands
+from purgatory import replay_command
+from purgatory.errors import PurgatoryError
+from purgatory.trace import commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
-COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (commands.add_parser,)
+COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
+    replay_command.add_parser,
+    commands.add_parser,
+)
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
@@ -30,6 +35,8 @@ PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 _EXAMPLES: Final = """\
 examples:
   purgatory trace flights DIR       make a trace of a year of real flights
+  purgatory replay OPERATIONS EVENTS
+                                    send a trace through a purgatory
   purgatory trace check FILE        see whether a table of a trace is sound
   purgatory COMMAND --help          all that a command can do
 
@@ -41,7 +48,7 @@ class UsageError(Exception):
 
 
 # Errors whose message says all; any other is told by `_told`.
-EXPECTED: Final = (TraceError, UsageError)
+EXPECTED: Final = (PurgatoryError, UsageError)
 
 
 class Parser(argparse.ArgumentParser):

@@ -5,9 +5,9 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
-from purgatory.trace import KeyEvent, Operation
 
 from purgatory.replay import Replay
+from purgatory.trace import KeyEvent, Operation
 from tests.purgatory.oracle import resolve, traces
 
 

@@ -9,6 +9,7 @@ import time
 import urllib.request
 
 import pytest
+
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
 
 PATIENCE = 60
