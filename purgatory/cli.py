@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Set PURGATORY_TRACEBACK=1 to see the traceback of an error after all.
     """
     try:
+        # A name that stdout cannot encode is printed escaped rather than not at all.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = _run(argv)
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a failure can still be told
@@ -106,8 +110,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _fail(message: str, code: int = FAILED) -> int:
-    # A file name may hold anything: line breaks are mended here, surrogates by stderr itself.
-    line = " ".join(f"purgatory: {message}".split())
+    # A file name may hold anything: line breaks, and bytes that are not UTF-8, as surrogates.
+    words = " ".join(f"purgatory: {message}".split())
+    line = words.encode("utf-8", "backslashreplace").decode()
     try:
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
