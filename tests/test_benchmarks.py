@@ -1,0 +1,34 @@
+"""The benchmarks run and print their tables; what they print is not judged here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "tables"),
+    [
+        (
+            "bench_timer.py",
+            ["--sizes", "100", "--repeats", "1", "--seconds", "0.02"],
+            ["Schedule", "Cancel", "Drain", "Bytes", "Lateness", "Longest schedule"],
+        ),
+        (
+            "bench_purgatory.py",
+            ["--sizes", "100", "--pairs", "100", "--repeats", "1"],
+            ["Pair", "Expiry"],
+        ),
+    ],
+)
+def test_runs(script, arguments, tables):
+    """A small run ends well and has every table, with a row for us."""
+    command = [sys.executable, str(BENCHMARKS / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert (done.returncode, done.stderr) == (0, "")
+    for table in tables:
+        assert f"### {table}" in done.stdout
+    assert done.stdout.count("timingwheel") >= len(tables) - 1
