@@ -4,7 +4,7 @@
 
 Times are CPU nanoseconds of the process for one timer. *Drain*: timers of 1 to 1000 ms, all due
 when it starts, each calling an empty function; ours in its worker thread. *Lateness*: 1000 timers
-a second for so many seconds, wall time. *Stall*: the longest of many ``schedule`` calls in one thread
+a second, wall time. *Stall*: the longest of many ``schedule`` calls in one thread
 while what is due drains in two others.
 """
 
