@@ -41,28 +41,35 @@ class Buckets:
         """Whether something came due that is not with the executor yet."""
         return self._draining is not None or bool(self.outbox)
 
-    def place(self, task: TimerTask, deadline_ms: int, due_ms: int) -> None:
-        """Put a task, pending or not, where it is due. Locked."""
-        bucket = self._bucket_for(due_ms) if due_ms > self.wheel.now_ms else self.due_now(due_ms)
+    def place(self, task: TimerTask, deadline_ms: int) -> None:
+        """Put a task, pending or not, where its deadline belongs. Locked."""
+        wheel = self.wheel
+        due_ms = wheel.due_ms(deadline_ms)
+        bucket = self._bucket_for(due_ms) if due_ms > wheel.now_ms else self.due_now(due_ms)
         self.put(task, bucket, deadline_ms)
 
     def put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
         """Put a task, pending or not, into a bucket. Locked."""
-        old = task._tt_list
-        if old is None:
-            task.deadline_ms = deadline_ms
-            bucket.add(task)
+        if task._tt_list is not None:
+            self._move(task, bucket, deadline_ms)
             return
+        task.deadline_ms = deadline_ms
+        bucket.add(task)
+
+    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
+        old, old_deadline_ms = task._tt_list, task.deadline_ms
+        assert old is not None, task
         if not old.belongs_to(self.lock):
             raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
         try:
             old.remove(task)
+            task.deadline_ms = deadline_ms
             bucket.add(task)
         except BaseException:  # an interrupt: it was pending and stays so
             if task._tt_list is None:
+                task.deadline_ms = old_deadline_ms
                 old.add(task)
             raise
-        task.deadline_ms = deadline_ms
 
     def _bucket_for(self, due_ms: int) -> TimerTaskList:
         """The bucket for a due time to come. Locked."""

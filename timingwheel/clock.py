@@ -35,20 +35,29 @@ def to_ms(delay: float | timedelta) -> int:
     is a little more. Raises TypeError for what is no number, ValueError for NaN, infinity, a
     negative delay, and one of more than 2**62 ms.
     """
+    if isinstance(delay, float) and 0.0 <= delay < _PLAIN_SECONDS:
+        delay_ms = round(delay * 1000)
+        return delay_ms if delay_ms / 1000 >= delay else delay_ms + 1
+    return _to_ms_carefully(delay)
+
+
+# Floats below are converted without further questions; NaN and infinity are not below anything.
+_PLAIN_SECONDS = 1e9
+
+
+def _to_ms_carefully(delay: float | timedelta) -> int:
+    """Convert what is rare, and say what is wrong with the rest."""
     if isinstance(delay, timedelta):
         delay_ms = -(-delay // timedelta(milliseconds=1))
+        negative = delay < timedelta()
     elif isinstance(delay, bool) or not isinstance(delay, (int, float)):
         raise TypeError(f"delay is {delay!r}; expected seconds (int, float) or a timedelta")
-    elif isinstance(delay, int):
-        delay_ms = delay * 1000
-    elif math.isfinite(delay):
-        delay_ms = round(delay * 1000)
-        if delay_ms / 1000 < delay:
-            delay_ms += 1
-    else:
+    elif isinstance(delay, float) and not math.isfinite(delay):
         raise ValueError(f"delay is {delay!r}; expected a finite number of seconds")
-    # A tiny negative float rounds to 0 ms, hence both.
-    if delay_ms < 0 or (delay_ms == 0 and delay != 0 and delay != timedelta()):
+    else:
+        delay_ms = math.ceil(delay * 1000)
+        negative = delay < 0
+    if negative:
         raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
     if delay_ms > MAX_DELAY_MS:
         raise ValueError(f"delay is {delay!r}; expected at most {MAX_DELAY_MS // 1000} seconds")

@@ -29,12 +29,11 @@ class TimerTaskEntry:
 
     __slots__ = ("_tt_index", "_tt_list", "_tt_state", "deadline_ms")
 
-    def __init__(self) -> None:
-        # Reading of the timer's clock from which on the task is due; 0 until it is added.
-        self.deadline_ms = 0
-        self._tt_index = 0  # position in list
-        self._tt_list: TimerTaskList | None = None
-        self._tt_state = NEW
+    # Set by TimerTask's constructor: a call less for each timer.
+    deadline_ms: int  # reading of the timer's clock from which on it is due; 0 until added
+    _tt_index: int  # position in _tt_list
+    _tt_list: "TimerTaskList | None"
+    _tt_state: int
 
 
 class TimerTask(TimerTaskEntry):
@@ -53,10 +52,13 @@ class TimerTask(TimerTaskEntry):
         callback: Callable[..., object] | None = None,
         *args: Any,
     ) -> None:
-        super().__init__()
         if not callable(callback) and (callback is not None or type(self).run is TimerTask.run):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self.delay_ms = to_ms(delay)
+        self.deadline_ms = 0
+        self._tt_index = 0
+        self._tt_list = None
+        self._tt_state = NEW
         self._tt_callback = callback
         self._tt_args = args
 

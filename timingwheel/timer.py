@@ -104,14 +104,13 @@ class Timer:
             self._add_due(task)
             return
         deadline_ms = self._source.ceiling_ms() + task.delay_ms
-        due_ms = buckets.wheel.due_ms(deadline_ms)
         try:
             with self._lock.reading():
                 if self._closed:
                     raise TimerClosed(f"timer {self.name!r} is closed")
                 if self._max_pending is not None:
                     self._check_room(task)
-                buckets.place(task, deadline_ms, due_ms)
+                buckets.place(task, deadline_ms)
         finally:
             if buckets.wake_owed:
                 self._wake()
