@@ -28,6 +28,12 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // _NS_PER_MS
 
 
+def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
+    """Seconds of the monotonic clock, also while freezegun has frozen time: for waits that end."""
+    # Bound when the module is imported: freezegun replaces names in modules, not defaults.
+    return read()
+
+
 def to_ms(delay: float | timedelta) -> int:
     """Seconds (or a timedelta) as the fewest whole milliseconds that are not less.
 
@@ -48,15 +54,17 @@ _PLAIN_SECONDS = 1e9
 def _to_ms_carefully(delay: float | timedelta) -> int:
     """Convert what is rare, and say what is wrong with the rest."""
     if isinstance(delay, timedelta):
-        delay_ms = -(-delay // timedelta(milliseconds=1))
+        delay_ms, rest = divmod(delay, timedelta(milliseconds=1))
+        delay_ms += bool(rest)
         negative = delay < timedelta()
     elif isinstance(delay, bool) or not isinstance(delay, (int, float)):
         raise TypeError(f"delay is {delay!r}; expected seconds (int, float) or a timedelta")
     elif isinstance(delay, float) and not math.isfinite(delay):
         raise ValueError(f"delay is {delay!r}; expected a finite number of seconds")
     else:
-        delay_ms = math.ceil(delay * 1000)
         negative = delay < 0
+        # Bounded before it is multiplied: the largest floats have no thousandfold.
+        delay_ms = math.ceil(max(0, min(delay, MAX_DELAY_MS)) * 1000)
     if negative:
         raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
     if delay_ms > MAX_DELAY_MS:
@@ -71,8 +79,7 @@ class ManualClock:
     """
 
     def __init__(self, start_ms: int = 0) -> None:
-        if isinstance(start_ms, bool) or not isinstance(start_ms, int):
-            raise TypeError(f"start_ms is {start_ms!r}; expected whole milliseconds (int)")
+        _check_reading("start_ms", start_ms)
         self._now_ms = start_ms
         self._lock = threading.Lock()  # guards _now_ms while it moves, and _listeners
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
@@ -87,6 +94,7 @@ class ManualClock:
 
     def advance_to(self, now_ms: int) -> None:
         """Move forward to a reading in milliseconds; ValueError if that would be backwards."""
+        _check_reading("now_ms", now_ms)
         self._move(now_ms, relative=False)
 
     def on_move(self, listener: Callable[[], None]) -> None:
@@ -108,6 +116,11 @@ class ManualClock:
 
     def __repr__(self) -> str:
         return f"<ManualClock {self._now_ms} ms>"
+
+
+def _check_reading(what: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
 
 
 class TimeSource:
@@ -152,4 +165,5 @@ def time_source(clock: Clock | None) -> TimeSource:
         return MonotonicSource()
     if not callable(clock):
         raise TypeError(f"clock is {clock!r}; expected a callable that returns milliseconds")
+    _check_reading("a reading of the clock", clock())
     return TimeSource(clock)
