@@ -109,6 +109,7 @@ class Buckets:
 
     def do_portion(self, now_ms: int) -> bool:
         """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
+        self.next_occupied()  # a bucket whose tasks were all cancelled does not come due
         budget = PORTION
         try:
             with self.lock:
@@ -179,12 +180,15 @@ class Buckets:
     def cancel_some(self) -> list[TimerTask]:
         """Cancel a portion of what is pending and return it; none when nothing is left."""
         with self.lock.reading():
-            while (bucket := self._draining or self.queue.first()) is not None:
+            while (bucket := self._first()) is not None:
                 if tasks := bucket.cancel_some(PORTION):
                     return tasks
                 self._forget(bucket)
                 self._draining = None
         return []
+
+    def _first(self) -> TimerTaskList | None:
+        return self.queue.first() if self._draining is None else self._draining
 
     def occupied(self) -> tuple[int, ...]:
         """How many buckets of each level have tasks, lowest level first."""

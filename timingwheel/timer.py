@@ -261,7 +261,8 @@ class Timer:
                 raise TimerClosed(f"timer {self.name!r} is closed")
             if self._reaper is not None:
                 return
-            waiter = waiter or ConditionWaiter()
+            if waiter is None:
+                waiter = ConditionWaiter()
             reaper = Reaper(self, waiter, f"{self.name}-reaper")
             self._change_sleepers(add=waiter)
             try:

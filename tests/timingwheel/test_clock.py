@@ -182,7 +182,7 @@ class TestTimeSource:
             assert source.now_ms() * 1_000_000 <= time.monotonic_ns()
 
     def test_the_default_waits_to_the_nanosecond(self):
-        """The wait for a reading ends when the clock reads it, not a millisecond before or after."""
+        """The wait for a reading ends when the clock reads it, not before or after."""
         source = MonotonicSource()
         when_ms = source.now_ms() + 10_000
         assert 9.9 < source.seconds_until(when_ms) <= 10

@@ -14,7 +14,6 @@ import pytest
 
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 
-
 # Finalizers run where the interpreter likes, and swallow what is raised in them.
 NOT_OURS = (__file__, _weakrefset.__file__)
 
