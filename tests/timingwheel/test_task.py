@@ -86,7 +86,7 @@ class TestStates:
         assert (ran, len(timer)) == ([], 0)
 
     def test_running_and_done(self, timer, clock):
-        """While it runs a task is not done and can no longer be cancelled; afterwards it is done."""
+        """While it runs a task is not done and cannot be cancelled; then it is done."""
         seen = []
         task = timer.schedule(
             1, lambda: seen.append((task.cancel(), task.cancelled(), task.done(), repr(task)))
