@@ -130,17 +130,20 @@ class TimeSource:
         self.now_ms = clock
         # What a deadline is counted from; never less than the true time.
         self.ceiling_ms = clock
-        # True: no waiting in real time makes the clock move; it tells us when it does.
-        self.manual = isinstance(clock, ManualClock)
 
     def on_move(self, listener: Callable[[], None]) -> None:
-        """Have a bound method called when the clock was moved by hand; others tell nothing."""
+        """Have a bound method called when a `ManualClock` is moved; others tell nothing."""
         if isinstance(self.now_ms, ManualClock):
             self.now_ms.on_move(listener)
 
     def seconds_until(self, when_ms: int) -> float:
         """Seconds until the clock reads ``when_ms``; 0 when it does already."""
         return max(0, when_ms - self.now_ms()) / 1000
+
+    def sleep_for(self, delay: float | None) -> float | None:
+        """How long to sleep for a delay on this clock; None: until woken."""
+        # No sleep makes a manual clock move, but it tells us when it does.
+        return None if delay and isinstance(self.now_ms, ManualClock) else delay
 
 
 class MonotonicSource(TimeSource):
@@ -153,6 +156,19 @@ class MonotonicSource(TimeSource):
     def seconds_until(self, when_ms: int) -> float:
         """Seconds until `monotonic_ms` reads ``when_ms``, to the nanosecond."""
         return max(0, when_ms * _NS_PER_MS - time.monotonic_ns()) / 1e9
+
+    def sleep_for(self, delay: float | None) -> float | None:
+        """The delay itself; while time is frozen, a moment: nobody tells us when it is moved."""
+        return _LOOK_AT_FROZEN_TIME if delay and _frozen() else delay
+
+
+# Seconds between two looks. By freezegun's users only: it is the one case in which a timer polls.
+_LOOK_AT_FROZEN_TIME = 0.01
+
+
+def _frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
+    # The default as in real_seconds.
+    return time.monotonic_ns is not real
 
 
 def _monotonic_ceiling_ms() -> int:

@@ -172,8 +172,9 @@ class PoolExecutor:
 
     def execute(self, run: Run, bucket: TimerTaskList) -> None:
         """Submit a job for each thousand tasks or so. Raises what ``submit`` raises."""
+        more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
-        for _ in range(min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)):
+        for _ in range(more_jobs):
             try:
                 self._submit(run, bucket)
             except Exception:  # noqa: BLE001  # one job, which the pool took, does it all

@@ -177,7 +177,7 @@ class Timer:
             left = give_up_at - real_seconds()
             if left <= 0 or self.finished():
                 return False
-            delay = self._delay_in_real_time()
+            delay = self._source.sleep_for(self.delay_to_next())
             sleeper.wait(left if delay is None else min(left, delay))
         return True
 
@@ -199,13 +199,9 @@ class Timer:
         Like `delay_to_next`, save that no waiting moves a `ManualClock`, and that a closed timer
         looks up when its time to finish is over.
         """
-        delay = self._delay_in_real_time()
+        delay = self._source.sleep_for(self.delay_to_next())
         left = self._time_left() if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
-
-    def _delay_in_real_time(self) -> float | None:
-        delay = self.delay_to_next()
-        return None if delay and self._source.manual else delay
 
     def _drain(self) -> bool:
         self._executor.resume()

@@ -194,9 +194,18 @@ class TestTimeSource:
         assert isinstance(time_source(monotonic_ms), MonotonicSource)
         source = time_source(lambda: -7)
         assert type(source) is TimeSource
-        assert (source.now_ms(), source.ceiling_ms(), source.manual) == (-7, -7, False)
+        assert (source.now_ms(), source.ceiling_ms()) == (-7, -7)
         assert source.seconds_until(993) == 1.0
-        assert time_source(ManualClock()).manual
+
+    def test_how_long_to_sleep(self):
+        """For a manual clock until woken; for any other as long as it takes."""
+        manual, real = time_source(ManualClock()), time_source(lambda: 0)
+        assert [manual.sleep_for(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, None]
+        assert [real.sleep_for(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, 5.0]
+        assert MonotonicSource().sleep_for(5.0) == 5.0
+        with freezegun.freeze_time("2026-01-01"):
+            assert 0 < MonotonicSource().sleep_for(5.0) < 1
+            assert MonotonicSource().sleep_for(None) is None
 
     @pytest.mark.parametrize("clock", [5, "now", time.monotonic, lambda: None, lambda: True])
     def test_a_clock_that_yields_no_milliseconds(self, clock):
