@@ -297,6 +297,8 @@ class Timer:
             self._drain()
         elif wait:
             self._reaper.join(self._time_left())
+            if self._time_left() == 0:  # the reaper is about to, but we were asked to wait
+                self._cancel_pending()
         if self._reaper is None or self._reaper.ended() or cancel_pending:
             self._executor.close(wait=wait, timeout=self._time_left())
 
