@@ -7,6 +7,7 @@ last. The program goes on after the interrupt, and at the end every task must be
 """
 
 import _weakrefset
+import gc
 import sys
 from collections import Counter
 
@@ -31,6 +32,7 @@ class Interrupter:
         return self._left <= 0
 
     def __enter__(self):
+        gc.disable()  # what its callbacks do is not ours
         sys.setprofile(self._profile)
         sys.settrace(self._trace)
         return self
@@ -38,6 +40,7 @@ class Interrupter:
     def __exit__(self, *_):
         sys.settrace(None)
         sys.setprofile(None)
+        gc.enable()
 
     def _point(self, frame):
         if self._tasks or frame.f_code.co_filename in NOT_OURS:
