@@ -26,6 +26,9 @@ from timingwheel.stats import TimerStats
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import TimerTaskList
 
+# Seconds that close grants a thread to end once its time is over, if no task holds it up.
+MOMENT = 0.1
+
 
 class Timer:
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
@@ -296,11 +299,11 @@ class Timer:
         if self._reaper is None:
             self._drain()
         elif wait:
-            self._reaper.join(self._time_left())
-            if self._time_left() == 0:  # the reaper is about to, but we were asked to wait
-                self._cancel_pending()
+            self._reaper.join(self._time_to_end())
+            if self._time_left() == 0:
+                self._cancel_pending()  # should the reaper be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
-            self._executor.close(wait=wait, timeout=self._time_left())
+            self._executor.close(wait=wait, timeout=self._time_to_end())
 
     def finished(self) -> bool:
         """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
@@ -321,6 +324,11 @@ class Timer:
         if give_up_at is None:
             return None
         return min(max(0.0, give_up_at - real_seconds()), threading.TIMEOUT_MAX)
+
+    def _time_to_end(self) -> float | None:
+        # A thread whose time is over needs a moment to notice, and close leaves none behind.
+        left = self._time_left()
+        return None if left is None else max(left, MOMENT)
 
     def _cancel_pending(self) -> None:
         while tasks := self._buckets.cancel_some():

@@ -112,6 +112,7 @@ class TestCancelPending:
         timer.start()
         near, far = timer.add(Watch(0.01)), timer.add(Watch(1000))
         timer.close(cancel_pending=False, timeout=0.3)
+        assert len(timer) == 0
         settled(timer)
         assert (near.notes, far.notes) == (["ran"], ["closed"])
 
@@ -223,6 +224,30 @@ class TestAlwaysReturns:
         assert time.monotonic() - before < 30
         go.set()
         settled(timer)
+
+    def test_a_stuck_reaper(self, make):
+        """What waits is cancelled when the time is over, though the reaper itself is held up."""
+        timer, begun, go = make("inline"), threading.Event(), threading.Event()
+        timer.start()
+        timer.schedule(0.001, lambda: (begun.set(), go.wait(60)))
+        far = timer.add(Watch(1000))
+        assert begun.wait(30)
+        timer.close(cancel_pending=False, timeout=0.01)
+        assert (far.notes, len(timer)) == (["closed"], 0)
+        go.set()
+        settled(timer)
+
+    @pytest.mark.parametrize("cancel_pending", [True, False])
+    def test_no_thread_is_left_when_time_is_over(self, cancel_pending):
+        """A timeout that passes while nothing is stuck: threads are gone when close returns."""
+        timer = Timer("brief")
+        timer.start()
+        timer.schedule(0, int)
+        timer.schedule(1000, int)
+        timer.close(cancel_pending=cancel_pending, timeout=0.02)
+        deadline = time.monotonic() + 30
+        while any("brief" in t.name for t in threading.enumerate()):
+            assert time.monotonic() < deadline
 
     def test_timeout_zero_cancels_what_is_due(self, make):
         """Time is up: tasks with the executor are cancelled instead of run."""

@@ -42,6 +42,7 @@ class Interrupter:
         return self._left <= 0
 
     def __enter__(self):
+        gc.disable()  # what its callbacks do is not ours
         sys.setprofile(self._profile)
         sys.settrace(self._trace)
         return self
@@ -49,6 +50,7 @@ class Interrupter:
     def __exit__(self, *_):
         sys.settrace(None)
         sys.setprofile(None)
+        gc.enable()
 
     def _point(self, frame):
         if self._tasks or frame.f_code.co_filename in NOT_OURS:
