@@ -150,11 +150,21 @@ class DelayedOperation(TimerTask):
 
     def run(self) -> None:
         """Expire; called by the timer's executor."""
-        self._op_end(Outcome.EXPIRED)
+        # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
+        # that is before this line, inline: then it stays on its lists, to be completed or closed.)
+        try:
+            self._op_end(Outcome.EXPIRED)
+        except BaseException:
+            self._op_end(Outcome.EXPIRED)
+            raise
 
     def _tt_on_close(self) -> None:
         """Called by a timer that closes before the timeout: no one is left waiting."""
-        self._op_end(Outcome.CANCELLED)
+        try:
+            self._op_end(Outcome.CANCELLED)
+        except BaseException:
+            self._op_end(Outcome.CANCELLED)
+            raise
 
     def _op_attempt(self) -> bool:
         """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
