@@ -66,6 +66,10 @@ class DeferredOperation(KeyedOperation):
         self._watch_keys = watch_keys
         self.future = DeferredFuture()
 
+    def _op_attempt(self) -> bool:
+        # Keys complete it, and nothing else: there is no condition to ask.
+        return False
+
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is Outcome.COMPLETED:

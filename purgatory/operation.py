@@ -168,11 +168,9 @@ class DelayedOperation(TimerTask):
 
     def _op_attempt(self) -> bool:
         """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
-        with self._op_lock:
-            if self._op_outcome is not None:
-                return False
-            self._op_again = True
-        return self._op_work()
+        # Without the lock: who is at work looks under it before leaving, and we do right after.
+        self._op_again = True
+        return self._op_outcome is None and self._op_work()
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""

@@ -112,7 +112,8 @@ class WatchLists:
                     self._changing = False
                     if self._later:
                         self._catch_up()
-            self._note_drained()
+            if self.closed:
+                self._note_drained()
         return error
 
     def _strike(self, operation: DelayedOperation) -> Exception | None:
@@ -136,16 +137,16 @@ class WatchLists:
     def _take_off(self, key: Hashable, operation: DelayedOperation) -> None:
         """Remove one entry, if it is there; the counting follows without a call."""
         found = self._of_key.get(key)
-        if isinstance(found, dict):
+        if found is operation:
+            del self._of_key[key]
+            self.entries -= 1
+        elif isinstance(found, dict):
             me = id(operation)
             if me in found:
                 del found[me]
                 self.entries -= 1
             if not found:
                 del self._of_key[key]
-        elif found is operation:
-            del self._of_key[key]
-            self.entries -= 1
 
     def _catch_up(self) -> None:
         """Do the changes that came while another was under way."""

@@ -64,7 +64,9 @@ def _to_ms_carefully(delay: float | timedelta) -> int:
     else:
         negative = delay < 0
         # Bounded before it is multiplied: the largest floats have no thousandfold.
-        delay_ms = math.ceil(max(0, min(delay, MAX_DELAY_MS)) * 1000)
+        bounded = max(0, min(delay, MAX_DELAY_MS))
+        delay_ms = round(bounded * 1000)
+        delay_ms += delay_ms / 1000 < bounded
     if negative:
         raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
     if delay_ms > MAX_DELAY_MS:

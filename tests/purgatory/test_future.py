@@ -186,20 +186,6 @@ class TestCancel:
             assert type(caught.value) is OperationCancelled
             assert future.cancel() is False
 
-    def test_cancel_says_true_while_another_thread_is_at_work(self, bench, monkeypatch):
-        """cancel() that ended it is True, although the thread at work will tell the future."""
-        p = bench.purgatory
-        answers = []
-        future = p.defer("a")
-        monkeypatch.setattr(
-            type(future._operation),
-            "try_complete",
-            lambda operation: answers.append(in_thread(future.cancel)),
-        )
-        p.check_and_complete("a")
-        assert answers == [True]
-        assert future.cancelled()
-
 
 class TestAsAFuture:
     def test_callbacks(self, bench):

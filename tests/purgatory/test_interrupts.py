@@ -1,5 +1,7 @@
 """A KeyboardInterrupt at every place where one can come: nothing is lost, nothing happens twice."""
 
+import gc
+
 import pytest
 
 from purgatory import operation
@@ -12,6 +14,15 @@ ENDS = {
     "expired": ["complete", "expiration"],
     "cancelled": ["cancel"],
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_collection():
+    """Interrupts hit our code, not what others have hung on the collector (hypothesis does)."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 class Scene:
@@ -136,4 +147,4 @@ def test_an_interrupt_at_every_place(action, folders, monkeypatch):
         except AssertionError as error:
             broken.append(f"{interrupter.where}: {error}")
     assert not broken, f"{len(broken)} of {at}: " + "\n".join(broken)
-    assert at > 25, "places where an interrupt can come"
+    assert at > 15, "places where an interrupt can come"

@@ -2,8 +2,10 @@
 
 import gc
 
+import pytest
+
 from purgatory import KeyedOperation
-from tests.purgatory.helpers import Bench
+from tests.purgatory.helpers import Bench, in_thread
 
 
 class Order(KeyedOperation):
@@ -52,72 +54,51 @@ def test_expiry_keeps_what_came():
     assert order.values == {"a": 1}
 
 
-def test_a_key_may_come_back_while_it_is_counted():
-    """A key's __eq__ that cancels the operation neither hangs nor completes it."""
-    p = Bench().purgatory
+class Key:
+    """A key whose ``turn``-th comparison from now on calls ``hook``."""
 
-    class Key:
-        hook = None
+    hook = None
+    turn = 0
 
-        def __init__(self, number):
-            self.number = number
+    def __init__(self, number):
+        self.number = number
 
-        def __hash__(self):
-            return 7
+    def __hash__(self):
+        return 7
 
-        def __eq__(self, other):
-            if Key.hook is not None:
-                Key.hook()
-            return self.number == other.number
+    def __eq__(self, other):
+        Key.turn -= 1
+        if Key.turn == 0:
+            Key.hook()
+        return self.number == other.number
 
+
+@pytest.mark.parametrize("turn", range(1, 9))
+@pytest.mark.parametrize("by", ["a callback", "a finalizer"])
+def test_a_comparison_may_end_what_is_being_counted(turn, by):
+    """A key's __eq__, or a finalizer run in it, cancels: one end, and no hang."""
+    bench = Bench()
+    p = bench.purgatory
     order = Order(need=2)
-    p.try_complete_else_watch(order, [Key(1), Key(2)])
+    p.try_complete_else_watch(order, [Key(1), Key(2), Key(3)])
     p.complete(Key(1))
-    Key.hook = order.cancel
-    assert p.complete(Key(2)) == 0
-    Key.hook = None
-    assert order.cancelled()
-    assert order.ends == []
-    p._check()
-
-
-def test_a_finalizer_may_cancel_it_while_it_is_counted():
-    """The collector runs finalizers anywhere, also where the operation's lock is held."""
-    p = Bench().purgatory
-    threshold = gc.get_threshold()
-
-    class Key:
-        """A key in Python, whose hash makes the collector run."""
-
-        def __init__(self, number):
-            self.number = number
-
-        def __hash__(self):
-            [[] for _ in range(3)]
-            return hash(self.number)
-
-        def __eq__(self, other):
-            return self.number == other.number
 
     class Trash:
-        def __init__(self, order):
-            self.order = order
+        def __init__(self):
             self.me = self
 
         def __del__(self):
-            self.order.cancel()
+            order.cancel()
 
-    gc.set_threshold(5)
-    try:
-        for _ in range(300):
-            order = Order(need=2)
-            p.try_complete_else_watch(order, [Key(1), Key(2)])
-            Trash(order)
-            p.complete(Key(1))
-            p.complete(Key(2))
-            assert order.done() or order.cancel()
-            assert len(order.ends) + order.cancelled() == 1
-    finally:
-        gc.set_threshold(*threshold)
+    def finalize():
+        Trash()
+        gc.collect()
+
+    Key.hook = order.cancel if by == "a callback" else finalize
+    Key.turn = turn
+    completed = in_thread(lambda: p.complete(Key(3), 3))
+    Key.turn = 0
+    assert completed == len(order.ends)
+    assert completed + order.cancelled() == 1
     p._check()
     assert p.delayed == 0

@@ -190,22 +190,37 @@ class TestOneAtATime:
             assert op.calls in (["complete"], ["cancel"])
             bench.purgatory._check()
 
-    def test_what_is_told_has_left_its_lists(self):
-        """A callback finds its operation off wheel and lists, whoever ended it."""
-        bench = Bench()
+    def test_what_is_told_has_left_its_lists(self, bench):
+        """Who is at work does not tell of an end before the operation is off wheel and lists."""
+        p = bench.purgatory
+        ending, go_on = threading.Event(), threading.Event()
         seen = []
 
-        for _ in range(200):
-            op = Hooked(
-                try_complete=lambda: False,
-                on_complete=lambda: seen.append((bench.purgatory.watched, len(bench.timer))),
-            )
-            bench.purgatory.try_complete_else_watch(op, range(20))
-            all_in_threads(
-                lambda: [bench.purgatory.check_and_complete(3) for _ in range(20)],
-                op.force_complete,
-            )
-        assert set(seen) == {(0, 0)}
+        class Slow(Hooked):
+            def _op_leave_timer(self):
+                ending.set()
+                assert go_on.wait(HANG)
+                super()._op_leave_timer()
+
+        def end_elsewhere():
+            if op.tries:
+                other.start()
+                assert ending.wait(HANG)
+            return False
+
+        op = Slow(
+            try_complete=end_elsewhere,
+            on_complete=lambda: seen.append((p.watched, p.delayed, len(bench.timer))),
+        )
+        op.tries = 0
+        other = threading.Thread(target=op.force_complete)
+        p.try_complete_else_watch(op, ["k", "x"])
+        op.tries = 1
+        assert p.check_and_complete("k") == 0
+        assert op.calls == []
+        go_on.set()
+        other.join(HANG)
+        assert seen == [(0, 0, 0)]
 
 
 class TestReentrance:

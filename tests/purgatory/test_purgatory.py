@@ -107,14 +107,14 @@ class TestArguments:
 
     def test_resubmitting_while_it_ends_breaks_no_lists(self, bench):
         """An operation that another purgatory is just letting go of is not taken over."""
-        other = Bench()
-        op = Hooked()
+        first, other = Bench(), Bench()
 
-        class Journal:
-            def ended(self, operation, outcome):
-                other.purgatory.try_complete_else_watch(operation, ["x", "y"])
+        class Ending(Recorder):
+            def _op_leave_timer(self):
+                other.purgatory.try_complete_else_watch(self, ["x", "y"])
+                super()._op_leave_timer()
 
-        first = Bench(journal=Journal())
+        op = Ending()
         first.purgatory.try_complete_else_watch(op, ["k"])
         op.force_complete()
         assert first.purgatory.stats().completed == 1
