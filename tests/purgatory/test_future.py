@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
-from tests.purgatory.helpers import HANG, Bench, in_thread
+from tests.purgatory.helpers import HANG, Bench
 from timingwheel import TimerFull
 
 
