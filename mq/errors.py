@@ -1,6 +1,6 @@
 """Errors: ZMQError and its kin, named and numbered as pyzmq has them.
 
-Who may use it: everybody.  Every error carries an ``errno``; the commonest have classes of their own.
+Who may use it: everybody.  Every error carries an ``errno``; the commonest have their own classes.
 """
 
 import errno as _errno
@@ -45,7 +45,7 @@ class ZMQError(ZMQBaseError):
     def __new__(cls, errno: int | str | None = None, msg: str | None = None) -> "ZMQError":  # noqa: ARG004, PYI034
         """The class that `errno` asks for."""
         if cls is ZMQError and isinstance(errno, int):
-            cls = cls._special.get(errno, cls)
+            cls = cls._special.get(errno, cls)  # noqa: PLW0642  # that is what __new__ is for
         return super().__new__(cls)
 
     def __init__(self, errno: int | str | None = None, msg: str | None = None) -> None:

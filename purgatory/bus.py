@@ -6,13 +6,16 @@ that have come, a batch at a time, and lets the reaper advance the clock. A purg
 somebody else's timer has a loop for its commands alone.
 """
 
+import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from mq import Mailbox
+from mq import Mailbox, MailboxClosed
 from purgatory.commands import Barrier, Cancel, Complete, LoopCommand, Stop, Wake
+from purgatory.errors import PurgatoryClosed
 from timingwheel import Reaper
 
 log = logging.getLogger(__name__)
@@ -47,35 +50,45 @@ class Bus:
         # Held while commands are taken out, never while they are done. A loop that has just
         # started and who steps may meet here.
         self._reading = threading.RLock()
+        self._taken: deque[LoopCommand] = deque()
         self._reader = 0  # thread id of who did commands last
         self._stopped = False
         self._loop: Reaper | None = None  # of our own; None if the timer's reaper is the loop
 
     def post(self, command: LoopCommand) -> None:
-        """Send a command to the loop, and return at once. Also from signal handlers, finalizers."""
-        self.mailbox.send(command)
+        """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
+
+        Raises PurgatoryClosed.
+        """
+        try:
+            self.mailbox.send(command)
+        except MailboxClosed as error:
+            raise PurgatoryClosed(f"purgatory {self._name!r} is closed") from error
 
     def wake(self) -> None:
         """End the sleep under way, or the next one."""
-        self.mailbox.send(_WAKE)
+        with contextlib.suppress(MailboxClosed):  # nobody sleeps any more
+            self.mailbox.send(_WAKE)
 
     def wait(self, timeout: float | None) -> None:
         """Sleep until a command comes, for ``timeout`` seconds at most; do what has come."""
         self._reader = threading.get_ident()
-        for command in self._take(timeout):
+        self._take(timeout)
+        while self._taken:
+            command = self._taken.popleft()
             try:
                 self._do(command)
             except Exception:
                 log.exception("%r of %r failed", command, self._name)
 
-    def _take(self, timeout: float | None) -> list[LoopCommand]:
-        batch: list[LoopCommand] = []
+    def _take(self, timeout: float | None) -> None:
         with self._reading:
+            if self._taken:  # this is called by one of the commands: go on with the others
+                return
             command = self.mailbox.recv(timeout)
             while command is not None:
-                batch.append(command)
-                command = self.mailbox.recv(0) if len(batch) < BATCH else None
-        return batch
+                self._taken.append(command)
+                command = self.mailbox.recv(0) if len(self._taken) < BATCH else None
 
     def _do(self, command: LoopCommand) -> None:
         match command:
@@ -96,6 +109,8 @@ class Bus:
         Gives up after ``timeout`` seconds. In the loop's own thread, or if there is no loop, they
         are done here.
         """
+        if self.mailbox.closed:
+            return
         passed = threading.Event()
         self.post(Barrier(passed))
         waited = 0.0
@@ -119,7 +134,8 @@ class Bus:
     def stop_loop(self, timeout: float | None) -> None:
         """End our own loop, behind the commands posted before, and wait for it."""
         if self._loop is not None:
-            self.post(Stop())
+            with contextlib.suppress(PurgatoryClosed):  # it was stopped before
+                self.post(Stop())
             self._loop.join(timeout)
 
 

@@ -8,16 +8,18 @@ Small frozen values. Each thread reads its own mailbox alone, and posts to the o
     the loop     ── ExpiredBatch ──────>  a worker's ypipe       many writes, one flush
     the loop     ── Activate, Term ────>  a worker's mailbox     at most one wake-up a flush
     a worker     ── TermAck ───────────>  the mailbox of who closes
-    the loop     ── Ended ─────────────>  whoever asked to hear of outcomes
+    who ends it  ── Ended ─────────────>  a mailbox that was given as the journal
 """
 
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mq import Mailbox
 from purgatory.operation import DelayedOperation, Outcome
+
+if TYPE_CHECKING:
+    from mq import Mailbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,6 +304,15 @@ class Purgatory:
             metrics.unregister(self, self._registry)
         self._bus.settle(self._loop_runs, seconds)
         self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._end_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
+
+    def _end_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
         if cancel_pending:
             self._cancel_all()
         if self._owns_timer:
@@ -313,7 +322,7 @@ class Purgatory:
         elif cancel_pending:
             return
         elif wait:
-            self._lists.drained.wait(seconds)
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
             self._cancel_all()
         elif timeout is not None:
             self._cancel_all_after(timeout)

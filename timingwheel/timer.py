@@ -202,7 +202,7 @@ class Timer:
         looks up when its time to finish is over.
         """
         delay = self._source.sleep_for(self.delay_to_next())
-        left = self._time_left() if self._closed else None
+        left = _time_left(self._runner.give_up_at) if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
 
     def _drain(self) -> bool:
@@ -286,8 +286,9 @@ class Timer:
         is finished, within ``timeout``. ``wait``: return when all that has happened; a task that
         never ends is waited for no longer than ``timeout``. In a forked child: nothing.
         """
-        if timeout is not None:
-            self._runner.give_up_at = real_seconds() + to_ms(timeout) / 1000
+        give_up_at = None if timeout is None else real_seconds() + to_ms(timeout) / 1000
+        if give_up_at is not None:
+            self._runner.give_up_at = give_up_at
         try:
             with self._lock.reading():
                 self._closed = True
@@ -299,11 +300,11 @@ class Timer:
         if self._reaper is None:
             self._drain()
         elif wait:
-            self._reaper.join(self._time_left())
-            if self._time_left() == 0:  # the reaper is about to, but we were asked to wait
+            self._reaper.join(_time_left(give_up_at))
+            if _time_left(give_up_at) == 0:  # the reaper is about to, but we were asked to wait
                 self._cancel_pending()
         if self._reaper is None or self._reaper.ended() or cancel_pending:
-            self._executor.close(wait=wait, timeout=self._time_left())
+            self._executor.close(wait=wait, timeout=_time_left(give_up_at))
 
     @property
     def running(self) -> bool:
@@ -315,7 +316,9 @@ class Timer:
         """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
         if not self._closed:
             return False
-        return self._time_left() == 0 or not (len(self) or self._buckets.at_work())
+        return _time_left(self._runner.give_up_at) == 0 or not (
+            len(self) or self._buckets.at_work()
+        )
 
     def finish(self) -> None:
         """The end of the reaper: what is left is cancelled, the executor told to end."""
@@ -324,12 +327,6 @@ class Timer:
             self._deliver_all()
         finally:
             self._executor.close(wait=False, timeout=0)
-
-    def _time_left(self) -> float | None:
-        give_up_at = self._runner.give_up_at
-        if give_up_at is None:
-            return None
-        return min(max(0.0, give_up_at - real_seconds()), threading.TIMEOUT_MAX)
 
     def _cancel_pending(self) -> None:
         while tasks := self._buckets.cancel_some():
@@ -354,6 +351,13 @@ class Timer:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
         return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
+
+
+def _time_left(give_up_at: float | None) -> float | None:
+    """Seconds until then, as a wait takes them; None: for ever."""
+    if give_up_at is None:
+        return None
+    return min(max(0.0, give_up_at - real_seconds()), threading.TIMEOUT_MAX)
 
 
 def _check_count(name: str, value: int, least: int) -> None:
