@@ -72,6 +72,16 @@ def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -
         purgatories,
         ("completed", "expired", "cancelled"),
     )
+    yield _counter(
+        "mq_mailbox_commands",
+        "Commands posted to the loop",
+        [((stats.name,), stats.mailbox_commands) for stats in purgatories],
+    )
+    yield _gauge(
+        "mq_mailbox_depth",
+        "Commands that the loop has not taken out yet",
+        [((stats.name,), stats.mailbox_depth) for stats in purgatories],
+    )
     yield _gauge(
         "timingwheel_timers_pending",
         "Tasks that wait in the wheel",

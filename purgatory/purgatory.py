@@ -17,6 +17,8 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from purgatory import metrics
+from purgatory.bus import Bus
+from purgatory.commands import Cancel, Complete
 from purgatory.errors import PurgatoryClosed, PurgatoryForked
 from purgatory.future import DeferredFuture, DeferredOperation
 from purgatory.journal import Journal
@@ -24,6 +26,7 @@ from purgatory.keyed import distinct_keys
 from purgatory.operation import JOURNALED, DelayedOperation, Outcome
 from purgatory.stats import PurgatoryStats
 from purgatory.watchers import WatchLists
+from purgatory.workers import Workers
 from timingwheel import Timer, TimerClosed, TimerError, to_ms
 
 log = logging.getLogger(__name__)
@@ -87,7 +90,8 @@ class Purgatory:
     ``timer``: one that others may share, which is then neither started nor closed here; None: one
     of its own, ``p.timer``. ``on_error(exc, operation)``: told of exceptions in user code; default:
     they are logged. ``journal``: told of each outcome. ``registry``: a Prometheus registry to show
-    the metrics in.
+    the metrics in. ``executor_workers``: how many threads run what expires, with a timer of its
+    own.
 
     With a timer of its own nothing expires until it is started: ``with Purgatory() as p`` starts
     and closes it. All methods may be called from any thread, and from callbacks.
@@ -101,6 +105,7 @@ class Purgatory:
         on_error: OnError | None = None,
         journal: Journal | None = None,
         registry: CollectorRegistry | None = None,
+        executor_workers: int | None = None,
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r}; expected a str")
@@ -108,13 +113,16 @@ class Purgatory:
             raise TypeError(f"timer is {timer!r}; expected a Timer or None")
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+        if executor_workers is not None and timer is not None:
+            raise ValueError("executor_workers is for a timer of its own; this one has been given")
         if registry is not None and not isinstance(registry, CollectorRegistry):
             raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
-        self.timer = Timer(name) if timer is None else timer
+        self.timer = _own_timer(name, executor_workers) if timer is None else timer
         self.name = name
         self._owns_timer = timer is None
         self._keeper = _Keeper(name, self.timer if timer is None else None, on_error, journal)
         self._lists = self._keeper.lists
+        self._bus = Bus(name, _Posted(self._lists))
         self._registry = registry
         if registry is not None:
             metrics.register(self, registry)
@@ -179,11 +187,7 @@ class Purgatory:
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
         self._refuse_if_ended()
-        return [
-            operation
-            for operation in self._lists.watching(key)
-            if operation._op_end(Outcome.CANCELLED)
-        ]
+        return self._lists.cancel(key)
 
     def defer(
         self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
@@ -207,9 +211,40 @@ class Purgatory:
         How many operations this call completed. Raises PurgatoryClosed.
         """
         self._refuse_if_ended()
-        return sum(
-            operation._op_complete_key(key, value) for operation in self._lists.watching(key)
-        )
+        return self._lists.complete(key, value)
+
+    def complete_later(self, key: Hashable, value: object = None) -> None:
+        """Post a completion to the purgatory's loop, and return at once.
+
+        From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
+        is done together, in order for each thread. Raises TypeError for an unhashable key,
+        PurgatoryClosed.
+        """
+        hash(key)
+        self._refuse_if_closed()
+        self._bus.post(Complete(key, value))
+
+    def cancel_later(self, key: Hashable) -> None:
+        """Post a `cancel_for_key`, as `complete_later` does a completion."""
+        hash(key)
+        self._refuse_if_closed()
+        self._bus.post(Cancel(key))
+
+    def step(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+
+        Waits up to ``timeout`` seconds for something to do. True if a bucket came due. Raises
+        RuntimeError while a loop runs, which does all that.
+        """
+        if self._loop_runs():
+            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
+        delay = self.timer.patience() if self._owns_timer else None
+        seconds = to_ms(timeout) / 1000
+        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        return self._owns_timer and self.timer.advance_clock()
+
+    def _loop_runs(self) -> bool:
+        return self.timer.running if self._owns_timer else self._bus.loop_runs()
 
     @property
     def watched(self) -> int:
@@ -232,13 +267,20 @@ class Purgatory:
             completed=ended[Outcome.COMPLETED],
             expired=ended[Outcome.EXPIRED],
             cancelled=ended[Outcome.CANCELLED],
+            mailbox_commands=self._bus.mailbox.sent,
+            mailbox_depth=self._bus.mailbox.depth,
         )
 
     def start(self) -> None:
-        """Start the timer, if it is the purgatory's own. Raises PurgatoryClosed."""
+        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+
+        Nothing happens if it runs. Raises PurgatoryClosed.
+        """
         self._refuse_if_closed()
         if self._owns_timer:
-            self.timer.start()
+            self.timer.start(self._bus)
+        else:
+            self._bus.start_loop()
 
     def close(
         self,
@@ -260,6 +302,17 @@ class Purgatory:
         self._lists.close()
         if self._registry is not None:
             metrics.unregister(self, self._registry)
+        self._bus.settle(self._loop_runs, seconds)
+        self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._end_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
+
+    def _end_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
         if cancel_pending:
             self._cancel_all()
         if self._owns_timer:
@@ -269,7 +322,7 @@ class Purgatory:
         elif cancel_pending:
             return
         elif wait:
-            self._lists.drained.wait(seconds)
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
             self._cancel_all()
         elif timeout is not None:
             self._cancel_all_after(timeout)
@@ -313,6 +366,28 @@ class Purgatory:
 
     def __repr__(self) -> str:
         return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
+
+
+class _Posted:
+    """What is done with posted commands; see `purgatory.bus.Handler`."""
+
+    def __init__(self, lists: WatchLists) -> None:
+        self._lists = lists
+
+    def complete_posted(self, key: Hashable, value: object) -> None:
+        self._lists.complete(key, value)
+
+    def cancel_posted(self, key: Hashable) -> None:
+        self._lists.cancel(key)
+
+
+def _own_timer(name: str, workers: int | None) -> Timer:
+    workers = 1 if workers is None else workers
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"executor_workers is {workers!r}; expected an int")
+    if workers < 1:
+        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
+    return Timer(name, executor=Workers(name, workers))
 
 
 # By id: a subclass may compare as it likes.

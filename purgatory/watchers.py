@@ -172,6 +172,16 @@ class WatchLists:
         with self._lock:
             return _operations(self._of_key.get(key))
 
+    def complete(self, key: Hashable, value: object) -> int:
+        """Tell the operations that watch a key that it was completed; how many that completed."""
+        return sum(operation._op_complete_key(key, value) for operation in self.watching(key))
+
+    def cancel(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch a key, and return them."""
+        return [
+            operation for operation in self.watching(key) if operation._op_end(Outcome.CANCELLED)
+        ]
+
     def close(self) -> None:
         """Refuse to watch from now on."""
         with self._lock:

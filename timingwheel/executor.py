@@ -1,7 +1,7 @@
 """Executors: in which thread expired tasks run.
 
 A timer hands over whole buckets, never single tasks. An executor here is anything with `Handover`'s
-three methods; it knows nothing of timers and only decides who calls ``run(bucket)``. To run the
+four methods; it knows nothing of timers and only decides who calls ``run(bucket)``. To run the
 same bucket twice, or from two threads, is harmless: each task is taken from it once.
 
 The locks here are taken again by the thread that has them when a finalizer adds a task.
@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from timingwheel.tasklist import TimerTaskList
 
@@ -24,11 +24,15 @@ TASKS_PER_JOB = 1024
 MAX_JOBS = 16
 
 
+@runtime_checkable
 class Handover(Protocol):
-    """What a timer needs of an executor."""
+    """What a timer needs of an executor. All of it may be called from any thread."""
 
     def execute(self, run: Run, bucket: TimerTaskList) -> None:
         """Have ``run(bucket)`` called, now or soon, once or more often."""
+
+    def flush(self) -> None:
+        """Called when a run of `execute` is over: wake up whoever should know."""
 
     def resume(self) -> None:
         """Go on with what an exception in a caller's thread ended early."""
@@ -65,6 +69,9 @@ class InlineExecutor:
         """Run the tasks of ``bucket`` now, or as soon as those that run in this thread are done."""
         self._turn.waiting.append((run, bucket))
         self._run_turn(self._turn)
+
+    def flush(self) -> None:
+        """Nothing to do: it has run."""
 
     def resume(self) -> None:
         """See `Handover`."""
@@ -119,6 +126,9 @@ class WorkerExecutor:
                 self._queue.put((run, bucket))
                 return
         run(bucket)
+
+    def flush(self) -> None:
+        """Nothing to do: each bucket is announced by itself."""
 
     def resume(self) -> None:
         """Nothing to do: the thread goes on by itself."""
@@ -180,6 +190,9 @@ class PoolExecutor:
             except Exception:  # noqa: BLE001  # one job, which the pool took, does it all
                 return
 
+    def flush(self) -> None:
+        """Nothing to do: each job is announced by itself."""
+
     def resume(self) -> None:
         """Nothing to do: the pool goes on by itself."""
 
@@ -212,7 +225,7 @@ class PoolExecutor:
 
 
 def handover_to(
-    executor: "concurrent.futures.Executor | InlineExecutor | None", name: str, refuse: Refuse
+    executor: "concurrent.futures.Executor | Handover | None", name: str, refuse: Refuse
 ) -> Handover:
     """The `Handover` for what a user passes as ``executor``. TypeError for what cannot serve."""
     if executor is None:
@@ -226,6 +239,8 @@ def handover_to(
         )
     if isinstance(executor, concurrent.futures.Executor):
         return PoolExecutor(executor, refuse)
+    if isinstance(executor, Handover):
+        return executor
     raise TypeError(
         f"executor is {executor!r}; expected None, an InlineExecutor or a "
         "concurrent.futures.Executor"

@@ -19,7 +19,7 @@ from typing import Any, Self
 from timingwheel.buckets import Buckets
 from timingwheel.clock import Clock, real_seconds, time_source, to_ms
 from timingwheel.errors import TimerClosed, TimerForked, TimerFull
-from timingwheel.executor import InlineExecutor, handover_to
+from timingwheel.executor import Handover, handover_to
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats
@@ -51,7 +51,7 @@ class Timer:
         tick_ms: int = 1,
         wheel_size: int = 20,
         clock: Clock | None = None,
-        executor: concurrent.futures.Executor | InlineExecutor | None = None,
+        executor: concurrent.futures.Executor | Handover | None = None,
         max_pending: int | None = None,
         on_error: OnError | None = None,
     ) -> None:
@@ -119,6 +119,7 @@ class Timer:
                 self._wake()
         if due is not None:  # the clock passed its due time meanwhile
             self._deliver(due)
+            self._executor.flush()
 
     def _add_due(self, task: TimerTask) -> None:
         now_ms = self._source.now_ms()
@@ -127,6 +128,7 @@ class Timer:
                 raise TimerClosed(f"timer {self.name!r} is closed")
             due = self._buckets.place_due(task, now_ms, now_ms)
         self._deliver(due)
+        self._executor.flush()
 
     def _check_room(self, task: TimerTask) -> None:
         moves = task._tt_list is not None and not task._tt_list.handed
@@ -223,8 +225,9 @@ class Timer:
             try:
                 bucket = outbox[0]
             except IndexError:  # another thread was faster
-                return
+                break
             self._deliver(bucket)
+        self._executor.flush()
 
     def _deliver(self, bucket: TimerTaskList) -> None:
         """Give the executor a bucket of the outbox. The same bucket twice does no harm."""
@@ -304,6 +307,12 @@ class Timer:
                 self._cancel_pending()  # should the reaper be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
             self._executor.close(wait=wait, timeout=self._time_to_end())
+
+    @property
+    def running(self) -> bool:
+        """Whether a reaper thread advances it at this moment."""
+        reaper = self._reaper
+        return reaper is not None and not reaper.ended()
 
     def finished(self) -> bool:
         """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""

@@ -55,6 +55,8 @@ class TestSamples:
                 "purgatory_operations_pending": {("bench",): 2},
                 "purgatory_watch_entries": {("bench",): 3},
                 "purgatory_watched_keys": {("bench",): 2},
+                "mq_mailbox_commands_total": {("bench",): 0},
+                "mq_mailbox_depth": {("bench",): 0},
                 "purgatory_operations_total": {
                     ("bench", "completed"): 3,
                     ("bench", "expired"): 1,
@@ -93,6 +95,8 @@ class TestSamples:
             family.name: (family.type, bool(family.documentation)) for family in registry.collect()
         }
         assert families == {
+            "mq_mailbox_commands": ("counter", True),
+            "mq_mailbox_depth": ("gauge", True),
             "purgatory_operations_pending": ("gauge", True),
             "purgatory_watch_entries": ("gauge", True),
             "purgatory_watched_keys": ("gauge", True),
@@ -191,7 +195,7 @@ class TestRegistry:
 
         threading.Thread(target=use, daemon=True).start()
         assert done.wait(HANG)
-        assert len(list(families)) == 9
+        assert len(list(families)) == 11
 
     def test_describe_has_no_samples(self, registry):
         """A registry learns the names without a scrape, and tells of clashes."""
