@@ -85,10 +85,11 @@ class Bus:
         with self._reading:
             if self._taken:  # this is called by one of the commands: go on with the others
                 return
-            command = self.mailbox.recv(timeout)
-            while command is not None:
-                self._taken.append(command)
-                command = self.mailbox.recv(0) if len(self._taken) < BATCH else None
+            with contextlib.suppress(MailboxClosed):  # then there is nothing to wait for
+                command = self.mailbox.recv(timeout)
+                while command is not None:
+                    self._taken.append(command)
+                    command = self.mailbox.recv(0) if len(self._taken) < BATCH else None
 
     def _do(self, command: LoopCommand) -> None:
         match command:
