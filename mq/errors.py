@@ -1,11 +1,11 @@
 """Errors: ZMQError and its kin, named and numbered as pyzmq has them.
 
-Who may use it: everybody.  Every error carries an ``errno``; the commonest have classes of their own.
+Who may use it: everybody.  Every error carries an ``errno``; the commonest have
+classes of their own.
 """
 
 import errno as _errno
 import os
-from typing import ClassVar
 
 #: ZeroMQ numbers its own errors from here.
 HAUSNUMERO = 156384712
@@ -33,20 +33,10 @@ class ZMQBaseError(Exception):
 
 
 class ZMQError(ZMQBaseError):
-    """What an operation failed with: `errno` and `strerror`.
-
-    Constructing one with the number of a more special error (EAGAIN, ETERM) makes that one.
-    """
+    """What an operation failed with: `errno` and `strerror`."""
 
     errno: int | None = None
     strerror: str
-    _special: ClassVar[dict[int, type["ZMQError"]]] = {}
-
-    def __new__(cls, errno: int | str | None = None, msg: str | None = None) -> "ZMQError":  # noqa: ARG004, PYI034
-        """The class that `errno` asks for."""
-        if cls is ZMQError and isinstance(errno, int):
-            cls = cls._special.get(errno, cls)
-        return super().__new__(cls)
 
     def __init__(self, errno: int | str | None = None, msg: str | None = None) -> None:
         if isinstance(errno, int):
@@ -84,11 +74,6 @@ class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
         super().__init__(errno, msg)
 
 
-ZMQError._special.update(
-    {_errno.EAGAIN: Again, ETERM: ContextTerminated, _errno.EINTR: InterruptedSystemCall}
-)
-
-
 class MailboxClosed(ZMQError):
     """The mailbox was closed, or belongs to the process this one was forked from."""
 
@@ -102,3 +87,15 @@ class ZMQBindError(ZMQBaseError):
 
 class NotDone(ZMQBaseError):
     """A `MessageTracker` waited in vain for its messages to be let go."""
+
+
+_SPECIAL: dict[int, type[ZMQError]] = {
+    _errno.EAGAIN: Again,
+    _errno.EINTR: InterruptedSystemCall,
+    ETERM: ContextTerminated,
+}
+
+
+def make_error(errno: int, msg: str | None = None) -> ZMQError:
+    """The error for `errno`, of the class made for it."""
+    return _SPECIAL.get(errno, ZMQError)(errno, msg)
