@@ -188,11 +188,3 @@ class StopReaper(Command):
     def execute(self) -> None:
         """See `Command`."""
         self.reaper.process_stop()
-
-
-@dataclass(frozen=True, slots=True)
-class Done(Command):
-    """To the thread that waits in term: all is finished."""
-
-    def execute(self) -> None:
-        """Nothing; its arrival is the message."""

@@ -211,10 +211,14 @@ class Pipe:
 
     def set_hwms(self, send_hwm: int, receive_hwm: int) -> None:
         """Change this end's own marks, while connected if need be."""
-        self._own_hwms = (send_hwm, receive_hwm)
-        self._set_marks()
+        self.set_own_hwms(send_hwm, receive_hwm)
         if self._state is State.ACTIVE and self._peer is not None:
             self._send(PipeHwm(self._peer, send_hwm, receive_hwm))
+
+    def set_own_hwms(self, send_hwm: int, receive_hwm: int) -> None:
+        """Change this end's own marks without telling the other end."""
+        self._own_hwms = (send_hwm, receive_hwm)
+        self._set_marks()
 
     def set_peer_hwms(self, send_hwm: int, receive_hwm: int) -> None:
         """Learn the other end's marks, from now on part of both limits."""
@@ -232,6 +236,8 @@ class Pipe:
             self._activate_write()
 
     def _set_marks(self) -> None:
+        if self.conflate:
+            return  # one slot, no limit
         send_hwm, receive_hwm = self._own_hwms
         if self._peer_hwms is None:
             self._hwm, inbound = send_hwm, receive_hwm
@@ -346,19 +352,16 @@ class Pipe:
         )
 
 
-def make_pipes(
-    ctx: Ctx, connecting: tuple[int, int], bound: tuple[int, int], *, conflate: bool
-) -> tuple[Pipe, Pipe]:
-    """The connecting end and the bound end of a new pipe, with the (send, receive) marks of each."""
+def make_pipes(ctx: Ctx, hwms: tuple[int, int], *, conflate: bool) -> tuple[Pipe, Pipe]:
+    """The connecting end of a new pipe, with its (send, receive) marks, and the bound end."""
     here: YPipe[Part] | ConflatePipe[Part]
     there: YPipe[Part] | ConflatePipe[Part]
     if conflate:
         here, there = ConflatePipe(), ConflatePipe()
-        connecting = bound = (0, 0)
     else:
         here, there = YPipe(), YPipe()
-    connect_pipe = Pipe(ctx, here, there, connecting, conflate=conflate)
-    bind_pipe = Pipe(ctx, there, here, bound, conflate=conflate)
+    connect_pipe = Pipe(ctx, here, there, hwms, conflate=conflate)
+    bind_pipe = Pipe(ctx, there, here, (0, 0), conflate=conflate)
     connect_pipe.join(bind_pipe)
     bind_pipe.join(connect_pipe)
     return connect_pipe, bind_pipe
