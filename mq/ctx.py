@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from mq.command import Command, ShutDown, Stop, StopReaper
 from mq.constants import ContextOption
-from mq.errors import ContextTerminated, ZMQError
+from mq.message import Part
+from mq.errors import ContextTerminated, MailboxClosed, ZMQError
 from mq.pipe import Pipe
 from mq.reaper import Reaper
 
@@ -152,8 +153,12 @@ class Ctx:
     def shut_down_later(self) -> None:
         """Let the reaper shut the context down: for a finalizer, which may take no lock."""
         reaper = self._reaper
-        if reaper is not None and not self.foreign and not self._terminating:
+        if reaper is None or self.foreign or self._terminating:
+            return
+        try:
             reaper.mailbox.send(ShutDown(reaper))
+        except MailboxClosed:
+            pass  # terminated meanwhile
 
     def terminate(self) -> None:
         """Shut down, and wait until every socket is closed and finished.
@@ -190,8 +195,11 @@ class Ctx:
                 self._hand_over(waiting, endpoint.socket)
         return pending
 
-    def connect(self, address: str, pending: Pending) -> Endpoint | None:
-        """The endpoint at `address`, its sequence number raised; None: `pending` waits for it."""
+    def connect(self, address: str, pending: Pending, own_id: Part) -> Endpoint | None:
+        """The endpoint at `address`, its sequence number raised; None: `pending` waits for it.
+
+        Whoever waits names itself by `own_id` first of all: it cannot know who will want it.
+        """
         with self._endpoint_lock:
             endpoint = self._endpoints.get(address)
             if endpoint is not None:
@@ -200,6 +208,9 @@ class Ctx:
                 return endpoint
             if self._no_more_pending:
                 raise ContextTerminated
+            if not pending.connect_pipe.conflate:
+                pending.connect_pipe.write(own_id)
+                pending.connect_pipe.flush()
             self._pending.setdefault(address, []).append(pending)
             self._waiting[pending.bind_pipe] = pending
             return None

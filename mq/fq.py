@@ -43,6 +43,11 @@ class FairQueue:
         if self.last is pipe:
             self.last = None
 
+    @property
+    def more(self) -> bool:
+        """Whether the next part belongs to a message begun."""
+        return self._more
+
     def recv(self) -> Part | None:
         """The next part; None when no pipe has one."""
         pipes = self._list

@@ -65,8 +65,9 @@ class Reaper:
         fd = socket.mailbox.fileno()
         self._poll.unregister(fd)
         del self._sockets[fd]
-        socket.mailbox.close()
+        # First the slot, then the mailbox: a context that terminates tells every socket it knows.
         self._ctx.destroy_socket(socket)
+        socket.mailbox.close()
 
     def process_shut_down(self) -> None:
         """See `ShutDown`."""
