@@ -97,7 +97,7 @@ class Stop(Command):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Command):
-    """To a bound socket, whose sequence number was raised: a peer has connected, this is the pipe."""
+    """To a bound socket, whose sequence number was raised: a peer connected by this pipe."""
 
     socket: SocketBase
     pipe: Pipe

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from mq.command import Command, ShutDown, Stop, StopReaper
 from mq.constants import ContextOption
-from mq.message import Part
 from mq.errors import ContextTerminated, MailboxClosed, ZMQError
-from mq.pipe import Pipe
 from mq.reaper import Reaper
 
 if TYPE_CHECKING:
+    from mq.message import Part
+    from mq.pipe import Pipe
     from mq.sockets.base import SocketBase
 
 FORKED = "the socket belongs to the process this one was forked from"
@@ -40,7 +40,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Pending:
-    """A connection made before its bind.  The bound end belongs to nobody; it keeps its commands."""
+    """A connection made before its bind.  Nobody owns its bound end, whose commands it keeps."""
 
     socket: SocketBase
     connect_pipe: Pipe
@@ -178,6 +178,11 @@ class Ctx:
     def terminating(self) -> bool:
         """Whether `shut_down` or `terminate` was called."""
         return self._terminating
+
+    @property
+    def finished(self) -> bool:
+        """Whether all sockets are gone after `shut_down`."""
+        return self._finished.is_set()
 
     # Addresses
 

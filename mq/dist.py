@@ -5,12 +5,16 @@ Who may call it: the thread of the socket it belongs to.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mq.message import MORE, Part
-from mq.pipe import Pipe
+
+if TYPE_CHECKING:
+    from mq.pipe import Pipe
 
 
 class Distributor:
-    """Outbound pipes.  The matching ones are chosen before a message, and stay for all its parts."""
+    """Outbound pipes.  The matching ones are chosen before a message, for all its parts."""
 
     __slots__ = ("_matching", "_more", "_pipes")
 

@@ -5,9 +5,13 @@ Who may call it: the thread of the socket it belongs to.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mq.message import MORE, Part
-from mq.pipe import Pipe
 from mq.pipelist import PipeList
+
+if TYPE_CHECKING:
+    from mq.pipe import Pipe
 
 
 class LoadBalancer:

@@ -30,6 +30,7 @@ class Tracked:
         self.released.set()
 
 
+_Bytes = bytes  # Frame has a property of that name
 Payload = Union[bytes, Tracked]  # noqa: UP007 - read at run time too
 #: What pipes carry: the bytes, and flags.
 Part = tuple[Payload, int]
@@ -163,7 +164,7 @@ class Frame:
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self.bytes)
 
-    def __bytes__(self) -> bytes:
+    def __bytes__(self) -> _Bytes:
         return self.bytes
 
     def __len__(self) -> int:

@@ -11,9 +11,12 @@ it waits for are in.  A child that arrives late, in an owner already terminating
 from __future__ import annotations
 
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from mq.command import Command, LaunchedChild, Term, TermAck, TermRequest
-from mq.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from mq.mailbox import Mailbox
 
 
 class Own:
@@ -48,7 +51,7 @@ class Own:
 
     def launch_child(self, child: Own) -> None:
         """Become the owner of `child`, which lives in whatever thread reads its mailbox."""
-        child._owner = self  # noqa: SLF001 - set before anybody else can see the child
+        child._owner = self
         self.inc_seqnum()
         self.mailbox.send(LaunchedChild(self, child))
 

@@ -5,7 +5,10 @@ Who may call it: the thread of the socket it belongs to.
 
 from __future__ import annotations
 
-from mq.pipe import Pipe
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mq.pipe import Pipe
 
 
 class PipeList:

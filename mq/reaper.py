@@ -10,10 +10,10 @@ import select
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from mq.command import Command
 from mq.mailbox import Mailbox
 
 if TYPE_CHECKING:
+    from mq.command import Command
     from mq.ctx import Ctx
     from mq.sockets.base import SocketBase
 

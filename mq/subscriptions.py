@@ -6,8 +6,10 @@ Who may call it: the thread of the socket it belongs to.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from mq.pipe import Pipe
+if TYPE_CHECKING:
+    from mq.pipe import Pipe
 
 
 class Subscriptions:

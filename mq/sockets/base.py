@@ -33,7 +33,7 @@ _SNDMORE = int(Flag.SNDMORE)
 
 
 class SocketBase(Own):
-    """A socket.  Kinds override the `x...` methods; a pipe's events arrive in the socket's thread."""
+    """A socket.  Kinds override the `x...` methods; pipes' events arrive in the socket's thread."""
 
     kind: ClassVar[SocketType]
     wants_routing_id: ClassVar[bool] = False
@@ -43,7 +43,7 @@ class SocketBase(Own):
         mailbox: Mailbox[Command] = Mailbox()
         super().__init__(mailbox)
         # Asked before each operation: a plain look whether there is a command, no more.
-        self._commands = mailbox._queue  # noqa: SLF001
+        self._commands = mailbox._queue
         self._ctx = ctx
         self._reaper = reaper
         self._pipes: dict[Pipe, None] = {}

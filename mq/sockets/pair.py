@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mq.constants import SocketType
 from mq.message import MORE, Part
-from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
+
+if TYPE_CHECKING:
+    from mq.pipe import Pipe
 
 
 class Pair(SocketBase):

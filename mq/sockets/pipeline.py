@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from mq.constants import SocketType
 from mq.fq import FairQueue
 from mq.lb import LoadBalancer
-from mq.message import Part
-from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
+    from mq.message import Part
+    from mq.pipe import Pipe
     from mq.reaper import Reaper
 
 

@@ -15,12 +15,12 @@ from mq.dist import Distributor
 from mq.errors import ZMQError
 from mq.fq import FairQueue
 from mq.message import MORE, Part, payload_bytes
-from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 from mq.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
+    from mq.pipe import Pipe
     from mq.reaper import Reaper
 
 
@@ -203,9 +203,12 @@ class XSub(SocketBase):
         """See `SocketBase`."""
         data = payload_bytes(part[0])
         first, self._sending_more = not self._sending_more, bool(part[1] & MORE)
-        if not first or data[:1] not in (b"\0", b"\1") or self._sending_more:
-            self._dist.send_to_all(part)
-        elif self._count(data[1:], subscribing=data[0] == 1):
+        if (
+            not first
+            or data[:1] not in (b"\0", b"\1")
+            or self._sending_more
+            or self._count(data[1:], subscribing=data[0] == 1)
+        ):
             self._dist.send_to_all(part)
         return True
 

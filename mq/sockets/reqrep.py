@@ -8,11 +8,11 @@ from mq.constants import SocketOption as Opt
 from mq.constants import SocketType
 from mq.errors import EFSM, ZMQError
 from mq.message import MORE, Part, payload_bytes
-from mq.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
+    from mq.pipe import Pipe
     from mq.reaper import Reaper
 
 _BOTTOM: Part = (b"", MORE)

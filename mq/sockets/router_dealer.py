@@ -11,11 +11,11 @@ from mq.errors import ZMQError
 from mq.fq import FairQueue
 from mq.lb import LoadBalancer
 from mq.message import MORE, ROUTING_ID, Part, payload_bytes
-from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
+    from mq.pipe import Pipe
     from mq.reaper import Reaper
 
 
