@@ -43,12 +43,15 @@ class Context(OptionAttributes):
     def __init__(
         self, io_threads: int | Context | Ctx = 1, shadow: Context | Ctx | None = None
     ) -> None:
-        if not isinstance(io_threads, int):
-            io_threads, shadow = 1, io_threads
+        threads = 1
+        if isinstance(io_threads, int):
+            threads = io_threads
+        else:
+            shadow = io_threads
         self.sockopts = {}
         self._sockets = WeakSet()
         if shadow is None:
-            self._ctx = Ctx(io_threads)
+            self._ctx = Ctx(threads)
             return
         self._shadow = True
         self._shadow_obj = shadow

@@ -433,7 +433,7 @@ class Socket(OptionAttributes):
     _poller_class: Any = Poller
 
     def poll(self, timeout: float | None = None, flags: int = int(constants.POLLIN)) -> Any:
-        """The events among `flags` that are there within `timeout` milliseconds (None: for ever)."""
+        """The events among `flags` within `timeout` milliseconds (None: for ever)."""
         if self.closed:
             raise ZMQError(ENOTSOCK)
         poller = self._poller_class()

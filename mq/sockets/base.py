@@ -299,7 +299,7 @@ class SocketBase(Own):
 
     # What kinds of sockets do in their own way
 
-    def xsend(self, part: Part) -> bool:
+    def xsend(self, part: Part) -> bool:  # noqa: ARG002
         """Send `part`; False when there is no room."""
         raise ZMQError(ENOTSUP)
 
