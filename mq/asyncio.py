@@ -37,12 +37,13 @@ class _Waiting:
 
 
 class Socket(mq.Socket):
-    """A `mq.Socket` whose operations return futures.  `Socket(other)` gives a socket this face."""
+    """A `mq.Socket` whose operations return futures.  `Socket(other)` gives a socket this plain."""
 
     _recv_futures: deque[_Waiting]
     _send_futures: deque[_Waiting]
     _loop: AbstractEventLoop | None = None  # where our reader is registered
     _fd = -1
+    _plain_face: mq.Socket | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._recv_futures = deque()
@@ -62,12 +63,18 @@ class Socket(mq.Socket):
     # Operations
 
     def send(
-        self, data: Any, flags: int = 0, copy: bool = True, track: bool = False, **kw: Any
+        self,
+        data: Any,
+        flags: int = 0,
+        copy: bool = True,
+        track: bool = False,
+        routing_id: int | None = None,
+        group: str | None = None,
     ) -> Any:
         """As `mq.Socket.send`."""
-        face = super()
+        plain = self._plain()
         return self._start_send(
-            lambda: face.send(data, flags | _DONTWAIT, copy=copy, track=track, **kw), flags
+            lambda: plain.send(data, flags | _DONTWAIT, copy, track, routing_id, group), flags
         )
 
     def send_multipart(
@@ -84,14 +91,16 @@ class Socket(mq.Socket):
 
     def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
         """As `mq.Socket.recv`."""
-        face = super()
-        return self._start_recv(lambda: face.recv(flags | _DONTWAIT, copy=copy, track=track), flags)
+        plain = self._plain()
+        return self._start_recv(
+            lambda: plain.recv(flags | _DONTWAIT, copy=copy, track=track), flags
+        )
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> Any:
         """As `mq.Socket.recv_into`."""
-        face = super()
+        plain = self._plain()
         return self._start_recv(
-            lambda: face.recv_into(buffer, nbytes=nbytes, flags=flags | _DONTWAIT), flags
+            lambda: plain.recv_into(buffer, nbytes=nbytes, flags=flags | _DONTWAIT), flags
         )
 
     def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
@@ -114,9 +123,10 @@ class Socket(mq.Socket):
 
     def _plain(self) -> mq.Socket:
         """The same socket without futures, whose methods call each other."""
-        plain = mq.Socket.shadow(self.underlying)
-        plain.copy_threshold = self.copy_threshold
-        return plain
+        if self._plain_face is None:
+            self._plain_face = mq.Socket.shadow(self.underlying)
+        self._plain_face.copy_threshold = self.copy_threshold
+        return self._plain_face
 
     # Waiting
 

@@ -329,7 +329,7 @@ class SocketBase(Own):
         """`pipe` is gone."""
         raise NotImplementedError
 
-    def xsubscription(self, option: int, value: bytes) -> None:
+    def xsubscription(self, option: int, value: bytes) -> None:  # noqa: ARG002
         """SUBSCRIBE and its kin, where they mean something."""
         raise ZMQError(EINVAL)
 

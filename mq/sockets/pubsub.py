@@ -213,7 +213,7 @@ class XSub(SocketBase):
         return True
 
     def _count(self, topic: bytes, *, subscribing: bool) -> bool:
-        """Whether the publishers must hear of it: of all subscriptions, but of the last end only."""
+        """Whether publishers must hear of it: of each subscription, but of the last end only."""
         if subscribing:
             self._topics[topic] += 1
             return True
