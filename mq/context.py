@@ -88,9 +88,9 @@ class Context(OptionAttributes):
         if ctx is None or self._shadow or self._closed or sys is None or sys.is_finalizing():
             return
         if not ctx.terminating:
-            warnings.warn(f"Unclosed context {self!r}", ResourceWarning, stacklevel=2, source=self)
             # Waiting here could wait for the very thread the finalizer runs in.
             ctx.shut_down_later()
+            warnings.warn(f"Unclosed context {self!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __enter__(self) -> Self:
         return self
@@ -157,7 +157,7 @@ class Context(OptionAttributes):
 
     def _get_attr_opt(self, name: str, option: int) -> Any:
         if name.upper() in ContextOption.__members__:
-            return self.get(option)
+            return super()._get_attr_opt(name, option)
         try:
             return self.sockopts[option]
         except KeyError:

@@ -117,8 +117,8 @@ class Socket(OptionAttributes):
         if self._base is None or self._shadow or self._base.closed:
             return
         if sys is not None and not sys.is_finalizing():
+            self.close()  # first: the warning may be an error
             warnings.warn(f"Unclosed socket {self!r}", ResourceWarning, stacklevel=2, source=self)
-            self.close()
 
     def __enter__(self) -> Self:
         return self
