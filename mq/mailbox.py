@@ -100,6 +100,8 @@ class Mailbox(Generic[T]):
             command = self._look_again(signaler)
             if command is not None:
                 return command
+            if self._signaler is None:
+                continue  # closed: the signal for it may be the one just consumed
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
                 return None

@@ -25,7 +25,7 @@ class Own:
     def __init__(self, mailbox: Mailbox[Command]) -> None:
         self.mailbox = mailbox
         self._owner: Own | None = None
-        self._owned: set[Own] = set()
+        self._owned: dict[Own, None] = {}  # an ordered set
         self._terminating = False
         self._seqnum_lock = Lock()  # a leaf: nothing is called while it is held
         self._sent_seqnum = 0  # any thread, under the lock
@@ -61,7 +61,7 @@ class Own:
             self.register_term_acks(1)
             child.mailbox.send(Term(child, 0))
         else:
-            self._owned.add(child)
+            self._owned[child] = None
 
     def terminate(self) -> None:
         """Begin the end, by asking the owner if there is one."""
@@ -76,14 +76,14 @@ class Own:
         """See `TermRequest`.  One that crosses our own `Term` to the child is answered already."""
         if self._terminating or child not in self._owned:
             return
-        self._owned.discard(child)
+        del self._owned[child]
         self.register_term_acks(1)
         child.mailbox.send(Term(child, self.linger_ms))
 
     def process_term(self, linger_ms: int) -> None:
         """See `Term`."""
         assert not self._terminating, "terminated twice"
-        owned, self._owned = self._owned, set()
+        owned, self._owned = self._owned, {}
         self.register_term_acks(len(owned))
         self._terminating = True
         for child in owned:

@@ -206,7 +206,8 @@ def _in_child(context, parents, pull, push):
         try:
             call()
         except mq.ContextTerminated as exc:
-            assert "forked" in str(exc)
+            if "forked" not in str(exc):
+                return 5
         else:
             return 2
     pull.close()

@@ -97,7 +97,7 @@ def reader(pipe, state):
 
 @pytest.mark.parametrize("messages", [1, 2, 3])
 def test_no_wake_up_is_lost_in_any_interleaving(messages):
-    """Whatever the order of write, flush, check, wait and signal: all is read, one signal a sleep."""
+    """Whatever the order of write, flush, check, wait, signal: all is read, a signal a sleep."""
     for order in itertools.product("wr", repeat=4 * messages + 2):
         pipe, state = YPipe(2), {"signals": 0, "read": [], "waiting": False}
         write, read = writer(pipe, state, messages), reader(pipe, state)
