@@ -130,11 +130,14 @@ def ypipe(batch: int) -> Case:
                     signaler.send()
 
         def consume() -> None:
-            for _ in range(count):
-                while not pipe.check_read():
+            received = 0
+            while received < count:
+                try:
+                    pipe.read()
+                    received += 1
+                except mq.Empty:
                     signaler.wait()
                     signaler.recv()
-                pipe.read()
 
         rate = timed(count, produce, consume)
         signaler.close()

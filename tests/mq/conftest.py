@@ -1,8 +1,13 @@
 """Contexts and sockets that are ended whatever a test does."""
 
 import pytest
+from hypothesis import settings
 
 import mq
+
+# A busy machine is no error.
+settings.register_profile("mq", deadline=None)
+settings.load_profile("mq")
 
 PATIENCE_MS = 30_000  # only a hang takes so long
 
