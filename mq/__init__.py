@@ -1,13 +1,3 @@
-<<<<<<< HEAD
-"""How threads talk: ZeroMQ's in-process layer with pyzmq's API."""
-
-from mq.errors import MailboxClosed as MailboxClosed
-from mq.mailbox import Mailbox as Mailbox
-from mq.signaler import Signaler as Signaler
-from mq.ypipe import Empty as Empty
-from mq.ypipe import YPipe as YPipe
-from mq.yqueue import YQueue as YQueue
-=======
 """How threads talk: ZeroMQ's in-process layer with pyzmq's API.
 
 `import mq as zmq` runs programs written for pyzmq that use `inproc://` only.  Below the sockets lie
@@ -70,4 +60,3 @@ def has(capability: str) -> bool:
     """Whether an optional feature is there; the network's never are."""
     del capability
     return False
->>>>>>> mq3

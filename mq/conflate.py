@@ -38,8 +38,6 @@ class ConflatePipe(Generic[T]):
         """Whether the slot is full."""
         return bool(self._slot)
 
-<<<<<<< HEAD
-=======
     def probe(self) -> T:
         """What is in the slot, without taking it; `Empty` when there is nothing."""
         slot = self._slot
@@ -47,7 +45,6 @@ class ConflatePipe(Generic[T]):
             raise Empty("nothing to read")
         return slot[0]
 
->>>>>>> mq3
     def read(self) -> T:
         """Empty the slot and return what was in it; `Empty` when there is nothing."""
         with self._lock:

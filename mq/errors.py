@@ -1,19 +1,11 @@
 """Errors: ZMQError and its kin, named and numbered as pyzmq has them.
 
-<<<<<<< HEAD
-Who may use it: everybody.  Every error carries an ``errno``; the commonest have their own classes.
-=======
 Who may use it: everybody.  Every error carries an ``errno``; the commonest have
 classes of their own.
->>>>>>> mq3
 """
 
 import errno as _errno
 import os
-<<<<<<< HEAD
-from typing import ClassVar
-=======
->>>>>>> mq3
 
 #: ZeroMQ numbers its own errors from here.
 HAUSNUMERO = 156384712
@@ -41,27 +33,10 @@ class ZMQBaseError(Exception):
 
 
 class ZMQError(ZMQBaseError):
-<<<<<<< HEAD
-    """What an operation failed with: `errno` and `strerror`.
-
-    Constructing one with the number of a more special error (EAGAIN, ETERM) makes that one.
-    """
-
-    errno: int | None = None
-    strerror: str
-    _special: ClassVar[dict[int, type["ZMQError"]]] = {}
-
-    def __new__(cls, errno: int | str | None = None, msg: str | None = None) -> "ZMQError":  # noqa: ARG004, PYI034
-        """The class that `errno` asks for."""
-        if cls is ZMQError and isinstance(errno, int):
-            cls = cls._special.get(errno, cls)  # noqa: PLW0642  # that is what __new__ is for
-        return super().__new__(cls)
-=======
     """What an operation failed with: `errno` and `strerror`."""
 
     errno: int | None = None
     strerror: str
->>>>>>> mq3
 
     def __init__(self, errno: int | str | None = None, msg: str | None = None) -> None:
         if isinstance(errno, int):
@@ -99,14 +74,6 @@ class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
         super().__init__(errno, msg)
 
 
-<<<<<<< HEAD
-ZMQError._special.update(
-    {_errno.EAGAIN: Again, ETERM: ContextTerminated, _errno.EINTR: InterruptedSystemCall}
-)
-
-
-=======
->>>>>>> mq3
 class MailboxClosed(ZMQError):
     """The mailbox was closed, or belongs to the process this one was forked from."""
 
@@ -120,8 +87,6 @@ class ZMQBindError(ZMQBaseError):
 
 class NotDone(ZMQBaseError):
     """A `MessageTracker` waited in vain for its messages to be let go."""
-<<<<<<< HEAD
-=======
 
 
 _SPECIAL: dict[int, type[ZMQError]] = {
@@ -134,4 +99,3 @@ _SPECIAL: dict[int, type[ZMQError]] = {
 def make_error(errno: int, msg: str | None = None) -> ZMQError:
     """The error for `errno`, of the class made for it."""
     return _SPECIAL.get(errno, ZMQError)(errno, msg)
->>>>>>> mq3

@@ -101,11 +101,7 @@ class Mailbox(Generic[T]):
             if command is not None:
                 return command
             if self._signaler is None:
-<<<<<<< HEAD
-                continue  # closed meanwhile, and the signal that said so may be the one consumed
-=======
                 continue  # closed: the signal for it may be the one just consumed
->>>>>>> mq3
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
                 return None
