@@ -45,6 +45,8 @@ def test_snippet_runs(snippet, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+# A year of flights, twice: seconds on an idle machine, minutes on a busy one.
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("commands", blocks("console"))
 def test_commands_run(commands, tmp_path):
     """Pasted into a shell; installing is what `scripts/check-core` tries."""
@@ -55,7 +57,7 @@ def test_commands_run(commands, tmp_path):
         text=True,
         cwd=tmp_path,
         env=environment(),
-        timeout=100,
+        timeout=800,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
