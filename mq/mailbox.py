@@ -95,9 +95,13 @@ class Mailbox(Generic[T]):
             signaler = self._signaler
             if signaler is None:
                 raise MailboxClosed(msg=self._closed)
-            signaler.recv()
-            self._sleeps += 1
-            command = self._look_again(signaler)
+            try:
+                signaler.recv()
+                self._sleeps += 1
+                command = self._look_again(signaler)
+            except BaseException:  # the signal is consumed, and senders may count on it
+                signaler.send()
+                raise
             if command is not None:
                 return command
             if self._signaler is None:
