@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,9 +22,15 @@ from prometheus_client.registry import Collector
 from purgatory.errors import PurgatoryError
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from purgatory.purgatory import Purgatory
     from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, TimerStats
+
+
+#: How long `MetricsServer.close` waits for a peer to take its answer.
+ANSWER_SECONDS = 5.0
 
 
 class MetricsError(PurgatoryError):
@@ -201,6 +207,35 @@ def unregister(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
             del members[purgatory.name]
 
 
+class _Answers:
+    """A WSGI application that knows how many answers of another one are not sent yet.
+
+    The threads that answer are daemons: without this, the end of the process could cut one short.
+    """
+
+    def __init__(self, application: "WSGIApplication") -> None:
+        self._application = application
+        self._changed = threading.Condition()
+        self._under_way = 0  # guarded by _changed
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterator[bytes]:
+        with self._changed:
+            self._under_way += 1
+        try:  # the server closes the generator after the last byte, or when the peer has gone
+            yield from self._application(environ, start_response)
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all are sent, no longer than ``seconds``: a peer may have stopped reading."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, seconds)
+
+
 class MetricsServer:
     """A running endpoint: ``addr``, ``port``, and `close` to end it. Also a context manager."""
 
@@ -209,15 +244,18 @@ class MetricsServer:
             self._server, self._thread = start_http_server(port, addr, registry)
         except (OSError, OverflowError) as error:
             raise MetricsError(f"cannot serve metrics on {addr}:{port}: {error}") from error
+        self._answers = _Answers(make_wsgi_app(registry))
+        self._server.set_app(self._answers)
         self.addr = addr
         self.port: int = self._server.server_port
         self._thread.name = f"purgatory-metrics-{self.port}"
 
     def close(self) -> None:
-        """Stop serving, and wait until the thread has ended."""
+        """Stop serving; what was asked before is still answered, for `ANSWER_SECONDS` at most."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        self._answers.wait(ANSWER_SECONDS)
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,9 @@ import urllib.request
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 import purgatory
 from purgatory import Purgatory
@@ -279,3 +281,23 @@ class TestServe:
         server.close()
         server.close()
         assert set(threading.enumerate()) <= before
+
+    def test_close_lets_an_answer_be_sent(self):
+        """What was asked before the close is answered before it returns."""
+
+        class Slow(Collector):
+            def collect(self):
+                asked.set()
+                server._thread.join()  # now close has nothing left to wait for but this answer
+                yield GaugeMetricFamily("slow", "x" * 10_000_000, 1)
+
+        registry, asked, pages = CollectorRegistry(), threading.Event(), []
+        registry.register(Slow())
+        server = serve(0, registry=registry)
+        client = threading.Thread(target=lambda: pages.append(fetch(server)))
+        client.start()
+        assert asked.wait(HANG)
+        server.close()
+        assert server._answers._under_way == 0
+        client.join(HANG)
+        assert "slow 1.0" in pages[0]
