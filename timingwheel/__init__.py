@@ -12,13 +12,11 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 from timingwheel.clock import ManualClock, monotonic_ms, to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
+from timingwheel.native import COMPILED
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
-
-# Whether this is the compiled package; the interpreted one behaves the same, slower.
-COMPILED = not __file__.endswith(".py")
 
 __all__ = [
     "COMPILED",

@@ -9,27 +9,30 @@ interrupt between two steps loses nothing: the next portion goes on where that o
 """
 
 from collections import deque
+from typing import Final
 
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
+from timingwheel.collector import HIDES, hide
+from timingwheel.native import COMPILED, i64
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import Tally, TimerTaskList
 from timingwheel.wheel import TimingWheel
 
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
-PORTION = 128
+PORTION: Final = 1024 if COMPILED else 128
 
 
 class Buckets:
     """See the module. ``now_ms``: the clock's reading when the timer is made."""
 
-    def __init__(self, tick_ms: int, wheel_size: int, now_ms: int) -> None:
+    def __init__(self, tick_ms: i64, wheel_size: i64, now_ms: i64) -> None:
         self.lock = ReadWriteLock()
         self.wheel = TimingWheel(tick_ms, wheel_size, now_ms)
         self.queue = DelayQueue()
         self.tally = Tally()
-        self.cascades = 0
+        self.cascades: i64 = 0
         # A bucket came to be the first, and those who sleep were not told yet.
         self.wake_owed = False
         # Due and detached, its tasks not all moved yet.
@@ -41,7 +44,30 @@ class Buckets:
         """Whether something came due that is not with the executor yet."""
         return self._draining is not None or bool(self.outbox)
 
-    def place(self, task: TimerTask, deadline_ms: int) -> TimerTaskList | None:
+    def place_at_once(self, task: TimerTask, deadline_ms: i64) -> bool:
+        """Put a task that is in no list into a bucket that is there; False if it is not as simple as that.
+
+        Free of calls (compiled: one step): for a lock that is idle, or locked.
+        """
+        wheel = self.wheel
+        due_ms = wheel.due_ms(deadline_ms)
+        if task._tt_list is not None or due_ms <= wheel.now_ms:
+            return False
+        while due_ms >= wheel.limit_ms:
+            above = wheel.overflow
+            if above is None:
+                return False
+            wheel = above
+        bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
+        if bucket is None:
+            return False
+        task.deadline_ms = deadline_ms
+        bucket.add(task)
+        if HIDES and type(task) is TimerTask:
+            hide(task)
+        return True
+
+    def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
         """Put a task, pending or not, where its deadline belongs. Locked.
 
         Returns the bucket in the outbox that it is in if it is due already, to be delivered.
@@ -49,26 +75,28 @@ class Buckets:
         due_ms = self.wheel.due_ms(deadline_ms)
         if due_ms <= self.wheel.now_ms:
             return self.place_due(task, deadline_ms, due_ms)
+        self._refuse_foreign(task)
         self._put(task, self._bucket_for(due_ms), deadline_ms)
         return None
 
-    def place_due(self, task: TimerTask, deadline_ms: int, due_ms: int) -> TimerTaskList:
+    def place_due(self, task: TimerTask, deadline_ms: i64, due_ms: i64) -> TimerTaskList:
         """Put a task, pending or not, into a bucket of its own in the outbox. Locked."""
         self._refuse_foreign(task)
         bucket = self._due_now(due_ms)
         self._put(task, bucket, deadline_ms)
         return bucket
 
-    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
+    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
         """Put a task, pending or not, into a bucket."""
         if task._tt_list is not None:
             self._move(task, bucket, deadline_ms)
             return
         task.deadline_ms = deadline_ms
         bucket.add(task)
+        if HIDES and type(task) is TimerTask:
+            hide(task)
 
-    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
-        self._refuse_foreign(task)
+    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
         old, old_deadline_ms = task._tt_list, task.deadline_ms
         assert old is not None, task
         try:
@@ -86,7 +114,7 @@ class Buckets:
         if bucket is not None and not bucket.belongs_to(self.lock):
             raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
 
-    def _bucket_for(self, due_ms: int) -> TimerTaskList:
+    def _bucket_for(self, due_ms: i64) -> TimerTaskList:
         """The bucket for a due time to come. Locked."""
         wheel = self.wheel.level_for(due_ms)
         slot = due_ms // wheel.tick_ms % wheel.size
@@ -100,17 +128,17 @@ class Buckets:
             wheel.slots[slot] = bucket
         return bucket
 
-    def _due_now(self, due_ms: int) -> TimerTaskList:
+    def _due_now(self, due_ms: i64) -> TimerTaskList:
         """A new bucket on its way to the executor, for what is due already."""
         bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
         bucket.hand_over()
         self.outbox.append(bucket)
         return bucket
 
-    def do_portion(self, now_ms: int) -> bool:
+    def do_portion(self, now_ms: i64) -> bool:
         """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
         self.next_occupied()  # a bucket whose tasks were all cancelled does not come due
-        budget = PORTION
+        budget: i64 = PORTION
         try:
             with self.lock:
                 owed = self.wake_owed
@@ -123,7 +151,7 @@ class Buckets:
             raise
         return budget < PORTION
 
-    def _detach_next(self, now_ms: int) -> TimerTaskList | None:
+    def _detach_next(self, now_ms: i64) -> TimerTaskList | None:
         """The bucket to deal with, out of wheel and queue; moves the clock. Write side."""
         if self._draining is None:
             first = self.queue.first()
@@ -140,7 +168,7 @@ class Buckets:
         self.wheel.detach(bucket)
         self.queue.remove(bucket)
 
-    def _empty(self, bucket: TimerTaskList, budget: int) -> int:
+    def _empty(self, bucket: TimerTaskList, budget: i64) -> i64:
         """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
         if bucket.level == 0:
             bucket.hand_over()
@@ -154,11 +182,13 @@ class Buckets:
             self._draining = None
         return moved + 1
 
-    def _cascade(self, bucket: TimerTaskList, count: int) -> int:
+    def _cascade(self, bucket: TimerTaskList, count: i64) -> i64:
         wheel = self.wheel
         due: TimerTaskList | None = None
         for _ in range(count):
-            due_ms = wheel.due_ms(bucket.first().deadline_ms)
+            task = bucket.first()
+            assert task is not None, bucket
+            due_ms = wheel.due_ms(task.deadline_ms)
             if due_ms > wheel.now_ms:
                 bucket.move_first(self._bucket_for(due_ms))
                 continue

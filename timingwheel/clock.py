@@ -13,13 +13,19 @@ import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
+
+from timingwheel.native import i64, mypyc_attr
 
 Clock = Callable[[], int]
 
 # 146 million years. The bound keeps every sum of ours inside 64 bits.
-MAX_DELAY_MS = 2**62
+MAX_DELAY_MS: Final = 2**62
 
-_NS_PER_MS = 1_000_000
+_NS_PER_MS: Final = 1_000_000
+
+# Floats below are converted without further questions; NaN and infinity are not below anything.
+_PLAIN_SECONDS: Final = 1e9
 
 
 def monotonic_ms() -> int:
@@ -34,7 +40,7 @@ def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
     return read()
 
 
-def to_ms(delay: float | timedelta) -> int:
+def to_ms(delay: float | timedelta) -> i64:
     """Seconds (or a timedelta) as the fewest whole milliseconds that are not less.
 
     A float counts as the decimal number that it prints as: 16.1 is 16100 ms, although 16.1 * 1000
@@ -42,13 +48,9 @@ def to_ms(delay: float | timedelta) -> int:
     negative delay, and one of more than 2**62 ms.
     """
     if isinstance(delay, float) and 0.0 <= delay < _PLAIN_SECONDS:
-        delay_ms = round(delay * 1000)
+        delay_ms: i64 = int(delay * 1000)
         return delay_ms if delay_ms / 1000 >= delay else delay_ms + 1
     return _to_ms_carefully(delay)
-
-
-# Floats below are converted without further questions; NaN and infinity are not below anything.
-_PLAIN_SECONDS = 1e9
 
 
 def _to_ms_carefully(delay: float | timedelta) -> int:
@@ -74,6 +76,7 @@ def _to_ms_carefully(delay: float | timedelta) -> int:
     return delay_ms
 
 
+@mypyc_attr(native_class=False)  # so that it may be subclassed and referenced weakly
 class ManualClock:
     """A clock that moves only when told to: for tests, simulation and replay.
 
@@ -125,13 +128,19 @@ def _check_reading(what: str, value: int) -> None:
         raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimeSource:
     """How a timer reads a clock that yields nothing but whole milliseconds."""
 
     def __init__(self, clock: Clock) -> None:
         self.now_ms = clock
-        # What a deadline is counted from; never less than the true time.
-        self.ceiling_ms = clock
+
+    def ceiling_ms(self) -> i64:
+        """What a deadline is counted from; never less than the true time."""
+        now_ms = self.now_ms()
+        if now_ms > MAX_DELAY_MS:
+            raise ValueError(f"the clock reads {now_ms!r}; expected at most {MAX_DELAY_MS} ms")
+        return now_ms
 
     def on_move(self, listener: Callable[[], None]) -> None:
         """Have a bound method called when a `ManualClock` is moved; others tell nothing."""
@@ -153,7 +162,11 @@ class MonotonicSource(TimeSource):
 
     def __init__(self) -> None:
         super().__init__(monotonic_ms)
-        self.ceiling_ms = _monotonic_ceiling_ms
+
+    def ceiling_ms(self) -> i64:
+        """The true time, rounded up."""
+        now_ns: i64 = time.monotonic_ns()
+        return -(-now_ns // _NS_PER_MS)
 
     def seconds_until(self, when_ms: int) -> float:
         """Seconds until `monotonic_ms` reads ``when_ms``, to the nanosecond."""
@@ -171,10 +184,6 @@ _LOOK_AT_FROZEN_TIME = 0.01
 def _frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
     # The default as in real_seconds.
     return time.monotonic_ns is not real
-
-
-def _monotonic_ceiling_ms() -> int:
-    return -(-time.monotonic_ns() // _NS_PER_MS)
 
 
 def time_source(clock: Clock | None) -> TimeSource:

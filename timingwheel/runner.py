@@ -3,8 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable
+from typing import Final
 
+from timingwheel.breath import breathe
 from timingwheel.clock import Clock, real_seconds
+from timingwheel.collector import HIDES, show
+from timingwheel.native import i64
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
 from timingwheel.tasklist import TimerTaskList
@@ -14,7 +18,7 @@ log = logging.getLogger(__name__)
 OnError = Callable[[BaseException, TimerTask], object]
 
 # Tasks run between two looks at the clock for their lateness.
-TASKS_PER_LOOK = 256
+TASKS_PER_LOOK: Final = 256
 
 
 class TaskRunner:
@@ -35,9 +39,10 @@ class TaskRunner:
     def run(self, bucket: TimerTaskList) -> None:
         """Run what is in ``bucket``."""
         while self._run_some(bucket):
-            pass
+            breathe()
         while self._late() and (tasks := bucket.cancel_some(TASKS_PER_LOOK)):
             self.close(tasks)
+            breathe()
 
     def close(self, tasks: list[TimerTask]) -> None:
         """Tell tasks that their timer closed before they ran."""
@@ -59,7 +64,7 @@ class TaskRunner:
 
     def _run_some(self, bucket: TimerTaskList) -> bool:
         late_ms = self._late_ms(bucket)
-        count = 0
+        count: i64 = 0
         try:
             while count < TASKS_PER_LOOK and not self._late():
                 task = bucket.take()
@@ -75,6 +80,8 @@ class TaskRunner:
                     # Else it was added again. No call in between: see tasklist.
                     if task._tt_state == RUNNING:
                         task._tt_state = DONE
+                        if HIDES and type(task) is TimerTask:
+                            show(task)
         finally:
             if count:
                 self.lateness.observe(late_ms, count)
@@ -84,6 +91,8 @@ class TaskRunner:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
         while (task := bucket.take()) is not None:
             task._tt_state = DONE
+            if HIDES and type(task) is TimerTask:
+                show(task)
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:

@@ -10,13 +10,20 @@ newcomers queue at the gate, so a stream of readers cannot starve it. When a wri
 next one waits until those who queued are through, so a writer that comes back for portion after
 portion cannot starve them either.
 
+Compiled, most readers do without even that. A section that makes no calls is one step then (see
+``native``), so a reader that finds the lock *idle* may do its few statements right away: entering
+and leaving would fall together. Whoever is inside for longer says so in ``_inside``.
+
 The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
 runs in here may cancel a task. Also one that it runs in a thread on its way through the gate: that
 one does not queue, or it would wait for itself. A reader must not become a writer.
 """
 
 import threading
+from contextlib import AbstractContextManager
 from types import TracebackType
+
+from timingwheel.native import STEPS, i64
 
 
 class ReadWriteLock:
@@ -25,26 +32,45 @@ class ReadWriteLock:
     Any thread. The write side raises RuntimeError in a thread that already has either side.
     """
 
-    __slots__ = ("_gate", "_lock", "_moves", "_queued", "_refusal", "_writer")
+    __slots__ = (
+        "_gate",
+        "_inside",
+        "_lock",
+        "_moves",
+        "_queued",
+        "_reader",
+        "_refusal",
+        "_writer",
+    )
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        # How often readers hold _lock now, which guards it; kept only where `idle` is of use.
+        self._inside: i64 = 0
+        self._reader: AbstractContextManager[object] = _Reader(self) if STEPS else self._lock
         # Guards the two fields below. Order: the gate is never held while waiting for _lock, save
         # by a finalizer inside the gate; who has _lock never waits for the gate. The condition is
         # not entered itself: an interrupt at the door of its Python methods would leave it locked.
         self._gate = threading.RLock()
         self._moves = threading.Condition(self._gate)
-        self._queued = 0  # readers at the gate
+        self._queued: i64 = 0  # readers at the gate
         # Thread id of the writer, waiting or at work; 0: none. Readers peek at it without the
         # gate: one who looks too early merely gets in ahead of the writer.
-        self._writer = 0
+        self._writer: i64 = 0
         self._refusal: Exception | None = None
 
-    def reading(self) -> "threading.RLock":
+    def idle(self) -> bool:
+        """Whether a section of the read side may be done right now without entering it.
+
+        Only one that is free of calls: it is one step then. Always False where there are no steps.
+        """
+        return STEPS and self._writer == 0 and self._inside == 0
+
+    def reading(self) -> AbstractContextManager[object]:
         """The read side, to be held with ``with``. Lets a waiting writer go first."""
-        if self._writer:
+        if self._writer != 0:
             self._wait_turn()
-        return self._lock
+        return self._reader
 
     def refuse(self, error: Exception) -> None:
         """Make every later use raise ``error``: in a forked child its holders do not exist."""
@@ -115,6 +141,26 @@ class ReadWriteLock:
     def __repr__(self) -> str:
         state = f"writer {self._writer}" if self._writer else "no writer"
         return f"<ReadWriteLock {state}, {self._queued} readers queued>"
+
+
+class _Reader:
+    """The read side in compiled code: the lock, and the note that somebody is inside."""
+
+    def __init__(self, owner: ReadWriteLock) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        self._owner._lock.acquire()
+        self._owner._inside += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._owner._inside -= 1
+        self._owner._lock.release()
 
 
 def _owned(lock: "threading.RLock") -> bool:

@@ -10,32 +10,37 @@ again, or the executor that runs it. All else follows from that.
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from timingwheel.clock import to_ms
+from timingwheel.native import i32, i64, mypyc_attr
 
 if TYPE_CHECKING:
     from timingwheel.tasklist import TimerTaskList
 
 # What became of an entry that is in no list. Written only by the thread that took it out.
-NEW = 0
-RUNNING = 1
-DONE = 2
-CANCELLED = 3
+NEW: Final = 0
+RUNNING: Final = 1
+DONE: Final = 2
+CANCELLED: Final = 3
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
     """What a bucket holds. All fields are guarded by the lock of the bucket that holds it."""
 
-    __slots__ = ("_tt_index", "_tt_list", "_tt_state", "deadline_ms")
+    __slots__ = ("_tt_list", "_tt_next", "_tt_previous", "_tt_state", "deadline_ms")
 
-    # Set by TimerTask's constructor: a call less for each timer.
-    deadline_ms: int  # reading of the timer's clock from which on it is due; 0 until added
-    _tt_index: int  # position in _tt_list
+    # Set by the constructors below: a call less for each timer.
+    _tt_state: i32
     _tt_list: "TimerTaskList | None"
-    _tt_state: int
+    # Its neighbours in _tt_list.
+    _tt_next: "TimerTask | None"
+    _tt_previous: "TimerTask | None"
+    deadline_ms: i64  # reading of the timer's clock from which on it is due; 0 until added
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
@@ -44,7 +49,7 @@ class TimerTask(TimerTaskEntry):
     be called from any thread.
     """
 
-    __slots__ = ("_tt_args", "_tt_callback", "delay_ms")
+    __slots__ = ("_tt_call", "delay_ms")
 
     def __init__(
         self,
@@ -54,18 +59,25 @@ class TimerTask(TimerTaskEntry):
     ) -> None:
         if not callable(callback) and (callback is not None or type(self).run is TimerTask.run):
             raise TypeError(f"callback is {callback!r}; expected a callable")
-        self.delay_ms = to_ms(delay)
-        self.deadline_ms = 0
-        self._tt_index = 0
-        self._tt_list = None
         self._tt_state = NEW
-        self._tt_callback = callback
-        self._tt_args = args
+        self._tt_list = None
+        self._tt_next = None
+        self._tt_previous = None
+        self.deadline_ms = 0
+        self.delay_ms: i64 = to_ms(delay)
+        # A callback, or a tuple (which can never be called) of one and its arguments, or None. Two
+        # fields would be easier, and a sixth more memory.
+        self._tt_call: Any = (callback, args) if args else callback
 
     def run(self) -> None:
         """Called once when the task is due, by the timer's executor, under no lock."""
-        if self._tt_callback is not None:
-            self._tt_callback(*self._tt_args)
+        call = self._tt_call
+        if type(call) is tuple:
+            callback, args = call
+            if callback is not None:
+                callback(*args)
+        elif call is not None:
+            call()
 
     def _tt_on_close(self) -> None:
         """Called, under no lock, when the timer closed before the task was due and cancelled it."""
@@ -90,7 +102,9 @@ class TimerTask(TimerTaskEntry):
         return self._tt_list is None and self._tt_state >= DONE
 
     def __repr__(self) -> str:
-        what = type(self).__name__ if self._tt_callback is None else repr(self._tt_callback)
+        call = self._tt_call
+        callback = call[0] if type(call) is tuple else call
+        what = type(self).__name__ if callback is None else repr(callback)
         if self._tt_list is not None:
             return f"<TimerTask {what} due at {self.deadline_ms} ms>"
         return f"<TimerTask {what} {('new', 'running', 'done', 'cancelled')[self._tt_state]}>"

@@ -4,6 +4,9 @@ A bucket lives in one slot of one wheel for one stretch of time, and is in the d
 long. When it comes due it is *detached*: taken out of both, whole, in O(1). What is in it stays in
 it, so a task can still be cancelled while its bucket waits to cascade or lies with the executor.
 
+The tasks are linked to each other: a list object beside them would cost memory, and the cycle
+collector walks through list objects.
+
 Lock: the timer's ReadWriteLock guards all buckets of that timer. Methods that say "locked" leave
 the locking to the caller, either side; the others take the read side.
 
@@ -13,6 +16,8 @@ a KeyboardInterrupt, or a finalizer that adds to this very bucket, finds it befo
 after it, never inside. (Other threads are kept out by the lock alone.)
 """
 
+from timingwheel.collector import HIDES, show
+from timingwheel.native import STEPS, i32, i64
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 
@@ -23,10 +28,10 @@ class Tally:
     __slots__ = ("backlog", "cancelled", "fired", "pending")
 
     def __init__(self) -> None:
-        self.pending = 0  # in the wheel
-        self.backlog = 0  # with the executor, not started
-        self.fired = 0
-        self.cancelled = 0
+        self.pending: i64 = 0  # in the wheel
+        self.backlog: i64 = 0  # with the executor, not started
+        self.fired: i64 = 0
+        self.cancelled: i64 = 0
 
 
 class TimerTaskList:
@@ -35,33 +40,44 @@ class TimerTaskList:
     ``level``: 0 if all of it is due at ``expiration_ms``, else the wheel's, to be cascaded then.
     """
 
-    __slots__ = ("_end", "_head", "_lock", "_tally", "_tasks", "expiration_ms", "handed", "level")
+    __slots__ = (
+        "_count",
+        "_first",
+        "_last",
+        "_lock",
+        "_tally",
+        "expiration_ms",
+        "handed",
+        "level",
+    )
 
-    def __init__(self, lock: ReadWriteLock, tally: Tally, level: int, expiration_ms: int) -> None:
+    def __init__(self, lock: ReadWriteLock, tally: Tally, level: i32, expiration_ms: i64) -> None:
         self._lock = lock
         self._tally = tally
-        self.level = level
-        self.expiration_ms = expiration_ms
+        self._first: TimerTask | None = None
+        self._last: TimerTask | None = None
+        self._count: i64 = 0
+        self.level: i32 = level
+        self.expiration_ms: i64 = expiration_ms
         self.handed = False  # to the executor
-        self._tasks: list[TimerTask] = []
-        self._head = 0  # those before it were taken, or moved to another list
-        self._end = 0  # length of _tasks, to be had without a call
 
     def __len__(self) -> int:
-        return self._end - self._head
+        return self._count
 
     def belongs_to(self, lock: ReadWriteLock) -> bool:
         """Whether this is a bucket of the timer that has ``lock``."""
         return self._lock is lock
 
     def add(self, task: TimerTask) -> None:
-        """Append a task that is in no list. Locked."""
-        tasks = self._tasks
-        one = (task,)
-        # From here on no call; `append` would be one.
-        tasks += one
-        task._tt_index = self._end
-        self._end += 1
+        """Append a task that is in no list. Locked; free of calls."""
+        last = self._last
+        if last is None:
+            self._first = task
+        else:
+            last._tt_next = task
+            task._tt_previous = last
+        self._last = task
+        self._count += 1
         task._tt_list = self
         task._tt_state = NEW
         if self.handed:
@@ -70,13 +86,20 @@ class TimerTaskList:
             self._tally.pending += 1
 
     def remove(self, task: TimerTask) -> None:
-        """Take out a task that is in this list; the last one fills the gap. Locked."""
-        tasks = self._tasks
-        last = tasks[-1]
-        last._tt_index = index = task._tt_index
-        tasks[index] = last
-        del tasks[-1]
-        self._end -= 1
+        """Take out a task that is in this list. Locked; free of calls."""
+        before = task._tt_previous
+        after = task._tt_next
+        if before is None:
+            self._first = after
+        else:
+            before._tt_next = after
+            task._tt_previous = None
+        if after is None:
+            self._last = before
+        else:
+            after._tt_previous = before
+            task._tt_next = None
+        self._count -= 1
         task._tt_list = None
         if self.handed:
             self._tally.backlog -= 1
@@ -85,38 +108,64 @@ class TimerTaskList:
 
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is no longer here."""
-        with self._lock.reading():
-            if task._tt_list is not self:
-                return False
-            self.remove(task)
-            task._tt_state = CANCELLED
-            self._tally.cancelled += 1
+        lock = self._lock
+        if STEPS and lock.idle():
+            return self._cancel(task)
+        with lock.reading():
+            return self._cancel(task)
+
+    def _cancel(self, task: TimerTask) -> bool:
+        if task._tt_list is not self:
+            return False
+        self.remove(task)
+        # CPython lets nobody in when a Python function returns: the two sides are one section.
+        task._tt_state = CANCELLED
+        self._tally.cancelled += 1
+        if HIDES and type(task) is TimerTask:
+            show(task)
         return True
 
     def cancel_some(self, limit: int) -> list[TimerTask]:
         """Cancel up to ``limit`` tasks and return them; none when it is empty."""
+        cancelled: list[TimerTask] = []
         with self._lock.reading():
-            tasks = self._tasks[max(self._head, len(self._tasks) - limit) :]
-            for task in reversed(tasks):
-                self.cancel(task)
-        return tasks
+            while len(cancelled) < limit and (task := self._first) is not None:
+                self._cancel(task)
+                cancelled.append(task)
+        return cancelled
 
     def move_first(self, target: "TimerTaskList") -> None:
-        """Move the first task to another list of the same timer. Locked."""
-        task = self._tasks[self._head]
-        target.add(task)
-        # CPython lets nobody in when a Python function returns: the two sides are one section.
-        self._tasks[self._head] = _GONE
-        self._head += 1
-        self._tally.pending -= 1
+        """Move the first task to another list of the same timer. Locked; free of calls."""
+        task = self._first
+        assert task is not None, self
+        after = task._tt_next
+        self._first = after
+        if after is None:
+            self._last = None
+        else:
+            after._tt_previous = None
+            task._tt_next = None
+        self._count -= 1
+        last = target._last
+        if last is None:
+            target._first = task
+        else:
+            last._tt_next = task
+            task._tt_previous = last
+        target._last = task
+        target._count += 1
+        task._tt_list = target
+        if target.handed:
+            self._tally.backlog += 1
+            self._tally.pending -= 1
 
-    def first(self) -> TimerTask:
-        """The task that comes next. Locked; IndexError when empty."""
-        return self._tasks[self._head]
+    def first(self) -> TimerTask | None:
+        """The task that comes next; None when it is empty. Locked."""
+        return self._first
 
     def hand_over(self) -> None:
         """Count what is here as due and the executor's. Locked; may be repeated."""
-        count = len(self)
+        count = self._count
         if not self.handed:
             self.handed = True
             self._tally.pending -= count
@@ -124,51 +173,73 @@ class TimerTaskList:
 
     def take(self) -> TimerTask | None:
         """The next task to run, which is the caller's from now on; None when there is none."""
+        if STEPS and self._lock.idle():
+            return self._take()
         task = None
         try:
             with self._lock.reading():
-                tasks = self._tasks
-                head = self._head
-                if head == self._end:
-                    return None
-                task = tasks[head]
-                tasks[head] = _GONE
-                self._head = head + 1
-                task._tt_list = None
-                task._tt_state = RUNNING
-                self._tally.fired += 1
-                self._tally.backlog -= 1
+                task = self._take()
             return task
         except BaseException:  # an interrupt: what nobody got must be had again
             if task is not None:
                 self._put_back(task)
             raise
 
+    def _take(self) -> TimerTask | None:
+        task = self._first
+        if task is not None:
+            after = task._tt_next
+            self._first = after
+            if after is None:
+                self._last = None
+            else:
+                after._tt_previous = None
+                task._tt_next = None
+            self._count -= 1
+            task._tt_list = None
+            task._tt_state = RUNNING
+            self._tally.fired += 1
+            self._tally.backlog -= 1
+        return task
+
     def _put_back(self, task: TimerTask) -> None:
         with self._lock.reading():
             if task._tt_list is not None or task._tt_state != RUNNING:
                 return  # somebody added it again meanwhile
-            self._head -= 1
-            self._tasks[self._head] = task
-            task._tt_index = self._head
+            first = self._first
+            if first is None:
+                self._last = task
+            else:
+                first._tt_previous = task
+                task._tt_next = first
+            self._first = task
+            self._count += 1
             task._tt_list = self
             self._tally.fired -= 1
             self._tally.backlog += 1
 
+    def tasks(self) -> list[TimerTask]:
+        """What is in it, in order. O(n). Locked."""
+        found: list[TimerTask] = []
+        task = self._first
+        while task is not None:
+            found.append(task)
+            task = task._tt_next
+        return found
+
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken. Locked."""
-        assert len(self._tasks) == self._end, (self, len(self._tasks), self._end)
-        assert all(task is _GONE for task in self._tasks[: self._head]), self
-        for index, task in enumerate(self._tasks[self._head :], self._head):
+        tasks = self.tasks()
+        assert len(tasks) == self._count, (self, len(tasks), self._count)
+        before = None
+        for task in tasks:
             assert task._tt_list is self, (self, task, task._tt_list)
-            assert task._tt_index == index, (self, task, index)
+            assert task._tt_previous is before, (self, task, before)
             assert task.deadline_ms <= self.expiration_ms or self.level, (self, task)
+            before = task
+        assert self._last is before, (self, self._last, before)
 
     def __repr__(self) -> str:
         handed = ", handed over" if self.handed else ""
         when = f"level {self.level}, {self.expiration_ms} ms"
         return f"<TimerTaskList {when}, {len(self)} tasks{handed}>"
-
-
-# Fills the places before _head, so that what was taken is released at once.
-_GONE = TimerTask(0, lambda: None)

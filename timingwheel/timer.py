@@ -1,5 +1,8 @@
 """Timer: the wheels, the queue of occupied buckets, the lock and the executor, put together.
 
+What is done for each task is inherited from `Intake`. What is here is rare, and interpreted even
+where the rest is compiled: so its loops over portions let other threads have the interpreter.
+
 Three kinds of threads meet here. Users add and cancel, under the read side of the lock. Whoever
 advances the clock, the reaper or the user, detaches what is due under the write side, in portions
 of bounded size, so that nobody waits for a whole drain. The executor takes tasks from the detached
@@ -11,26 +14,28 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from timingwheel.buckets import Buckets
-from timingwheel.clock import Clock, real_seconds, time_source, to_ms
-from timingwheel.errors import TimerClosed, TimerForked, TimerFull
+from timingwheel.clock import MAX_DELAY_MS, Clock, real_seconds, time_source, to_ms
+from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import Handover, handover_to
+from timingwheel.intake import Intake
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats
-from timingwheel.task import TimerTask
 from timingwheel.tasklist import TimerTaskList
 
 # Seconds that close grants a thread to end once its time is over, if no task holds it up.
 MOMENT = 0.1
 
+# A tick of 73 million years. As a bound it keeps every sum of ours inside 64 bits.
+MAX_COUNT = MAX_DELAY_MS // 2
 
-class Timer:
+
+class Timer(Intake):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
     ``tick_ms``: resolution; deadlines are rounded up to it, so nothing runs early.
@@ -63,81 +68,20 @@ class Timer:
         _check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
             _check_count("max_pending", max_pending, 1)
-        self.name = name
-        self._max_pending = max_pending
-        self._source = time_source(clock)
-        self._buckets = Buckets(tick_ms, wheel_size, self._source.now_ms())
-        self._runner = TaskRunner(name, self._source.now_ms, on_error)
-        self._executor = handover_to(executor, name, self._runner.refuse)
-        self._lock = self._buckets.lock
-        # Guarded by _lock; _closed is set once.
-        self._closed = False
+        source = time_source(clock)
+        self._runner = TaskRunner(name, source.now_ms, on_error)
+        super().__init__(
+            name,
+            source,
+            Buckets(tick_ms, wheel_size, source.now_ms()),
+            handover_to(executor, name, self._runner.refuse),
+            max_pending or 0,
+        )
+        # Guarded by _lock.
         self._reaper: Reaper | None = None
         self._sleepers: tuple[Waiter, ...] = ()
         self._source.on_move(self._wake)
         _timers.add(self)
-
-    def schedule(
-        self, delay: float | timedelta, callback: Callable[..., object], *args: Any
-    ) -> TimerTask:
-        """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
-
-        Returns the task, already added. Raises TypeError and ValueError for bad arguments,
-        TimerFull, TimerClosed.
-        """
-        task = TimerTask(delay, callback, *args)
-        self._add(task)
-        return task
-
-    def add(self, task: TimerTask) -> TimerTask:
-        """Start a task's delay, and return the task.
-
-        A pending task is re-armed: it moves, stays one and runs once. So is one that came due but
-        has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
-        TimerError for a task that is pending in another timer.
-        """
-        if not isinstance(task, TimerTask):
-            raise TypeError(f"task is {task!r}; expected a TimerTask")
-        self._add(task)
-        return task
-
-    def _add(self, task: TimerTask) -> None:
-        buckets = self._buckets
-        if not task.delay_ms:
-            self._add_due(task)
-            return
-        deadline_ms = self._source.ceiling_ms() + task.delay_ms
-        try:
-            with self._lock.reading():
-                if self._closed:
-                    raise TimerClosed(f"timer {self.name!r} is closed")
-                if self._max_pending is not None:
-                    self._check_room(task)
-                due = buckets.place(task, deadline_ms)
-        finally:
-            if buckets.wake_owed:
-                self._wake()
-        if due is not None:  # the clock passed its due time meanwhile
-            self._deliver(due)
-            self._executor.flush()
-
-    def _add_due(self, task: TimerTask) -> None:
-        now_ms = self._source.now_ms()
-        with self._lock.reading():
-            if self._closed:
-                raise TimerClosed(f"timer {self.name!r} is closed")
-            due = self._buckets.place_due(task, now_ms, now_ms)
-        self._deliver(due)
-        self._executor.flush()
-
-    def _check_room(self, task: TimerTask) -> None:
-        moves = task._tt_list is not None and not task._tt_list.handed
-        if not moves and len(self) >= (self._max_pending or 0):
-            raise TimerFull(f"timer {self.name!r} has max_pending={self._max_pending} tasks")
-
-    def __len__(self) -> int:
-        """How many tasks are pending. O(1)."""
-        return self._buckets.tally.pending
 
     def __bool__(self) -> bool:
         """True: a timer is a timer, pending tasks or not."""
@@ -355,6 +299,12 @@ class Timer:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        # Compiled tasks refer to each other out of the cycle collector's sight.
+        with contextlib.suppress(AttributeError, TimerForked):  # half made, or a forked child's
+            while self._buckets.cancel_some():
+                pass
+
     def _check(self) -> None:
         """Verify every invariant of the structure; AssertionError says which one is broken."""
         self._buckets._check()
@@ -369,6 +319,8 @@ def _check_count(name: str, value: int, least: int) -> None:
         raise TypeError(f"{name} is {value!r}; expected an int")
     if value < least:
         raise ValueError(f"{name} is {value!r}; expected at least {least}")
+    if value > MAX_COUNT:
+        raise ValueError(f"{name} is {value!r}; expected at most {MAX_COUNT}")
 
 
 _timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()

@@ -18,7 +18,13 @@ A wheel reads no clock: ``advance`` tells it the time, which never goes back. Al
 by the timer's lock: readers fill slots and add levels, the writer moves the time.
 """
 
+from typing import Final
+
+from timingwheel.native import i32, i64
 from timingwheel.tasklist import TimerTaskList
+
+# No time is later: sums of a time and a delay stay below it (see `clock.MAX_DELAY_MS`).
+END_OF_TIME_MS: Final = 2**63 - 1
 
 
 class TimingWheel:
@@ -35,28 +41,32 @@ class TimingWheel:
         "tick_ms",
     )
 
-    def __init__(self, tick_ms: int, size: int, start_ms: int, level: int = 0) -> None:
-        self.tick_ms = tick_ms
-        self.size = size
-        self.level = level
-        self.interval_ms = tick_ms * size
-        self.now_ms = start_ms - start_ms % tick_ms
-        self.limit_ms = self.now_ms + self.interval_ms  # the first time that does not fit
+    def __init__(self, tick_ms: i64, size: i64, start_ms: i64, level: i32 = 0) -> None:
+        self.tick_ms: i64 = tick_ms
+        self.size: i64 = size
+        self.level: i32 = level
+        # The topmost levels would reach beyond the end of time.
+        self.interval_ms: i64 = END_OF_TIME_MS
+        if tick_ms <= END_OF_TIME_MS // size:
+            self.interval_ms = tick_ms * size
+        self.now_ms: i64 = start_ms - start_ms % tick_ms
+        self.limit_ms: i64 = _limit_ms(self.now_ms, self.interval_ms)  # the first time that does not fit
         self.slots: list[TimerTaskList | None] = [None] * size
         self.overflow: TimingWheel | None = None
 
-    def due_ms(self, deadline_ms: int) -> int:
+    def due_ms(self, deadline_ms: i64) -> i64:
         """The tick at which a deadline is due: rounded up, here and nowhere else."""
         return -(-deadline_ms // self.tick_ms) * self.tick_ms
 
-    def level_for(self, due_ms: int) -> "TimingWheel":
+    def level_for(self, due_ms: i64) -> "TimingWheel":
         """The lowest level that reaches ``due_ms``; levels are made as they are needed."""
         wheel = self
         while due_ms >= wheel.limit_ms:
-            wheel = wheel.overflow or wheel._grow()
+            above = wheel.overflow
+            wheel = wheel._grow() if above is None else above
         return wheel
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: i64) -> None:
         """Move all levels to ``now_ms``, up to which every bucket must have been detached."""
         if now_ms < self.now_ms + self.tick_ms:
             return
@@ -64,12 +74,18 @@ class TimingWheel:
         # that stayed behind the one below would cascade into its own past, for ever.
         if self.overflow is not None:
             self.overflow.advance(now_ms)
-        self.now_ms = now_ms - now_ms % self.tick_ms
-        self.limit_ms = self.now_ms + self.interval_ms
+        now_ms -= now_ms % self.tick_ms
+        limit_ms = _limit_ms(now_ms, self.interval_ms)
+        # No call between these: an interrupt finds both done or neither.
+        self.now_ms = now_ms
+        self.limit_ms = limit_ms
 
     def detach(self, bucket: TimerTaskList) -> None:
         """Free the slot of a bucket of any level; nothing happens if it is free already."""
-        wheel = self.levels()[bucket.level]
+        wheel = self
+        for _ in range(bucket.level):
+            assert wheel.overflow is not None, bucket
+            wheel = wheel.overflow
         slot = bucket.expiration_ms // wheel.tick_ms % wheel.size
         if wheel.slots[slot] is bucket:
             wheel.slots[slot] = None
@@ -93,7 +109,7 @@ class TimingWheel:
         for wheel in self.levels():
             assert wheel.now_ms % wheel.tick_ms == 0, wheel
             assert self.now_ms < wheel.now_ms + wheel.tick_ms, (self, wheel)
-            assert wheel.limit_ms == wheel.now_ms + wheel.interval_ms, wheel
+            assert wheel.limit_ms == _limit_ms(wheel.now_ms, wheel.interval_ms), wheel
             for slot, bucket in enumerate(wheel.slots):
                 if bucket is not None:
                     assert bucket.level == wheel.level, (wheel, bucket)
@@ -106,3 +122,9 @@ class TimingWheel:
             f"<TimingWheel level {self.level}, {used} of {self.size} slots of {self.tick_ms} ms, "
             f"now {self.now_ms}>"
         )
+
+
+def _limit_ms(now_ms: i64, interval_ms: i64) -> i64:
+    if now_ms > END_OF_TIME_MS - interval_ms:
+        return END_OF_TIME_MS
+    return now_ms + interval_ms

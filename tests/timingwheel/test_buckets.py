@@ -24,7 +24,7 @@ def place(buckets, *deadlines):
 
 def handed(buckets):
     """Deadlines of what lies in the outbox, in order."""
-    return [task.deadline_ms for bucket in buckets.outbox for task in bucket._tasks[bucket._head :]]
+    return [task.deadline_ms for bucket in buckets.outbox for task in bucket.tasks()]
 
 
 def drain(buckets, now_ms):

@@ -1,0 +1,152 @@
+"""Intake: the busy half of a Timer, what is done for each task that is added.
+
+It is apart from the other half because it is compiled; `Timer` is interpreted and adds what is rare
+(starting, closing, draining portion by portion). Any thread.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from timingwheel.breath import breathe
+from timingwheel.buckets import Buckets
+from timingwheel.clock import TimeSource, to_ms
+from timingwheel.errors import TimerClosed, TimerFull
+from timingwheel.executor import Handover
+from timingwheel.native import STEPS, i64, mypyc_attr
+from timingwheel.task import TimerTask
+from timingwheel.tasklist import TimerTaskList
+
+# Tasks that `schedule_many` adds between two looks at the clock.
+BATCH = 256
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Intake:
+    """What `Timer` inherits. ``max_pending``: how many tasks may wait at once; 0: any number."""
+
+    def __init__(
+        self,
+        name: str,
+        source: TimeSource,
+        buckets: Buckets,
+        executor: Handover,
+        max_pending: i64,
+    ) -> None:
+        self.name = name
+        self._source = source
+        self._buckets = buckets
+        self._lock = buckets.lock
+        self._executor = executor
+        self._max_pending: i64 = max_pending
+        self._closed = False  # guarded by _lock, set once
+
+    def schedule(
+        self, delay: float | timedelta, callback: Callable[..., object], *args: Any
+    ) -> TimerTask:
+        """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
+
+        Returns the task, already added. Raises TypeError and ValueError for bad arguments,
+        TimerFull, TimerClosed.
+        """
+        # Two calls, because passing no star arguments is quicker.
+        task = TimerTask(delay, callback, *args) if args else TimerTask(delay, callback)
+        if task.delay_ms == 0:
+            self._add_due(task)
+        else:
+            self._add(task, self._source.ceiling_ms() + task.delay_ms)
+        return task
+
+    def add(self, task: TimerTask) -> TimerTask:
+        """Start a task's delay, and return the task.
+
+        A pending task is re-armed: it moves, stays one and runs once. So is one that came due but
+        has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
+        TimerError for a task that is pending in another timer.
+        """
+        if not isinstance(task, TimerTask):
+            raise TypeError(f"task is {task!r}; expected a TimerTask")
+        if task.delay_ms == 0:
+            self._add_due(task)
+        else:
+            self._add(task, self._source.ceiling_ms() + task.delay_ms)
+        return task
+
+    def schedule_many(
+        self, delays: Iterable[float | timedelta], callback: Callable[..., object], *args: Any
+    ) -> list[TimerTask]:
+        """Schedule ``callback(*args)`` once after each of many delays, all counted from about now.
+
+        Returns the tasks in order. Raises what `schedule` raises; then what was added is cancelled.
+        """
+        tasks = [TimerTask(delay, callback, *args) for delay in delays]
+        try:
+            for start in range(0, len(tasks), BATCH):
+                self._add_batch(tasks[start : start + BATCH])
+                breathe()
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        return tasks
+
+    def _add_batch(self, tasks: list[TimerTask]) -> None:
+        now_ms = self._source.ceiling_ms()
+        for task in tasks:
+            if task.delay_ms == 0:
+                self._add_due(task)
+            else:
+                self._add(task, now_ms + task.delay_ms)
+
+    def _add(self, task: TimerTask, deadline_ms: i64) -> None:
+        if STEPS and self._lock.idle():
+            self._check_open(task)
+            if self._buckets.place_at_once(task, deadline_ms):
+                return
+        self._add_slowly(task, deadline_ms)
+
+    def _add_slowly(self, task: TimerTask, deadline_ms: i64) -> None:
+        buckets = self._buckets
+        due = None
+        try:
+            with self._lock.reading():
+                self._check_open(task)
+                if not buckets.place_at_once(task, deadline_ms):
+                    due = buckets.place(task, deadline_ms)
+        finally:
+            if buckets.wake_owed:
+                self._wake()
+        if due is not None:  # the clock passed its due time meanwhile
+            self._deliver(due)
+            self._executor.flush()
+
+    def _add_due(self, task: TimerTask) -> None:
+        now_ms: i64 = self._source.now_ms()
+        with self._lock.reading():
+            self._check_open(task)
+            due = self._buckets.place_due(task, now_ms, now_ms)
+        self._deliver(due)
+        self._executor.flush()
+
+    def _check_open(self, task: TimerTask) -> None:
+        """Raise what keeps a task from being added. Locked."""
+        if self._closed:
+            raise TimerClosed(f"timer {self.name!r} is closed")
+        most = self._max_pending
+        # Delay 0 never waits, so it is never too much.
+        if most and task.delay_ms and self._buckets.tally.pending >= most:
+            bucket = task._tt_list
+            if bucket is None or bucket.handed:
+                raise TimerFull(f"timer {self.name!r} has max_pending={most} tasks")
+
+    def __len__(self) -> int:
+        """How many tasks are pending. O(1)."""
+        return self._buckets.tally.pending
+
+    def _deliver(self, bucket: TimerTaskList) -> None:
+        """Give the executor a bucket of the outbox; see `Timer`."""
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        """Wake who sleeps until a bucket is due; see `Timer`."""
+        raise NotImplementedError
