@@ -11,15 +11,16 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 # What is done for each timer and each operation. Modules that use weak references to their own
-# objects, or whose loops are to let other threads in, stay interpreted: see `timingwheel.native`.
+# objects, or whose loops are to let other threads in, stay interpreted: see `timingwheel.steps`.
 HOT = [
     "timingwheel/buckets.py",
-    "timingwheel/clock.py",
+    "timingwheel/delay.py",
     "timingwheel/delayqueue.py",
     "timingwheel/intake.py",
-    "timingwheel/native.py",
     "timingwheel/runner.py",
     "timingwheel/rwlock.py",
+    "timingwheel/source.py",
+    "timingwheel/steps.py",
     "timingwheel/task.py",
     "timingwheel/tasklist.py",
     "timingwheel/wheel.py",

@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import gevent
+import uvloop
+
 from timingwheel import Timer, TimerTask
 
 Callback = Callable[[], object]
@@ -122,9 +125,47 @@ class Sched:
         self.scheduler.run()
 
 
+class Gevent:
+    """gevent's ``loop.timer``: libev, in C."""
+
+    def __init__(self) -> None:
+        self.hub = gevent.get_hub()
+
+    def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
+        """See `Peer`."""
+        timer = self.hub.loop.timer
+        handles = []
+        for delay in delays:
+            handle = timer(delay)
+            handle.start(callback)
+            handles.append(handle)
+        self.handles = handles  # dropped, they would not fire
+        return handles
+
+    def cancel(self, handle: Any) -> None:
+        """See `Peer`."""
+        handle.stop()
+        handle.close()
+
+    def drain(self) -> None:
+        """See `Peer`."""
+        self.hub.loop.update_now()
+        self.hub.loop.run()
+        self.handles = []
+
+
+class Uvloop(Asyncio):
+    """``call_later`` of uvloop: libuv, in C."""
+
+    def __init__(self) -> None:
+        self.loop = uvloop.new_event_loop()
+
+
 PEERS: dict[str, Callable[[], Peer]] = {
     "timingwheel": Wheel,
     "asyncio": Asyncio,
+    "gevent": Gevent,
+    "uvloop": Uvloop,
     "heap": Heap,
     "sched": Sched,
 }

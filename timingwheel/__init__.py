@@ -9,12 +9,13 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 (the thread that advances the clock), ``timer`` (all of it). docs/design.md tells the story.
 """
 
-from timingwheel.clock import ManualClock, monotonic_ms, to_ms
+from timingwheel.clock import ManualClock, monotonic_ms
+from timingwheel.delay import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
-from timingwheel.native import COMPILED
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats
+from timingwheel.steps import COMPILED
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
 

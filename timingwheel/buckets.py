@@ -11,11 +11,12 @@ interrupt between two steps loses nothing: the next portion goes on where that o
 from collections import deque
 from typing import Final
 
+from timingwheel.collector import HIDES, hide
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
-from timingwheel.collector import HIDES, hide
-from timingwheel.native import COMPILED, i64
+from timingwheel.native import i64
 from timingwheel.rwlock import ReadWriteLock
+from timingwheel.steps import COMPILED
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import Tally, TimerTaskList
 from timingwheel.wheel import TimingWheel
@@ -45,7 +46,7 @@ class Buckets:
         return self._draining is not None or bool(self.outbox)
 
     def place_at_once(self, task: TimerTask, deadline_ms: i64) -> bool:
-        """Put a task that is in no list into a bucket that is there; False if it is not as simple as that.
+        """Put a task that is in no list into a bucket that is there; False if that does not do.
 
         Free of calls (compiled: one step): for a lock that is idle, or locked.
         """

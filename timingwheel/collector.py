@@ -11,7 +11,7 @@ Any thread. Without the compiled part both do nothing, which is merely slower.
 
 from typing import TYPE_CHECKING, Final
 
-from timingwheel.native import COMPILED
+from timingwheel.steps import COMPILED
 
 if TYPE_CHECKING:
 

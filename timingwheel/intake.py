@@ -6,14 +6,15 @@ It is apart from the other half because it is compiled; `Timer` is interpreted a
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, overload
 
 from timingwheel.breath import breathe
 from timingwheel.buckets import Buckets
-from timingwheel.clock import TimeSource, to_ms
 from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import Handover
-from timingwheel.native import STEPS, i64, mypyc_attr
+from timingwheel.native import i64, mypyc_attr
+from timingwheel.source import TimeSource
+from timingwheel.steps import STEPS
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import TimerTaskList
 
@@ -41,9 +42,13 @@ class Intake:
         self._max_pending: i64 = max_pending
         self._closed = False  # guarded by _lock, set once
 
+    @overload
+    def schedule(self, delay: float, callback: Callable[..., object], *args: Any) -> TimerTask: ...
+    @overload
     def schedule(
         self, delay: float | timedelta, callback: Callable[..., object], *args: Any
-    ) -> TimerTask:
+    ) -> TimerTask: ...
+    def schedule(self, delay: Any, callback: Any, *args: Any) -> TimerTask:
         """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
 
         Returns the task, already added. Raises TypeError and ValueError for bad arguments,

@@ -11,7 +11,7 @@ next one waits until those who queued are through, so a writer that comes back f
 portion cannot starve them either.
 
 Compiled, most readers do without even that. A section that makes no calls is one step then (see
-``native``), so a reader that finds the lock *idle* may do its few statements right away: entering
+``steps``), so a reader that finds the lock *idle* may do its few statements right away: entering
 and leaving would fall together. Whoever is inside for longer says so in ``_inside``.
 
 The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
@@ -23,7 +23,8 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from timingwheel.native import STEPS, i64
+from timingwheel.native import i64
+from timingwheel.steps import STEPS
 
 
 class ReadWriteLock:

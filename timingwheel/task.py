@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel.clock import to_ms
+from timingwheel.delay import to_ms
 from timingwheel.native import i32, i64, mypyc_attr
 
 if TYPE_CHECKING:

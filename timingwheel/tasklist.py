@@ -17,8 +17,9 @@ after it, never inside. (Other threads are kept out by the lock alone.)
 """
 
 from timingwheel.collector import HIDES, show
-from timingwheel.native import STEPS, i32, i64
+from timingwheel.native import i32, i64
 from timingwheel.rwlock import ReadWriteLock
+from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 
 
@@ -179,7 +180,7 @@ class TimerTaskList:
         try:
             with self._lock.reading():
                 task = self._take()
-            return task
+            return task  # noqa: RET504  # it is needed below
         except BaseException:  # an interrupt: what nobody got must be had again
             if task is not None:
                 self._put_back(task)

@@ -50,7 +50,9 @@ class TimingWheel:
         if tick_ms <= END_OF_TIME_MS // size:
             self.interval_ms = tick_ms * size
         self.now_ms: i64 = start_ms - start_ms % tick_ms
-        self.limit_ms: i64 = _limit_ms(self.now_ms, self.interval_ms)  # the first time that does not fit
+        self.limit_ms: i64 = _limit_ms(
+            self.now_ms, self.interval_ms
+        )  # the first time that does not fit
         self.slots: list[TimerTaskList | None] = [None] * size
         self.overflow: TimingWheel | None = None
 

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import sys
 import threading
 import time
 import tracemalloc
@@ -127,8 +128,13 @@ def test_add_does_not_wait_for_a_drain():
             left.append(len(timer) - len(waits))
 
     adder = threading.Thread(target=add)
-    adder.start()
-    timer.advance_clock()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)  # or a quick drain is over after a handful of switches
+    try:
+        adder.start()
+        timer.advance_clock()
+    finally:
+        sys.setswitchinterval(interval)
     done.set()
     adder.join()
     assert len([count for count in left if 1000 < count < 299_000]) > 10, "no add in its midst"

@@ -54,17 +54,18 @@ def test_a_bucket_of_level_0_is_handed_over_whole(buckets):
 
 def test_cascades_in_bounded_portions(buckets):
     """A big bucket of a higher level is moved some at a time; in between nothing is lost."""
-    place(buckets, *[25] * 1000)
+    count = 8 * PORTION
+    place(buckets, *[25] * count)
     portions = drain(buckets, 24)
-    assert portions >= 1000 // PORTION
-    assert (buckets.tally.pending, buckets.cascades) == (1000, 1)
+    assert portions >= 8
+    assert (buckets.tally.pending, buckets.cascades) == (count, 1)
     assert drain(buckets, 25) == 1
-    assert handed(buckets) == [25] * 1000
+    assert handed(buckets) == [25] * count
 
 
 def test_added_and_cancelled_between_portions(buckets):
     """While a bucket is half cascaded its tasks can be cancelled and new ones placed beside it."""
-    tasks = place(buckets, *[30] * 400)
+    tasks = place(buckets, *[30] * 3 * PORTION)
     assert buckets.do_portion(20)
     assert buckets.at_work()
     for task in tasks[::2]:
@@ -72,7 +73,7 @@ def test_added_and_cancelled_between_portions(buckets):
     place(buckets, 31, 22)
     buckets._check()
     drain(buckets, 31)
-    assert handed(buckets) == [22, *[30] * 200, 31]
+    assert handed(buckets) == [22, *[30] * (len(tasks) // 2), 31]
 
 
 def test_in_order_of_due_tick(buckets):
@@ -130,10 +131,11 @@ def test_a_task_of_another_timer_leaves_no_trace(buckets):
 
 def test_cancel_some_empties_everything(buckets):
     """Portion after portion, the half cascaded bucket too, and one that was emptied meanwhile."""
-    tasks = place(buckets, *[30] * 300, 1000, 5)
+    count = 2 * PORTION + 1
+    tasks = place(buckets, *[30] * count, 1000, 5)
     drain(buckets, 5)
     assert buckets.do_portion(20)
-    for task in tasks[:300]:
+    for task in tasks[:count]:
         task.cancel()
     assert buckets.at_work()
     cancelled = 0

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timingwheel import ManualClock, Timer, monotonic_ms, to_ms
-from timingwheel.clock import MAX_DELAY_MS, MonotonicSource, TimeSource, real_seconds, time_source
+from timingwheel.clock import real_seconds
+from timingwheel.source import MonotonicSource, TimeSource, time_source
+from timingwheel.units import MAX_DELAY_MS
 
 BAD_VALUES = [
     math.nan,

@@ -14,7 +14,7 @@ from timingwheel import (
     TimerClosed,
     TimerTask,
 )
-from timingwheel.clock import MAX_DELAY_MS
+from timingwheel.units import MAX_DELAY_MS
 
 
 class TestConditionWaiter:

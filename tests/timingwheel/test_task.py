@@ -31,19 +31,19 @@ class TestConstruction:
     @pytest.mark.parametrize("delay", [-1, math.nan, math.inf, -0.001, timedelta(days=-1)])
     def test_bad_delay(self, delay):
         """A delay that is no length of time is a ValueError."""
-        with pytest.raises(ValueError, match="delay is"):
+        with pytest.raises(ValueError, match=r"delay is|object expected"):
             TimerTask(delay, print)
 
     @pytest.mark.parametrize("delay", ["1", None, print])
     def test_delay_of_a_wrong_type(self, delay):
         """A delay that is no number is a TypeError."""
-        with pytest.raises(TypeError, match="delay is"):
+        with pytest.raises(TypeError, match=r"delay is|object expected"):
             TimerTask(delay, print)
 
     @pytest.mark.parametrize("callback", [None, 5, "print"])
     def test_nothing_to_run(self, callback):
         """A bare task needs a callable."""
-        with pytest.raises(TypeError, match="callback is"):
+        with pytest.raises(TypeError, match=r"callback is|object expected"):
             TimerTask(1, callback)
 
     def test_subclass_needs_no_callback(self):
