@@ -24,6 +24,9 @@ from timingwheel.wheel import TimingWheel
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
 PORTION: Final = 1024 if COMPILED else 128
 
+# Bound once: compiled, that saves a look into the module's dict for each task.
+_hide: Final = hide
+
 
 class Buckets:
     """See the module. ``now_ms``: the clock's reading when the timer is made."""
@@ -38,6 +41,9 @@ class Buckets:
         self.wake_owed = False
         # Due and detached, its tasks not all moved yet.
         self._draining: TimerTaskList | None = None
+        # Due tick -> bucket, of what came out of higher levels when it was overdue already; they
+        # are in the queue, and in no slot.
+        self._overdue: dict[int, TimerTaskList] = {}
         # Handed over, not yet given to the executor. Filled under the lock, emptied without it.
         self.outbox: deque[TimerTaskList] = deque()
 
@@ -65,7 +71,7 @@ class Buckets:
         task.deadline_ms = deadline_ms
         bucket.add(task)
         if HIDES and type(task) is TimerTask:
-            hide(task)
+            _hide(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
@@ -95,7 +101,7 @@ class Buckets:
         task.deadline_ms = deadline_ms
         bucket.add(task)
         if HIDES and type(task) is TimerTask:
-            hide(task)
+            _hide(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
         old, old_deadline_ms = task._tt_list, task.deadline_ms
@@ -144,7 +150,7 @@ class Buckets:
             with self.lock:
                 owed = self.wake_owed
                 while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
-                    budget -= self._empty(bucket, budget)
+                    budget -= self._empty(bucket, budget, now_ms)
                 # Whoever drains looks at the queue again before sleeping; only others are owed.
                 self.wake_owed = owed
         except BaseException:
@@ -167,9 +173,11 @@ class Buckets:
 
     def _forget(self, bucket: TimerTaskList) -> None:
         self.wheel.detach(bucket)
+        if self._overdue.get(bucket.expiration_ms) is bucket:
+            del self._overdue[bucket.expiration_ms]
         self.queue.remove(bucket)
 
-    def _empty(self, bucket: TimerTaskList, budget: i64) -> i64:
+    def _empty(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
         """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
         if bucket.level == 0:
             bucket.hand_over()
@@ -177,26 +185,31 @@ class Buckets:
                 self.outbox.append(bucket)
             self._draining = None
             return 1
-        moved = self._cascade(bucket, min(budget, len(bucket)))
+        moved = self._cascade(bucket, min(budget, len(bucket)), now_ms)
         if not len(bucket):
             self.cascades += 1
             self._draining = None
         return moved + 1
 
-    def _cascade(self, bucket: TimerTaskList, count: i64) -> i64:
-        wheel = self.wheel
-        due: TimerTaskList | None = None
+    def _cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
         for _ in range(count):
             task = bucket.first()
             assert task is not None, bucket
-            due_ms = wheel.due_ms(task.deadline_ms)
-            if due_ms > wheel.now_ms:
+            due_ms = self.wheel.due_ms(task.deadline_ms)
+            if due_ms > now_ms:
                 bucket.move_first(self._bucket_for(due_ms))
-                continue
-            if due is None:
-                due = self._due_now(due_ms)
-            bucket.move_first(due)
+            else:
+                # Past the levels between: after a pause each would move it once more.
+                bucket.move_first(self._overdue_bucket(due_ms))
         return count
+
+    def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
+        bucket = self._overdue.get(due_ms)
+        if bucket is None or bucket.handed:
+            bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
+            self.queue.offer(bucket)
+            self._overdue[due_ms] = bucket
+        return bucket
 
     def next_occupied(self) -> TimerTaskList | None:
         """The first bucket that has tasks; empty ones before it are dropped."""

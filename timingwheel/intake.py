@@ -57,9 +57,9 @@ class Intake:
         # Two calls, because passing no star arguments is quicker.
         task = TimerTask(delay, callback, *args) if args else TimerTask(delay, callback)
         if task.delay_ms == 0:
-            self._add_due(task)
+            _add_due(self, task)
         else:
-            self._add(task, self._source.ceiling_ms() + task.delay_ms)
+            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
         return task
 
     def add(self, task: TimerTask) -> TimerTask:
@@ -72,9 +72,9 @@ class Intake:
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
         if task.delay_ms == 0:
-            self._add_due(task)
+            _add_due(self, task)
         else:
-            self._add(task, self._source.ceiling_ms() + task.delay_ms)
+            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
         return task
 
     def schedule_many(
@@ -87,62 +87,13 @@ class Intake:
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
             for start in range(0, len(tasks), BATCH):
-                self._add_batch(tasks[start : start + BATCH])
+                _add_batch(self, tasks[start : start + BATCH])
                 breathe()
         except BaseException:
             for task in tasks:
                 task.cancel()
             raise
         return tasks
-
-    def _add_batch(self, tasks: list[TimerTask]) -> None:
-        now_ms = self._source.ceiling_ms()
-        for task in tasks:
-            if task.delay_ms == 0:
-                self._add_due(task)
-            else:
-                self._add(task, now_ms + task.delay_ms)
-
-    def _add(self, task: TimerTask, deadline_ms: i64) -> None:
-        if STEPS and self._lock.idle():
-            self._check_open(task)
-            if self._buckets.place_at_once(task, deadline_ms):
-                return
-        self._add_slowly(task, deadline_ms)
-
-    def _add_slowly(self, task: TimerTask, deadline_ms: i64) -> None:
-        buckets = self._buckets
-        due = None
-        try:
-            with self._lock.reading():
-                self._check_open(task)
-                if not buckets.place_at_once(task, deadline_ms):
-                    due = buckets.place(task, deadline_ms)
-        finally:
-            if buckets.wake_owed:
-                self._wake()
-        if due is not None:  # the clock passed its due time meanwhile
-            self._deliver(due)
-            self._executor.flush()
-
-    def _add_due(self, task: TimerTask) -> None:
-        now_ms: i64 = self._source.now_ms()
-        with self._lock.reading():
-            self._check_open(task)
-            due = self._buckets.place_due(task, now_ms, now_ms)
-        self._deliver(due)
-        self._executor.flush()
-
-    def _check_open(self, task: TimerTask) -> None:
-        """Raise what keeps a task from being added. Locked."""
-        if self._closed:
-            raise TimerClosed(f"timer {self.name!r} is closed")
-        most = self._max_pending
-        # Delay 0 never waits, so it is never too much.
-        if most and task.delay_ms and self._buckets.tally.pending >= most:
-            bucket = task._tt_list
-            if bucket is None or bucket.handed:
-                raise TimerFull(f"timer {self.name!r} has max_pending={most} tasks")
 
     def __len__(self) -> int:
         """How many tasks are pending. O(1)."""
@@ -155,3 +106,61 @@ class Intake:
     def _wake(self) -> None:
         """Wake who sleeps until a bucket is due; see `Timer`."""
         raise NotImplementedError
+
+
+# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+
+
+def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
+    now_ms = intake._source.ceiling_ms()
+    for task in tasks:
+        if task.delay_ms == 0:
+            _add_due(intake, task)
+        else:
+            _add(intake, task, now_ms + task.delay_ms)
+
+
+def _add(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
+    if STEPS and intake._lock.idle():
+        if intake._closed or intake._max_pending:
+            _check_open(intake, task)
+        if intake._buckets.place_at_once(task, deadline_ms):
+            return
+    _add_slowly(intake, task, deadline_ms)
+
+
+def _add_slowly(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
+    buckets = intake._buckets
+    due = None
+    try:
+        with intake._lock.reading():
+            _check_open(intake, task)
+            if not buckets.place_at_once(task, deadline_ms):
+                due = buckets.place(task, deadline_ms)
+    finally:
+        if buckets.wake_owed:
+            intake._wake()
+    if due is not None:  # the clock passed its due time meanwhile
+        intake._deliver(due)
+        intake._executor.flush()
+
+
+def _add_due(intake: Intake, task: TimerTask) -> None:
+    now_ms: i64 = intake._source.now_ms()
+    with intake._lock.reading():
+        _check_open(intake, task)
+        due = intake._buckets.place_due(task, now_ms, now_ms)
+    intake._deliver(due)
+    intake._executor.flush()
+
+
+def _check_open(intake: Intake, task: TimerTask) -> None:
+    """Raise what keeps a task from being added. Locked."""
+    if intake._closed:
+        raise TimerClosed(f"timer {intake.name!r} is closed")
+    most = intake._max_pending
+    # Delay 0 never waits, so it is never too much.
+    if most and task.delay_ms and intake._buckets.tally.pending >= most:
+        bucket = task._tt_list
+        if bucket is None or bucket.handed:
+            raise TimerFull(f"timer {intake.name!r} has max_pending={most} tasks")

@@ -20,6 +20,9 @@ OnError = Callable[[BaseException, TimerTask], object]
 # Tasks run between two looks at the clock for their lateness.
 TASKS_PER_LOOK: Final = 256
 
+# Bound once: compiled, that saves a look into the module's dict for each task.
+_show: Final = show
+
 
 class TaskRunner:
     """Runs each task of a bucket once, however many threads run that bucket at a time.
@@ -81,7 +84,7 @@ class TaskRunner:
                     if task._tt_state == RUNNING:
                         task._tt_state = DONE
                         if HIDES and type(task) is TimerTask:
-                            show(task)
+                            _show(task)
         finally:
             if count:
                 self.lateness.observe(late_ms, count)
@@ -92,7 +95,7 @@ class TaskRunner:
         while (task := bucket.take()) is not None:
             task._tt_state = DONE
             if HIDES and type(task) is TimerTask:
-                show(task)
+                _show(task)
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:

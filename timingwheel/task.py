@@ -24,6 +24,9 @@ RUNNING: Final = 1
 DONE: Final = 2
 CANCELLED: Final = 3
 
+# Bound once: compiled, that saves a look into a dict for each task.
+_callable: Final = callable
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
@@ -57,7 +60,7 @@ class TimerTask(TimerTaskEntry):
         callback: Callable[..., object] | None = None,
         *args: Any,
     ) -> None:
-        if not callable(callback) and (callback is not None or type(self).run is TimerTask.run):
+        if not _callable(callback) and (callback is not None or type(self).run is TimerTask.run):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self._tt_state = NEW
         self._tt_list = None

@@ -16,11 +16,16 @@ a KeyboardInterrupt, or a finalizer that adds to this very bucket, finds it befo
 after it, never inside. (Other threads are kept out by the lock alone.)
 """
 
+from typing import Final
+
 from timingwheel.collector import HIDES, show
 from timingwheel.native import i32, i64
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
+
+# Bound once: compiled, that saves a look into the module's dict for each task.
+_show: Final = show
 
 
 class Tally:
@@ -123,7 +128,7 @@ class TimerTaskList:
         task._tt_state = CANCELLED
         self._tally.cancelled += 1
         if HIDES and type(task) is TimerTask:
-            show(task)
+            _show(task)
         return True
 
     def cancel_some(self, limit: int) -> list[TimerTask]:
