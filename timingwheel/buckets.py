@@ -25,6 +25,7 @@ from timingwheel.wheel import TimingWheel
 PORTION: Final = 1024 if COMPILED else 128
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
+_HIDES: Final = HIDES
 _hide: Final = hide
 
 
@@ -70,7 +71,7 @@ class Buckets:
             return False
         task.deadline_ms = deadline_ms
         bucket.add(task)
-        if HIDES and type(task) is TimerTask:
+        if _HIDES and type(task) is TimerTask:
             _hide(task)
         return True
 
@@ -100,7 +101,7 @@ class Buckets:
             return
         task.deadline_ms = deadline_ms
         bucket.add(task)
-        if HIDES and type(task) is TimerTask:
+        if _HIDES and type(task) is TimerTask:
             _hide(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:

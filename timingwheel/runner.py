@@ -21,6 +21,7 @@ OnError = Callable[[BaseException, TimerTask], object]
 TASKS_PER_LOOK: Final = 256
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
+_HIDES: Final = HIDES
 _show: Final = show
 
 
@@ -83,7 +84,7 @@ class TaskRunner:
                     # Else it was added again. No call in between: see tasklist.
                     if task._tt_state == RUNNING:
                         task._tt_state = DONE
-                        if HIDES and type(task) is TimerTask:
+                        if _HIDES and type(task) is TimerTask:
                             _show(task)
         finally:
             if count:
@@ -94,7 +95,7 @@ class TaskRunner:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
         while (task := bucket.take()) is not None:
             task._tt_state = DONE
-            if HIDES and type(task) is TimerTask:
+            if _HIDES and type(task) is TimerTask:
                 _show(task)
             self._report(error, task)
 

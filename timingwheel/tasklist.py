@@ -25,6 +25,7 @@ from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
+_HIDES: Final = HIDES
 _show: Final = show
 
 
@@ -127,7 +128,7 @@ class TimerTaskList:
         # CPython lets nobody in when a Python function returns: the two sides are one section.
         task._tt_state = CANCELLED
         self._tally.cancelled += 1
-        if HIDES and type(task) is TimerTask:
+        if _HIDES and type(task) is TimerTask:
             _show(task)
         return True
 
