@@ -121,20 +121,21 @@ def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
 
 
 def _add(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
-    if STEPS and intake._lock.idle():
-        if intake._closed or intake._max_pending:
-            _check_open(intake, task)
-        if intake._buckets.place_at_once(task, deadline_ms):
-            return
-    _add_slowly(intake, task, deadline_ms)
-
-
-def _add_slowly(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
     buckets = intake._buckets
+    bounded = intake._max_pending != 0
+    # Compiled, all of this is one step.
+    if (
+        STEPS
+        and intake._lock.idle()
+        and not (bounded or intake._closed)
+        and buckets.place_at_once(task, deadline_ms)
+    ):
+        return
     due = None
     try:
         with intake._lock.reading():
-            _check_open(intake, task)
+            if bounded or intake._closed:
+                _check_open(intake, task)
             if not buckets.place_at_once(task, deadline_ms):
                 due = buckets.place(task, deadline_ms)
     finally:

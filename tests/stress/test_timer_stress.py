@@ -139,8 +139,6 @@ def test_add_does_not_wait_for_a_drain():
     done.set()
     adder.join()
     assert meanwhile > 10, "no add in its midst"
-        "no add in its midst"
-    )
     assert max(waits) < 2
     timer._check()
     timer.close(timeout=0)
