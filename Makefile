@@ -2,13 +2,30 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+# Where the package is installed as wheel users have it, compiled; $(VENV) has the plain source.
+COMPILED ?= $(VENV)-compiled
 DATA   ?= .demo
 SPEED  ?= 4000000
 
-.PHONY: test demo check lint types imports test-all bench clean
+.PHONY: test test-interpreted test-compiled wheels demo check lint types imports test-all bench clean
 
-test: $(VENV)/.test            ## set everything up and run the tests
+test: test-interpreted test-compiled  ## set everything up and run the tests, in both modes
+
+test-interpreted: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
+
+# What is compiled, and what is built on it. In a copy: beside the source the source would be tested.
+SUITE = tests/timingwheel tests/stress tests/purgatory tests/mq tests/test_exports.py
+test-compiled: $(COMPILED)/.test
+	rm -rf build/suite && mkdir -p build/suite
+	cp -r tests benchmarks docs README.md pyproject.toml build/suite
+	cd build/suite && $(abspath $(COMPILED))/bin/python -c \
+		"import timingwheel; assert timingwheel.COMPILED, 'not compiled: see what pip install -v says'"
+	cd build/suite && $(abspath $(COMPILED))/bin/python -m pytest $(ARGS) $(SUITE) \
+		--ignore=tests/purgatory/spark --ignore=tests/purgatory/trace
+
+wheels:                        ## a wheel for each supported Python, in dist/
+	scripts/wheels 3.11 3.12 3.13
 
 demo: $(VENV)/.demo            ## send a year of real flights through the purgatory
 	$(BIN)/purgatory trace flights $(DATA)
@@ -30,11 +47,12 @@ imports: $(VENV)/.test
 test-all: test                 ## the suite on every supported Python, each in its own environment
 	scripts/test-all 3.12 3.13
 
-bench: $(VENV)/.bench          ## our speed beside our peers', as ratios
-	$(BIN)/python benchmarks/bench_timer.py
-	$(BIN)/python benchmarks/bench_purgatory.py
-	$(BIN)/python benchmarks/bench_mq.py
-	$(BIN)/python benchmarks/bench_bus.py
+# MODE=interpreted measures the plain source. In benchmarks/, or the source would be imported.
+MODE ?= compiled
+BENCH = $(if $(filter compiled,$(MODE)),$(COMPILED),$(VENV))
+bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as ratios
+	cd benchmarks && for each in timer purgatory mq bus; do \
+		$(abspath $(BENCH))/bin/python bench_$$each.py || exit 1; done
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
@@ -42,8 +60,16 @@ $(VENV)/.demo: EXTRA = trace
 $(VENV)/.bench: EXTRA = bench
 $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
+	PURGATORY_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
+	@touch $@
+
+HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py)
+$(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
+$(COMPILED)/.test $(COMPILED)/.bench: pyproject.toml $(HOT)
+	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
+	rm -rf build/lib* build/bdist* build/temp*
+	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check '.[$(EXTRA)]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-* $(DATA) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* dist $(DATA) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ Python, and says so. It is the same source: ``timingwheel.COMPILED`` tells which
 
 import os
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -27,35 +28,50 @@ HOT = [
 ]
 
 
+# Commands that need what mypyc makes; others merely ask what is in the package.
+BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+# Types are checked elsewhere, where all that is imported is there.
+MYPY_OPTIONS = ["--ignore-missing-imports", "--follow-imports=silent"]
+
+
 class BuildOrGoWithout(build_ext):
     """Compiling is for speed alone, so that it cannot be done is no reason not to install."""
 
     def run(self) -> None:
         """Build all extensions or none: half a compiled package would not work."""
+        outputs = [Path(output) for output in self.get_outputs()]
         try:
             super().run()
         except Exception as error:  # whatever a compiler that is missing or broken leads to
             say(f"cannot compile ({type(error).__name__}: {error}); installing plain Python")
+            for output in outputs:
+                output.unlink(missing_ok=True)
             self.extensions = []
             self.distribution.ext_modules = []
 
 
 def extensions() -> list[Extension]:
     """What to compile: the hot modules, and the one C file that stands beside them."""
-    if os.environ.get("PURGATORY_PURE", "0") not in ("", "0"):
+    if os.environ.get("PURGATORY_PURE", "0") not in {"", "0"}:
         say("PURGATORY_PURE is set; installing plain Python")
         return []
     if sys.implementation.name != "cpython":
-        say(f"{sys.implementation.name} has its own compiler; installing plain Python")
+        say(f"mypyc is for CPython, this is {sys.implementation.name}; installing plain Python")
         return []
+    beside = Extension("timingwheel._collector", ["timingwheel/_collector.c"])
+    if BUILDING.isdisjoint(sys.argv):
+        return [beside]
     try:
         from mypyc.build import mypycify
 
-        compiled = mypycify(HOT, opt_level="3", debug_level="0", group_name="timer_purgatory")
+        compiled = mypycify(
+            [*MYPY_OPTIONS, *HOT], opt_level="3", debug_level="0", group_name="timer_purgatory"
+        )
     except (ImportError, SystemExit) as error:  # mypyc exits when it does not like the source
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
-    return [*compiled, Extension("timingwheel._collector", ["timingwheel/_collector.c"])]
+    return [*compiled, beside]
 
 
 def say(what: str) -> None:
