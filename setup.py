@@ -14,6 +14,13 @@ from setuptools.command.build_ext import build_ext
 # What is done for each timer and each operation. Modules that use weak references to their own
 # objects, or whose loops are to let other threads in, stay interpreted: see `timingwheel.steps`.
 HOT = [
+    "purgatory/entrance.py",
+    "purgatory/future.py",
+    "purgatory/keeper.py",
+    "purgatory/keyed.py",
+    "purgatory/operation.py",
+    "purgatory/outcome.py",
+    "purgatory/watchers.py",
     "timingwheel/buckets.py",
     "timingwheel/delay.py",
     "timingwheel/delayqueue.py",

@@ -21,7 +21,8 @@ from purgatory.errors import (
 from purgatory.future import DeferredFuture
 from purgatory.journal import Journal, MailboxJournal
 from purgatory.keyed import KeyedOperation
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.operation import DelayedOperation
+from purgatory.outcome import Outcome
 from purgatory.purgatory import Purgatory
 from purgatory.stats import PurgatoryStats
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.operation import DelayedOperation
+from purgatory.outcome import Outcome
 
 if TYPE_CHECKING:
     from mq import Mailbox

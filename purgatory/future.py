@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.keyed import KeyedOperation
-from purgatory.operation import RELEASED, Outcome
+from purgatory.operation import RELEASED
+from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 
 
 class DeferredFuture(concurrent.futures.Future[Any]):
@@ -44,9 +45,9 @@ class DeferredFuture(concurrent.futures.Future[Any]):
     def end(self, outcome: Outcome, result: object) -> None:
         """Resolve to a result, or fail with an exception; called by the operation."""
         self._operation = None
-        if outcome is Outcome.COMPLETED:
+        if outcome is COMPLETED:
             self.set_result(result)
-        elif outcome is Outcome.CANCELLED and self._cancel_asked:
+        elif outcome is CANCELLED and self._cancel_asked:
             super().cancel()
             self.set_running_or_notify_cancel()
         else:
@@ -63,30 +64,27 @@ class DeferredOperation(KeyedOperation):
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
     ) -> None:
         super().__init__(timeout, need)
+        self._op_asks = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
         self.future = DeferredFuture()
 
-    def _op_attempt(self) -> bool:
-        # Keys complete it, and nothing else: there is no condition to ask.
-        return False
-
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
-        if self._op_outcome is Outcome.COMPLETED:
+        if self._op_outcome is COMPLETED:
             values = self.values
-            self.future.end(Outcome.COMPLETED, values if self.need > 1 else values.get(self.by_key))
+            self.future.end(COMPLETED, values if self.need > 1 else values.get(self.by_key))
 
     def on_expiration(self) -> None:
         """Fail the future."""
         keys = ", ".join(map(_shown, self._watch_keys))
         self.future.end(
-            Outcome.EXPIRED,
+            EXPIRED,
             OperationExpired(f"{self.need} of {keys} not completed within {self.delay_ms} ms"),
         )
 
     def on_cancel(self) -> None:
         """Cancel or fail the future."""
-        self.future.end(Outcome.CANCELLED, OperationCancelled("the operation was cancelled"))
+        self.future.end(CANCELLED, OperationCancelled("the operation was cancelled"))
 
     def _op_interrupted(self) -> None:
         # What an interrupt kept from the future comes again: those who wait must not hang.

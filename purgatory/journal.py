@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any, Protocol
 
 from purgatory.commands import Ended
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.operation import DelayedOperation
+from purgatory.outcome import Outcome
 
 if TYPE_CHECKING:
     from mq import Mailbox

@@ -4,57 +4,69 @@ import threading
 from collections.abc import Hashable
 from datetime import timedelta
 
-from purgatory.operation import DelayedOperation, Keeper, Outcome
+from purgatory.native import mypyc_attr
+from purgatory.operation import DelayedOperation, leave
+from purgatory.outcome import COMPLETED
+from timingwheel import STEPS
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KeyedOperation(DelayedOperation):
     """Waits for ``need`` of its keys; the first completion of a key counts, with its value.
 
     `check_and_complete` of a key leaves it alone: a key counts when it is *completed*.
     """
 
-    __slots__ = ("_op_values", "by_key", "need")
+    __slots__ = ("_op_values", "_op_values_lock", "by_key", "need")
 
     def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
         super().__init__(timeout)
-        # The keys' __hash__ and __eq__ run under it, and may come back to us.
-        self._op_lock = threading.RLock()
+        # Guards the values and their counting. The keys' __hash__ and __eq__ run under it, and may
+        # come back to us. Order: before _op_lock.
+        self._op_values_lock = threading.RLock()
         self.need = need
-        # Guarded by _op_lock, as by_key; both fixed once the operation has ended.
         self._op_values: dict[Hashable, object] = {}
-        self.by_key: Hashable = None  # the key that completed it
+        self.by_key: Hashable = None  # the key that completed it; set together with the outcome
 
     @property
     def values(self) -> dict[Hashable, object]:
         """Key -> value of the keys completed so far, in order; a copy."""
-        with self._op_lock:
+        with self._op_values_lock:
             return dict(self._op_values)
 
-    def _op_enter(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+    def _op_check_keys(self, keys: tuple[Hashable, ...]) -> None:
         check_need(self.need, len(keys))
-        return super()._op_enter(keeper, keys)
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count the completion of a key. True if this call completed the operation."""
         won = False
         try:
-            with self._op_lock:
+            with self._op_values_lock:
                 if self._op_outcome is None:
                     if key not in self._op_values:
                         self._op_values[key] = value
-                    # Asked again: a key's __eq__ may have come back to us and ended it.
-                    if len(self._op_values) >= self.need and self._op_outcome is None:
-                        # No call between these: an interrupt finds all done or none.
-                        self.by_key = key
-                        won = True
-                        self._op_outcome = Outcome.COMPLETED
+                    if len(self._op_values) >= self.need:
+                        if STEPS:
+                            won = _claim_by(self, key)
+                        else:
+                            with self._op_lock:  # type: ignore[union-attr]
+                                won = _claim_by(self, key)
             if won:
-                self._op_leave(Outcome.COMPLETED)
+                leave(self, COMPLETED)
         except BaseException:
             if won:
-                self._op_leave(Outcome.COMPLETED)
+                leave(self, COMPLETED)
             raise
         return won
+
+
+def _claim_by(operation: KeyedOperation, key: Hashable) -> bool:
+    # Asked again: a key's __eq__ may have come back to us and ended it.
+    if operation._op_outcome is not None:
+        return False
+    operation.by_key = key
+    operation._op_outcome = COMPLETED
+    return True
 
 
 def distinct_keys(keys: object) -> tuple[Hashable, ...]:

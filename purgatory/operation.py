@@ -16,44 +16,41 @@ A KeyboardInterrupt may come at any call or loop. Each step is done with its mar
 who was interrupted takes the remaining steps before he lets the interrupt go on: an operation that
 has ended is told so, always. (A second interrupt meanwhile may cut that short.)
 
+Compiled, those few lines are one step (see ``timingwheel.steps``) and take no lock at all. They are
+functions here, as is all that is done for each operation: compiled methods of a class that may be
+subclassed are looked up at each call.
+
 Names that begin with ``_op_`` are for this package: subclasses of users have ``_lock``s and
 ``keys`` of their own, which must not meet ours.
 """
 
-import enum
 import logging
 import threading
 from collections import deque
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
-from timingwheel import TimerTask
+from purgatory.native import mypyc_attr
+from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from timingwheel import STEPS, TimerTask
 
 log = logging.getLogger(__name__)
 
 
-class Outcome(enum.StrEnum):
-    """How an operation ended."""
-
-    COMPLETED = "completed"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
-
-
 # The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
 # on after an interrupt neither leaves one out nor does it twice.
-PENDING = 0
-COUNTED = 1  # off the watch lists' count
-JOURNALED = 2
-RELEASED = 3  # off the wheel and the lists: it may be told
-HALF_TOLD = 4  # expired, and on_complete was called
-TOLD = 5
+PENDING: Final = 0
+COUNTED: Final = 1  # off the watch lists' count
+JOURNALED: Final = 2
+RELEASED: Final = 3  # off the wheel and the lists: it may be told
+HALF_TOLD: Final = 4  # expired, and on_complete was called
+TOLD: Final = 5
 
 # Callbacks that complete operations whose callbacks complete operations: from this depth on they
 # wait until those around them are done, lest a long chain end in a RecursionError.
-MAX_NESTED = 12
+MAX_NESTED: Final = 12
 
 
 class Keeper(Protocol):
@@ -72,6 +69,7 @@ class Keeper(Protocol):
         """Tell ``on_error`` of an exception in user code."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedOperation(TimerTask):
     """What waits for a condition, at most ``timeout`` seconds (or a timedelta).
 
@@ -82,6 +80,7 @@ class DelayedOperation(TimerTask):
 
     __slots__ = (
         "_op_again",
+        "_op_asks",
         "_op_busy",
         "_op_keeper",
         "_op_keys",
@@ -94,8 +93,10 @@ class DelayedOperation(TimerTask):
         super().__init__(timeout)
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
         self._op_keeper: Keeper | None = None
-        # Guards the next three fields. A leaf: no other lock is taken while it is held.
-        self._op_lock: AbstractContextManager[bool] = threading.Lock()
+        self._op_asks = True  # whether try_complete has anything to say
+        # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
+        # while it is held.
+        self._op_lock: AbstractContextManager[bool] | None = None if STEPS else threading.Lock()
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread is at work on the duties
         self._op_again = False  # duty: ask try_complete
@@ -123,7 +124,7 @@ class DelayedOperation(TimerTask):
     @property
     def completed(self) -> bool:
         """Whether the operation has completed or expired; the callbacks may be running still."""
-        return self._op_outcome is Outcome.COMPLETED or self._op_outcome is Outcome.EXPIRED
+        return self._op_outcome is COMPLETED or self._op_outcome is EXPIRED
 
     def force_complete(self) -> bool:
         """Complete it, condition or not. True for exactly one caller among all who end it.
@@ -132,17 +133,17 @@ class DelayedOperation(TimerTask):
         this is called from `try_complete`, the caller itself) is to run it next, or this is called
         a dozen callbacks deep: then when these have returned.
         """
-        self._op_refuse_in_child()
-        return self._op_end(Outcome.COMPLETED)
+        refuse_in_child(self)
+        return end(self, COMPLETED)
 
     def cancel(self) -> bool:
         """End it without completing it, off the wheel and off all watch lists. True if it did."""
-        self._op_refuse_in_child()
-        return self._op_end(Outcome.CANCELLED)
+        refuse_in_child(self)
+        return end(self, CANCELLED)
 
     def cancelled(self) -> bool:
         """Whether the operation was cancelled."""
-        return self._op_outcome is Outcome.CANCELLED
+        return self._op_outcome is CANCELLED
 
     def done(self) -> bool:
         """Whether the operation has ended."""
@@ -153,199 +154,275 @@ class DelayedOperation(TimerTask):
         # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
         # that is before this line, inline: then it stays on its lists, to be completed or closed.)
         try:
-            self._op_end(Outcome.EXPIRED)
+            end(self, EXPIRED)
         except BaseException:
-            self._op_end(Outcome.EXPIRED)
+            end(self, EXPIRED)
             raise
 
     def _tt_on_close(self) -> None:
         """Called by a timer that closes before the timeout: no one is left waiting."""
         try:
-            self._op_end(Outcome.CANCELLED)
+            end(self, CANCELLED)
         except BaseException:
-            self._op_end(Outcome.CANCELLED)
+            end(self, CANCELLED)
             raise
-
-    def _op_attempt(self) -> bool:
-        """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
-        # Without the lock: who is at work looks under it before leaving, and we do right after.
-        self._op_again = True
-        return self._op_outcome is None and self._op_work()
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""
         del key, value  # a condition of the user's own is asked, whatever was completed
-        return self._op_attempt()
+        return attempt(self)
 
-    def _op_enter(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
-        """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
-
-        ValueError if it waits already.
-        """
-        del keys  # for those who count them
-        entered = False
-        try:
-            with self._op_lock:
-                if self._op_outcome is not None:
-                    return False
-                if self._op_keeper is None:
-                    # No call between these: an interrupt finds both done or neither.
-                    entered = True
-                    self._op_keeper = keeper
-        except BaseException:
-            if entered:
-                self._op_withdraw()
-            raise
-        if not entered:
-            raise ValueError(f"{self!r} was submitted already; expected a new operation")
-        return True
-
-    def _op_withdraw(self) -> bool:
-        """Belong to no purgatory again. False if it has ended, and stays where it ended."""
-        with self._op_lock:
-            if self._op_outcome is not None:
-                return False
-            self._op_keeper = None
-            return True
+    def _op_check_keys(self, keys: tuple[Hashable, ...]) -> None:
+        """Raise ValueError if the operation cannot wait for these distinct keys."""
 
     def _op_leave_timer(self) -> None:
         """Take it off the wheel, and no more than that."""
-        super().cancel()
-
-    def _op_refuse_in_child(self) -> None:
-        if self._op_keeper is not None:
-            self._op_keeper.refuse_in_child()
-
-    def _op_end(self, outcome: Outcome) -> bool:
-        won = False
-        try:
-            with self._op_lock:
-                if self._op_outcome is None:
-                    # No call between these: an interrupt finds both done or neither.
-                    won = True
-                    self._op_outcome = outcome
-            if won:
-                self._op_leave(outcome)
-        except BaseException:
-            if won:
-                self._op_leave(outcome)
-            raise
-        return won
-
-    def _op_leave(self, outcome: Outcome) -> None:
-        """Let go of wheel and watch lists, and tell. Only by who set the outcome.
-
-        Goes on where an interrupt ended it when called again.
-        """
-        if self._op_stage < RELEASED:
-            self._op_leave_timer()
-            if self._op_keeper is not None:
-                self._op_keeper.release(self, outcome)
-            self._op_stage = RELEASED
-        self._op_work()
-
-    def _op_work(self) -> bool:
-        """Do the duties, unless another thread is at it. True if `try_complete` completed it."""
-        nesting = _nesting
-        completed = at_work = False
-        try:
-            while True:
-                with self._op_lock:
-                    if self._op_busy and not at_work:
-                        return False
-                    outcome = self._op_outcome
-                    if outcome is None:
-                        left = self._op_again
-                    else:
-                        left = RELEASED <= self._op_stage < TOLD and nesting.depth < MAX_NESTED
-                    # No call between these: an interrupt finds both done or neither.
-                    self._op_busy = left
-                    at_work = left
-                if not left:
-                    break
-                if outcome is None:
-                    completed = self._op_ask() or completed
-                else:
-                    self._op_tell(outcome)
-            if outcome is not None and self._op_stage < TOLD and nesting.depth >= MAX_NESTED:
-                nesting.waiting.append(self)
-        except BaseException:  # an interrupt, which is not the end of the duties
-            if at_work:
-                self._op_interrupted()
-                with self._op_lock:
-                    self._op_busy = False
-            self._op_work()
-            nesting.tell_waiting()
-            raise
-        return completed
+        TimerTask.cancel(self)
 
     def _op_interrupted(self) -> None:
         """A callback may have been cut short. Those of users are not called twice."""
-
-    def _op_ask(self) -> bool:
-        self._op_again = False  # before asking: what comes from now on is asked about again
-        try:
-            satisfied = bool(self.try_complete())
-        except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-            self._op_report(error)
-            return False
-        return satisfied and (
-            self._op_outcome is Outcome.COMPLETED or self._op_end(Outcome.COMPLETED)
-        )
-
-    def _op_tell(self, outcome: Outcome) -> None:
-        """Call the next callback. Each is marked just before, without a call in between."""
-        nesting = _nesting
-        nesting.depth += 1
-        try:
-            if outcome is Outcome.CANCELLED:
-                self._op_stage = TOLD
-                self.on_cancel()
-            elif self._op_stage == RELEASED:
-                self._op_stage = TOLD if outcome is Outcome.COMPLETED else HALF_TOLD
-                self.on_complete()
-            else:
-                self._op_stage = TOLD
-                self.on_expiration()
-        except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-            self._op_report(error)
-        finally:
-            nesting.depth -= 1
-            if nesting.waiting:
-                nesting.tell_waiting()
-
-    def _op_report(self, error: Exception) -> None:
-        if self._op_keeper is not None:
-            self._op_keeper.report(error, self)
-        else:
-            log.error("%r raised", self, exc_info=error)
 
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)
         return f"<{type(self).__name__} {state}, timeout {self.delay_ms} ms>"
 
 
-class _Nesting(threading.local):
-    """How deep this thread is in callbacks of callbacks, and who waits for it to come back."""
+def attempt(operation: DelayedOperation) -> bool:
+    """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
+    if not operation._op_asks:
+        return False
+    # Without the lock: who is at work looks under it before leaving, and we do right after.
+    operation._op_again = True
+    return operation._op_outcome is None and work(operation)
+
+
+def enter(operation: DelayedOperation, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+    """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
+
+    ValueError if it waits already, or cannot wait for these keys.
+    """
+    operation._op_check_keys(keys)
+    entered = False
+    try:
+        if STEPS:
+            entered = _enter(operation, keeper)
+        else:
+            with operation._op_lock:  # type: ignore[union-attr]
+                entered = _enter(operation, keeper)
+    except BaseException:
+        if entered:
+            withdraw(operation)
+        raise
+    if not entered and operation._op_outcome is None:
+        raise ValueError(f"{operation!r} was submitted already; expected a new operation")
+    return entered
+
+
+def _enter(operation: DelayedOperation, keeper: Keeper) -> bool:
+    if operation._op_outcome is not None or operation._op_keeper is not None:
+        return False
+    operation._op_keeper = keeper
+    return True
+
+
+def withdraw(operation: DelayedOperation) -> bool:
+    """Belong to no purgatory again. False if it has ended, and stays where it ended."""
+    if STEPS:
+        return _withdraw(operation)
+    with operation._op_lock:  # type: ignore[union-attr]
+        return _withdraw(operation)
+
+
+def _withdraw(operation: DelayedOperation) -> bool:
+    if operation._op_outcome is not None:
+        return False
+    operation._op_keeper = None
+    return True
+
+
+def refuse_in_child(operation: DelayedOperation) -> None:
+    """Raise PurgatoryForked if it belongs to a purgatory from before a fork."""
+    keeper = operation._op_keeper
+    if keeper is not None:
+        keeper.refuse_in_child()
+
+
+def end(operation: DelayedOperation, outcome: Outcome) -> bool:
+    """Give it this outcome, and see that it is told. False if it has one."""
+    won = False
+    try:
+        if STEPS:
+            won = _claim(operation, outcome)
+        else:
+            with operation._op_lock:  # type: ignore[union-attr]
+                won = _claim(operation, outcome)
+        if won:
+            leave(operation, outcome)
+    except BaseException:
+        if won:
+            leave(operation, outcome)
+        raise
+    return won
+
+
+def _claim(operation: DelayedOperation, outcome: Outcome) -> bool:
+    # CPython lets nobody in when a Python function returns: who has won knows it.
+    if operation._op_outcome is not None:
+        return False
+    operation._op_outcome = outcome
+    return True
+
+
+def leave(operation: DelayedOperation, outcome: Outcome) -> None:
+    """Let go of wheel and watch lists, and tell. Only by who set the outcome.
+
+    Goes on where an interrupt ended it when called again.
+    """
+    if operation._op_stage < RELEASED:
+        operation._op_leave_timer()
+        keeper = operation._op_keeper
+        if keeper is not None:
+            keeper.release(operation, outcome)
+        operation._op_stage = RELEASED
+    work(operation)
+
+
+# What there is to do for who would work on an operation.
+_NOTHING: Final = 0
+_BUSY: Final = 1  # nothing: another thread is at it
+_ASK: Final = 2
+_TELL: Final = 3
+
+
+def work(operation: DelayedOperation) -> bool:
+    """Do the duties, unless another thread is at it. True if `try_complete` completed it."""
+    completed = False
+    duty = _NOTHING
+    try:
+        while True:
+            if STEPS:
+                duty = _next_duty(operation, duty)
+            else:
+                with operation._op_lock:  # type: ignore[union-attr]
+                    duty = _next_duty(operation, duty)
+            if duty < _ASK:
+                return completed
+            if duty == _ASK:
+                completed = _ask(operation) or completed
+            elif not _tell(operation, _here.nesting):
+                return completed
+    except BaseException:  # an interrupt, which is not the end of the duties
+        if duty >= _ASK:
+            operation._op_interrupted()
+            _rest(operation)
+        work(operation)
+        tell_waiting(_here.nesting)
+        raise
+
+
+def _next_duty(operation: DelayedOperation, last: int) -> int:
+    if operation._op_busy and last < _ASK:
+        return _BUSY
+    duty = _NOTHING
+    if operation._op_outcome is None:
+        if operation._op_again:
+            duty = _ASK
+    elif RELEASED <= operation._op_stage < TOLD:
+        duty = _TELL
+    operation._op_busy = duty >= _ASK
+    return duty
+
+
+def _rest(operation: DelayedOperation) -> None:
+    if STEPS:
+        operation._op_busy = False
+    else:
+        with operation._op_lock:  # type: ignore[union-attr]
+            operation._op_busy = False
+
+
+def _ask(operation: DelayedOperation) -> bool:
+    operation._op_again = False  # before asking: what comes from now on is asked about again
+    try:
+        satisfied = bool(operation.try_complete())
+    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+        _report(operation, error)
+        return False
+    if not satisfied:
+        return False
+    return operation._op_outcome is COMPLETED or end(operation, COMPLETED)
+
+
+def _tell(operation: DelayedOperation, nesting: "_Nesting") -> bool:
+    """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
+    if nesting.depth >= MAX_NESTED:
+        nesting.waiting.append(operation)
+        _rest(operation)
+        return False
+    nesting.depth += 1
+    try:
+        _call_back(operation)
+    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+        _report(operation, error)
+    finally:
+        nesting.depth -= 1
+        if nesting.waiting:
+            tell_waiting(nesting)
+    return True
+
+
+def _call_back(operation: DelayedOperation) -> None:
+    """Each is marked just before it is called, without a call in between."""
+    if operation._op_outcome is CANCELLED:
+        operation._op_stage = TOLD
+        operation.on_cancel()
+    elif operation._op_stage == HALF_TOLD:
+        operation._op_stage = TOLD
+        operation.on_expiration()
+    else:
+        operation._op_stage = TOLD if operation._op_outcome is COMPLETED else HALF_TOLD
+        operation.on_complete()
+
+
+def _report(operation: DelayedOperation, error: Exception) -> None:
+    keeper = operation._op_keeper
+    if keeper is not None:
+        keeper.report(error, operation)
+    else:
+        log.error("%r raised", operation, exc_info=error)
+
+
+class _Nesting:
+    """How deep a thread is in callbacks of callbacks, and who waits for it to come back."""
+
+    __slots__ = ("depth", "waiting")
 
     def __init__(self) -> None:
         self.depth = 0
         self.waiting: deque[DelayedOperation] = deque()
 
-    def tell_waiting(self) -> None:
-        """Do the duties of those who wait, once all callbacks around us are done."""
-        waiting = self.waiting
-        if self.depth or not waiting:
-            return
-        self.depth = 1
-        try:
-            while waiting:
-                waiting[0]._op_work()
-                waiting.popleft()
-        finally:
-            self.depth = 0
-            if waiting:  # an interrupt: the others wait still
-                self.tell_waiting()
+
+class _Here(threading.local):
+    """The nesting of this thread."""
+
+    def __init__(self) -> None:
+        self.nesting = _Nesting()
 
 
-_nesting = _Nesting()
+_here: Final = _Here()
+
+
+def tell_waiting(nesting: _Nesting) -> None:
+    """Do the duties of those who wait, once all callbacks around us are done."""
+    waiting = nesting.waiting
+    if nesting.depth or not waiting:
+        return
+    nesting.depth = 1
+    try:
+        while waiting:
+            work(waiting[0])
+            waiting.popleft()
+    finally:
+        nesting.depth = 0
+        if waiting:  # an interrupt: the others wait still
+            tell_waiting(nesting)

@@ -4,12 +4,15 @@ Any thread submits, completes, cancels; the timer's executor expires. Each step 
 one lock, the watch lists', an operation's or the timer's, never two at once, and user code runs
 under none of them. See ``operation`` for how an operation ends exactly once, and ``watchers`` for
 why its memory is exact.
+
+What is done for each operation is inherited from `Entrance`. What is here is rare, and interpreted
+even where the rest is compiled: it can be referenced weakly then.
 """
 
 import logging
 import os
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
@@ -19,72 +22,20 @@ from prometheus_client import CollectorRegistry
 from purgatory import metrics
 from purgatory.bus import Bus
 from purgatory.commands import Cancel, Complete
-from purgatory.errors import PurgatoryClosed, PurgatoryForked
-from purgatory.future import DeferredFuture, DeferredOperation
+from purgatory.entrance import Entrance
 from purgatory.journal import Journal
-from purgatory.keyed import distinct_keys
-from purgatory.operation import JOURNALED, DelayedOperation, Outcome
+from purgatory.keeper import FORKS, Keeper, OnError
+from purgatory.operation import end
+from purgatory.outcome import CANCELLED, Outcome
 from purgatory.stats import PurgatoryStats
 from purgatory.watchers import WatchLists
 from purgatory.workers import Workers
-from timingwheel import Timer, TimerClosed, TimerError, to_ms
+from timingwheel import Timer, TimerError, to_ms
 
 log = logging.getLogger(__name__)
 
-OnError = Callable[[BaseException, DelayedOperation], object]
 
-_forks = 0  # that lie between the first process and this one
-
-
-class _Keeper:
-    """What a purgatory is to its operations; see `purgatory.operation.Keeper`."""
-
-    def __init__(
-        self, name: str, own_timer: Timer | None, on_error: OnError | None, journal: Journal | None
-    ) -> None:
-        self.name = name
-        self._own_timer = own_timer
-        self.lists = WatchLists(name)
-        self._born = _forks
-        self._on_error = on_error
-        self._journal = journal
-
-    @property
-    def forked(self) -> bool:
-        return self._born != _forks
-
-    def refuse_in_child(self) -> None:
-        if self.forked:
-            raise PurgatoryForked(
-                f"purgatory {self.name!r} was made before fork; make one in this process"
-            )
-
-    def release(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        error = self.lists.release(operation, outcome)
-        if error is not None:
-            self.report(error, operation)
-        if self.lists.closed and self._own_timer is not None and self.lists.drained.is_set():
-            # Its reaper may be asleep until a deadline that does not matter any more.
-            self._own_timer.close(wait=False, cancel_pending=False)
-        if self._journal is not None and operation._op_stage < JOURNALED:
-            try:
-                # No call between these: an interrupt finds both done or neither.
-                operation._op_stage = JOURNALED
-                self._journal.ended(operation, outcome)
-            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-                self.report(error, operation)
-
-    def report(self, error: Exception, operation: DelayedOperation) -> None:
-        if self._on_error is None:
-            log.error("%r of purgatory %r raised", operation, self.name, exc_info=error)
-            return
-        try:
-            self._on_error(error, operation)
-        except Exception:
-            log.exception("on_error of purgatory %r raised", self.name)
-
-
-class Purgatory:
+class Purgatory(Entrance):
     """Holds delayed operations until a watch key completes them or their timeout passes.
 
     ``timer``: one that others may share, which is then neither started nor closed here; None: one
@@ -117,101 +68,16 @@ class Purgatory:
             raise ValueError("executor_workers is for a timer of its own; this one has been given")
         if registry is not None and not isinstance(registry, CollectorRegistry):
             raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
-        self.timer = _own_timer(name, executor_workers) if timer is None else timer
-        self.name = name
         self._owns_timer = timer is None
-        self._keeper = _Keeper(name, self.timer if timer is None else None, on_error, journal)
-        self._lists = self._keeper.lists
+        if timer is None:
+            timer = _own_timer(name, executor_workers)
+        own = timer if self._owns_timer else None
+        super().__init__(name, timer, Keeper(name, own, on_error, journal))
         self._bus = Bus(name, _Posted(self._lists))
         self._registry = registry
         if registry is not None:
             metrics.register(self, registry)
         _purgatories[id(self)] = self
-
-    def try_complete_else_watch(
-        self, operation: DelayedOperation, keys: Iterable[Hashable]
-    ) -> bool:
-        """Complete an operation now, or let it wait for its keys until its timeout.
-
-        True if this call completed it. The order is check, watch, check: a completion before the
-        watching is seen by the second check, one after it finds the operation in the lists. Keys
-        that occur twice count once.
-
-        Raises TypeError and ValueError for bad arguments and an operation that waits already,
-        PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
-        """
-        if not isinstance(operation, DelayedOperation):
-            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        watch_keys = distinct_keys(keys)
-        self._refuse_if_closed()
-        return operation._op_enter(self._keeper, watch_keys) and self._submit(operation, watch_keys)
-
-    def _submit(
-        self, operation: DelayedOperation, keys: tuple[Hashable, ...], ask: bool = True
-    ) -> bool:
-        try:
-            if ask and operation._op_attempt():
-                return True
-            self._lists.watch(operation, keys)
-            if operation._op_attempt():
-                return True
-            if operation._op_outcome is None:
-                self.timer.add(operation)
-        except BaseException as error:  # which raises it again
-            if self._undo(operation, error):
-                raise
-        # Since the questions it may have ended, and found less to leave than there is now.
-        if operation._op_outcome is not None:
-            self._lists.remove(operation)
-            operation._op_leave_timer()
-        return False
-
-    def _undo(self, operation: DelayedOperation, error: BaseException) -> bool:
-        """Take back a submission that failed. False if the operation has ended all the same."""
-        self._lists.remove(operation)
-        if not isinstance(error, TimerError):  # which says that it was not added
-            operation._op_leave_timer()
-        waits = operation._op_withdraw()
-        if waits and isinstance(error, TimerClosed) and self._lists.closed:
-            raise PurgatoryClosed(f"purgatory {self.name!r} is closed") from error
-        return waits or not isinstance(error, Exception)
-
-    def check_and_complete(self, key: Hashable) -> int:
-        """Ask `try_complete` of all operations that watch a key; how many this call completed.
-
-        Raises PurgatoryClosed.
-        """
-        self._refuse_if_ended()
-        return sum(operation._op_attempt() for operation in self._lists.watching(key))
-
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
-        self._refuse_if_ended()
-        return self._lists.cancel(key)
-
-    def defer(
-        self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
-    ) -> DeferredFuture:
-        """Return a future that resolves once ``need`` distinct keys have been completed.
-
-        ``timeout`` in seconds, or a timedelta. The result is the value of the key, or with need > 1
-        a dict key -> value. Raises TypeError and ValueError for bad arguments, TimerFull,
-        PurgatoryClosed.
-        """
-        watch_keys = distinct_keys(keys)
-        self._refuse_if_closed()
-        operation = DeferredOperation(timeout, need, watch_keys)
-        operation._op_enter(self._keeper, watch_keys)
-        self._submit(operation, watch_keys, ask=False)
-        return operation.future.attach(operation)
-
-    def complete(self, key: Hashable, value: object = None) -> int:
-        """Complete a key: futures that wait for it get ``value``, other operations are checked.
-
-        How many operations this call completed. Raises PurgatoryClosed.
-        """
-        self._refuse_if_ended()
-        return self._lists.complete(key, value)
 
     def complete_later(self, key: Hashable, value: object = None) -> None:
         """Post a completion to the purgatory's loop, and return at once.
@@ -221,13 +87,15 @@ class Purgatory:
         PurgatoryClosed.
         """
         hash(key)
-        self._refuse_if_closed()
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
         self._bus.post(Complete(key, value))
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
         hash(key)
-        self._refuse_if_closed()
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
         self._bus.post(Cancel(key))
 
     def step(self, timeout: float | timedelta = 0.0) -> bool:
@@ -245,16 +113,6 @@ class Purgatory:
 
     def _loop_runs(self) -> bool:
         return self.timer.running if self._owns_timer else self._bus.loop_runs()
-
-    @property
-    def watched(self) -> int:
-        """How many pairs of pending operation and watched key there are. Exact, O(1)."""
-        return self._lists.entries
-
-    @property
-    def delayed(self) -> int:
-        """How many operations are pending. Exact, O(1)."""
-        return self._lists.pending
 
     def stats(self) -> PurgatoryStats:
         """The figures of this moment. O(1)."""
@@ -276,7 +134,8 @@ class Purgatory:
 
         Nothing happens if it runs. Raises PurgatoryClosed.
         """
-        self._refuse_if_closed()
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
         if self._owns_timer:
             self.timer.start(self._bus)
         else:
@@ -329,21 +188,13 @@ class Purgatory:
 
     def _cancel_all(self) -> None:
         for operation in self._lists.all():
-            operation._op_end(Outcome.CANCELLED)
+            end(operation, CANCELLED)
 
     def _cancel_all_after(self, timeout: float | timedelta) -> None:
         try:
             self.timer.schedule(timeout, self._cancel_all)
         except TimerError:
             self._cancel_all()
-
-    def _refuse_if_closed(self) -> None:
-        self._keeper.refuse_in_child()
-        self._lists.refuse_if_closed()
-
-    def _refuse_if_ended(self) -> None:
-        self._keeper.refuse_in_child()
-        self._lists.refuse_if_ended()
 
     def __enter__(self) -> Self:
         self.start()
@@ -406,8 +257,7 @@ def living() -> list[Purgatory]:
 
 
 def _refuse_in_child() -> None:
-    global _forks  # noqa: PLW0603
-    _forks += 1
+    FORKS.count += 1
     metrics.forget_all()
 
 

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.keyed import KeyedOperation
 from purgatory.operation import DelayedOperation
-from purgatory.operation import Outcome as End
+from purgatory.outcome import Outcome as End
 from purgatory.purgatory import Purgatory
 from purgatory.trace import KeyEvent, Operation, Outcome
 from purgatory.waits import Waits

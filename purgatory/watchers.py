@@ -13,7 +13,8 @@ import threading
 from collections.abc import Hashable
 
 from purgatory.errors import PurgatoryClosed
-from purgatory.operation import COUNTED, DelayedOperation, Outcome
+from purgatory.operation import COUNTED, DelayedOperation, end
+from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
 # the second on it is a dict in order of arrival, by id: user classes may compare as they like.
@@ -34,8 +35,11 @@ class WatchLists:
         self.closed = False
         self.entries = 0  # pairs of operation and key
         self.pending = 0  # operations
-        self.ended = dict.fromkeys(Outcome, 0)
+        self.completed = 0
+        self.expired = 0
+        self.cancelled = 0
         self.drained = threading.Event()  # closed, and nothing is pending
+        self.over = False  # the same, to be had without a call
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
@@ -62,7 +66,7 @@ class WatchLists:
 
     def refuse_if_ended(self) -> None:
         """Raise PurgatoryClosed when nothing is watched any more, either."""
-        if self.drained.is_set():
+        if self.over:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
@@ -91,29 +95,42 @@ class WatchLists:
             if operation._op_stage < COUNTED:
                 # No call between these: an interrupt finds both done or neither.
                 operation._op_stage = COUNTED
-                self.ended[outcome] += 1
-            return self.remove(operation)
+                if outcome is COMPLETED:
+                    self.completed += 1
+                elif outcome is EXPIRED:
+                    self.expired += 1
+                else:
+                    self.cancelled += 1
+            return self._remove(operation)
+
+    @property
+    def ended(self) -> dict[Outcome, int]:
+        """How many operations had each outcome."""
+        return {COMPLETED: self.completed, EXPIRED: self.expired, CANCELLED: self.cancelled}
 
     def remove(self, operation: DelayedOperation) -> Exception | None:
         """Take an operation off its lists, if it is on any. May be repeated after an interrupt.
 
         Returns what a key's ``__hash__`` or ``__eq__`` raised; that key's entry is left behind.
         """
-        error = None
         with self._lock:
-            if self._changing:
-                self._later.append((operation, ()))
-                return None
-            if operation._op_keys:
-                self._changing = True
-                try:
-                    error = self._strike(operation)
-                finally:
-                    self._changing = False
-                    if self._later:
-                        self._catch_up()
-            if self.closed:
-                self._note_drained()
+            return self._remove(operation)
+
+    def _remove(self, operation: DelayedOperation) -> Exception | None:
+        error = None
+        if self._changing:
+            self._later.append((operation, ()))
+            return None
+        if operation._op_keys:
+            self._changing = True
+            try:
+                error = self._strike(operation)
+            finally:
+                self._changing = False
+                if self._later:
+                    self._catch_up()
+        if self.closed:
+            self._note_drained()
         return error
 
     def _strike(self, operation: DelayedOperation) -> Exception | None:
@@ -165,6 +182,7 @@ class WatchLists:
     def _note_drained(self) -> None:
         # Not twice: a finalizer might come back to us inside set(), which locks.
         if self.closed and not self.pending and not self.drained.is_set():
+            self.over = True
             self.drained.set()
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
@@ -178,9 +196,7 @@ class WatchLists:
 
     def cancel(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them."""
-        return [
-            operation for operation in self.watching(key) if operation._op_end(Outcome.CANCELLED)
-        ]
+        return [operation for operation in self.watching(key) if end(operation, CANCELLED)]
 
     def close(self) -> None:
         """Refuse to watch from now on."""

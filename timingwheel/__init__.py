@@ -15,12 +15,13 @@ from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats
-from timingwheel.steps import COMPILED
+from timingwheel.steps import COMPILED, STEPS
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
 
 __all__ = [
     "COMPILED",
+    "STEPS",
     "ConditionWaiter",
     "Handover",
     "InlineExecutor",

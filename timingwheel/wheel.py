@@ -70,7 +70,7 @@ class TimingWheel:
 
     def advance(self, now_ms: i64) -> None:
         """Move all levels to ``now_ms``, up to which every bucket must have been detached."""
-        if now_ms < self.now_ms + self.tick_ms:
+        if now_ms - self.now_ms < self.tick_ms:
             return
         # From the top: after an interrupt this level is behind, so the next call goes on. A level
         # that stayed behind the one below would cascade into its own past, for ever.
@@ -110,7 +110,7 @@ class TimingWheel:
         """
         for wheel in self.levels():
             assert wheel.now_ms % wheel.tick_ms == 0, wheel
-            assert self.now_ms < wheel.now_ms + wheel.tick_ms, (self, wheel)
+            assert self.now_ms - wheel.now_ms < wheel.tick_ms, (self, wheel)
             assert wheel.limit_ms == _limit_ms(wheel.now_ms, wheel.interval_ms), wheel
             for slot, bucket in enumerate(wheel.slots):
                 if bucket is not None:

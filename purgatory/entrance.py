@@ -1,0 +1,137 @@
+"""Entrance: the busy half of a Purgatory, what is done for each operation and each completion.
+
+It is apart from the other half because it is compiled; `Purgatory` is interpreted and adds what is
+rare. Any thread.
+"""
+
+from collections.abc import Hashable, Iterable
+from datetime import timedelta
+
+from purgatory.errors import PurgatoryClosed
+from purgatory.future import DeferredFuture, DeferredOperation
+from purgatory.keeper import Keeper
+from purgatory.keyed import distinct_keys
+from purgatory.native import mypyc_attr
+from purgatory.operation import DelayedOperation, attempt, enter, withdraw
+from timingwheel import Timer, TimerClosed, TimerError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Entrance:
+    """What `Purgatory` inherits."""
+
+    def __init__(self, name: str, timer: Timer, keeper: Keeper) -> None:
+        self.name = name
+        self.timer = timer
+        self._keeper = keeper
+        self._lists = keeper.lists
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> bool:
+        """Complete an operation now, or let it wait for its keys until its timeout.
+
+        True if this call completed it. The order is check, watch, check: a completion before the
+        watching is seen by the second check, one after it finds the operation in the lists. Keys
+        that occur twice count once.
+
+        Raises TypeError and ValueError for bad arguments and an operation that waits already,
+        PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
+        """
+        if not isinstance(operation, DelayedOperation):
+            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
+        watch_keys = distinct_keys(keys)
+        _refuse_if_closed(self)
+        return enter(operation, self._keeper, watch_keys) and _submit(self, operation, watch_keys)
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Ask `try_complete` of all operations that watch a key; how many this call completed.
+
+        Raises PurgatoryClosed.
+        """
+        _refuse_if_ended(self)
+        return sum(attempt(operation) for operation in self._lists.watching(key))
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
+        _refuse_if_ended(self)
+        return self._lists.cancel(key)
+
+    def defer(
+        self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
+    ) -> DeferredFuture:
+        """Return a future that resolves once ``need`` distinct keys have been completed.
+
+        ``timeout`` in seconds, or a timedelta. The result is the value of the key, or with need > 1
+        a dict key -> value. Raises TypeError and ValueError for bad arguments, TimerFull,
+        PurgatoryClosed.
+        """
+        watch_keys = distinct_keys(keys)
+        _refuse_if_closed(self)
+        operation = DeferredOperation(timeout, need, watch_keys)
+        enter(operation, self._keeper, watch_keys)
+        _submit(self, operation, watch_keys, ask=False)
+        return operation.future.attach(operation)
+
+    def complete(self, key: Hashable, value: object = None) -> int:
+        """Complete a key: futures that wait for it get ``value``, other operations are checked.
+
+        How many operations this call completed. Raises PurgatoryClosed.
+        """
+        _refuse_if_ended(self)
+        return self._lists.complete(key, value)
+
+    @property
+    def watched(self) -> int:
+        """How many pairs of pending operation and watched key there are. Exact, O(1)."""
+        return self._lists.entries
+
+    @property
+    def delayed(self) -> int:
+        """How many operations are pending. Exact, O(1)."""
+        return self._lists.pending
+
+
+# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+
+
+def _submit(
+    entrance: Entrance, operation: DelayedOperation, keys: tuple[Hashable, ...], ask: bool = True
+) -> bool:
+    try:
+        if ask and attempt(operation):
+            return True
+        entrance._lists.watch(operation, keys)
+        if attempt(operation):
+            return True
+        if operation._op_outcome is None:
+            entrance.timer.add(operation)
+    except BaseException as error:  # which raises it again
+        if _undo(entrance, operation, error):
+            raise
+    # Since the questions it may have ended, and found less to leave than there is now.
+    if operation._op_outcome is not None:
+        entrance._lists.remove(operation)
+        operation._op_leave_timer()
+    return False
+
+
+def _undo(entrance: Entrance, operation: DelayedOperation, error: BaseException) -> bool:
+    """Take back a submission that failed. False if the operation has ended all the same."""
+    entrance._lists.remove(operation)
+    if not isinstance(error, TimerError):  # which says that it was not added
+        operation._op_leave_timer()
+    waits = withdraw(operation)
+    if waits and isinstance(error, TimerClosed) and entrance._lists.closed:
+        raise PurgatoryClosed(f"purgatory {entrance.name!r} is closed") from error
+    return waits or not isinstance(error, Exception)
+
+
+def _refuse_if_closed(entrance: Entrance) -> None:
+    entrance._keeper.refuse_in_child()
+    entrance._lists.refuse_if_closed()
+
+
+def _refuse_if_ended(entrance: Entrance) -> None:
+    entrance._keeper.refuse_in_child()
+    entrance._lists.refuse_if_ended()
