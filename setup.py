@@ -14,8 +14,8 @@ from setuptools.command.build_ext import build_ext
 # What is done for each timer and each operation. Modules that use weak references to their own
 # objects, or whose loops are to let other threads in, stay interpreted: see `timingwheel.steps`.
 HOT = [
+    "purgatory/deferred.py",
     "purgatory/entrance.py",
-    "purgatory/future.py",
     "purgatory/keeper.py",
     "purgatory/keyed.py",
     "purgatory/operation.py",

@@ -6,11 +6,13 @@ rare. Any thread.
 
 from collections.abc import Hashable, Iterable
 from datetime import timedelta
+from typing import Any, overload
 
+from purgatory.deferred import DeferredOperation
 from purgatory.errors import PurgatoryClosed
-from purgatory.future import DeferredFuture, DeferredOperation
+from purgatory.future import DeferredFuture
 from purgatory.keeper import Keeper
-from purgatory.keyed import distinct_keys
+from purgatory.keyed import KeyedOperation, check_need, distinct_keys
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, attempt, enter, withdraw
 from timingwheel import Timer, TimerClosed, TimerError
@@ -42,7 +44,9 @@ class Entrance:
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
         watch_keys = distinct_keys(keys)
         _refuse_if_closed(self)
-        return enter(operation, self._keeper, watch_keys) and _submit(self, operation, watch_keys)
+        if isinstance(operation, KeyedOperation):
+            check_need(operation.need, len(watch_keys))
+        return enter(operation, self._keeper) and _submit(self, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Ask `try_complete` of all operations that watch a key; how many this call completed.
@@ -50,16 +54,24 @@ class Entrance:
         Raises PurgatoryClosed.
         """
         _refuse_if_ended(self)
-        return sum(attempt(operation) for operation in self._lists.watching(key))
+        completed = 0
+        for operation in self._lists.watching(key):
+            if attempt(operation):
+                completed += 1
+        return completed
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
         _refuse_if_ended(self)
         return self._lists.cancel(key)
 
+    @overload
+    def defer(self, *keys: Hashable, timeout: float = ..., need: int = ...) -> DeferredFuture: ...
+    @overload
     def defer(
-        self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
-    ) -> DeferredFuture:
+        self, *keys: Hashable, timeout: float | timedelta, need: int = ...
+    ) -> DeferredFuture: ...
+    def defer(self, *keys: Hashable, timeout: Any = 30.0, need: Any = 1) -> DeferredFuture:
         """Return a future that resolves once ``need`` distinct keys have been completed.
 
         ``timeout`` in seconds, or a timedelta. The result is the value of the key, or with need > 1
@@ -68,8 +80,9 @@ class Entrance:
         """
         watch_keys = distinct_keys(keys)
         _refuse_if_closed(self)
+        check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
-        enter(operation, self._keeper, watch_keys)
+        enter(operation, self._keeper)
         _submit(self, operation, watch_keys, ask=False)
         return operation.future.attach(operation)
 

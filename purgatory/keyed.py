@@ -34,9 +34,6 @@ class KeyedOperation(DelayedOperation):
         with self._op_values_lock:
             return dict(self._op_values)
 
-    def _op_check_keys(self, keys: tuple[Hashable, ...]) -> None:
-        check_need(self.need, len(keys))
-
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count the completion of a key. True if this call completed the operation."""
         won = False
@@ -78,6 +75,9 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
     try:
+        if type(keys) is tuple and len(keys) == 1:
+            hash(keys[0])
+            return keys
         distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
     except TypeError as error:
         raise TypeError(f"keys is {keys!r}; expected a collection of hashable keys") from error
@@ -86,7 +86,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     return distinct
 
 
-def check_need(need: int, keys: int) -> None:
+def check_need(need: object, keys: int) -> None:
     """TypeError or ValueError for a ``need`` that ``keys`` distinct keys cannot meet."""
     if isinstance(need, bool) or not isinstance(need, int):
         raise TypeError(f"need is {need!r}; expected an int")

@@ -30,11 +30,15 @@ from collections import deque
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from purgatory.here import Here
 from purgatory.native import mypyc_attr
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS, TimerTask
+
+if TYPE_CHECKING:
+    from purgatory.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
@@ -51,22 +55,6 @@ TOLD: Final = 5
 # Callbacks that complete operations whose callbacks complete operations: from this depth on they
 # wait until those around them are done, lest a long chain end in a RecursionError.
 MAX_NESTED: Final = 12
-
-
-class Keeper(Protocol):
-    """What an operation needs of the purgatory that keeps it."""
-
-    def refuse_in_child(self) -> None:
-        """Raise PurgatoryForked in a forked child."""
-
-    def release(self, operation: "DelayedOperation", outcome: Outcome) -> None:
-        """Take an operation that has ended off all watch lists, count and record its outcome.
-
-        Goes on where an interrupt ended it when called again.
-        """
-
-    def report(self, error: Exception, operation: "DelayedOperation") -> None:
-        """Tell ``on_error`` of an exception in user code."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -104,7 +92,7 @@ class DelayedOperation(TimerTask):
         # the thread at work.
         self._op_stage = PENDING
 
-    def try_complete(self) -> bool:
+    def try_complete(self) -> object:
         """Check the condition; when it is satisfied: ``return self.force_complete()``.
 
         Called at submission and for each completion of a watch key, never twice at a time. An
@@ -112,14 +100,18 @@ class DelayedOperation(TimerTask):
         """
         return False
 
-    def on_complete(self) -> None:
+    def on_complete(self) -> object:
         """Called exactly once, on completion or on expiry; not when cancelled."""
+        # What these return is nobody's business; compiled, `None` would be insisted on.
+        return None
 
-    def on_expiration(self) -> None:
+    def on_expiration(self) -> object:
         """Called after `on_complete`, only when the operation expired."""
+        return None
 
-    def on_cancel(self) -> None:
+    def on_cancel(self) -> object:
         """Called exactly once, when the operation was cancelled: nothing else will come."""
+        return None
 
     @property
     def completed(self) -> bool:
@@ -149,7 +141,7 @@ class DelayedOperation(TimerTask):
         """Whether the operation has ended."""
         return self._op_outcome is not None
 
-    def run(self) -> None:
+    def run(self) -> object:
         """Expire; called by the timer's executor."""
         # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
         # that is before this line, inline: then it stays on its lists, to be completed or closed.)
@@ -158,6 +150,7 @@ class DelayedOperation(TimerTask):
         except BaseException:
             end(self, EXPIRED)
             raise
+        return None
 
     def _tt_on_close(self) -> None:
         """Called by a timer that closes before the timeout: no one is left waiting."""
@@ -171,9 +164,6 @@ class DelayedOperation(TimerTask):
         """React to the completion of a watch key. True if this call completed the operation."""
         del key, value  # a condition of the user's own is asked, whatever was completed
         return attempt(self)
-
-    def _op_check_keys(self, keys: tuple[Hashable, ...]) -> None:
-        """Raise ValueError if the operation cannot wait for these distinct keys."""
 
     def _op_leave_timer(self) -> None:
         """Take it off the wheel, and no more than that."""
@@ -196,12 +186,11 @@ def attempt(operation: DelayedOperation) -> bool:
     return operation._op_outcome is None and work(operation)
 
 
-def enter(operation: DelayedOperation, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+def enter(operation: DelayedOperation, keeper: "Keeper") -> bool:
     """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
 
-    ValueError if it waits already, or cannot wait for these keys.
+    ValueError if it waits already.
     """
-    operation._op_check_keys(keys)
     entered = False
     try:
         if STEPS:
@@ -218,7 +207,7 @@ def enter(operation: DelayedOperation, keeper: Keeper, keys: tuple[Hashable, ...
     return entered
 
 
-def _enter(operation: DelayedOperation, keeper: Keeper) -> bool:
+def _enter(operation: DelayedOperation, keeper: "Keeper") -> bool:
     if operation._op_outcome is not None or operation._op_keeper is not None:
         return False
     operation._op_keeper = keeper
@@ -309,14 +298,14 @@ def work(operation: DelayedOperation) -> bool:
                 return completed
             if duty == _ASK:
                 completed = _ask(operation) or completed
-            elif not _tell(operation, _here.nesting):
+            elif not _tell(operation, _here.it):
                 return completed
     except BaseException:  # an interrupt, which is not the end of the duties
         if duty >= _ASK:
             operation._op_interrupted()
             _rest(operation)
         work(operation)
-        tell_waiting(_here.nesting)
+        tell_waiting(_here.it)
         raise
 
 
@@ -402,14 +391,7 @@ class _Nesting:
         self.waiting: deque[DelayedOperation] = deque()
 
 
-class _Here(threading.local):
-    """The nesting of this thread."""
-
-    def __init__(self) -> None:
-        self.nesting = _Nesting()
-
-
-_here: Final = _Here()
+_here: Final = Here(_Nesting)
 
 
 def tell_waiting(nesting: _Nesting) -> None:

@@ -192,7 +192,11 @@ class WatchLists:
 
     def complete(self, key: Hashable, value: object) -> int:
         """Tell the operations that watch a key that it was completed; how many that completed."""
-        return sum(operation._op_complete_key(key, value) for operation in self.watching(key))
+        completed = 0
+        for operation in self.watching(key):
+            if operation._op_complete_key(key, value):
+                completed += 1
+        return completed
 
     def cancel(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them."""

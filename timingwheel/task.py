@@ -72,8 +72,9 @@ class TimerTask(TimerTaskEntry):
         # fields would be easier, and a sixth more memory.
         self._tt_call: Any = (callback, args) if args else callback
 
-    def run(self) -> None:
+    def run(self) -> object:
         """Called once when the task is due, by the timer's executor, under no lock."""
+        # What it returns is nobody's business; compiled, `None` would be insisted on.
         call = self._tt_call
         if type(call) is tuple:
             callback, args = call
@@ -81,6 +82,7 @@ class TimerTask(TimerTaskEntry):
                 callback(*args)
         elif call is not None:
             call()
+        return None
 
     def _tt_on_close(self) -> None:
         """Called, under no lock, when the timer closed before the task was due and cancelled it."""
