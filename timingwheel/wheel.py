@@ -63,20 +63,20 @@ class TimingWheel:
     def level_for(self, due_ms: i64) -> "TimingWheel":
         """The lowest level that reaches ``due_ms``; levels are made as they are needed."""
         wheel = self
-        while due_ms >= wheel.limit_ms:
+        while due_ms >= wheel.limit_ms and wheel.limit_ms != END_OF_TIME_MS:
             above = wheel.overflow
             wheel = wheel._grow() if above is None else above
         return wheel
 
     def advance(self, now_ms: i64) -> None:
         """Move all levels to ``now_ms``, up to which every bucket must have been detached."""
-        if now_ms - self.now_ms < self.tick_ms:
+        now_ms -= now_ms % self.tick_ms
+        if now_ms <= self.now_ms:
             return
         # From the top: after an interrupt this level is behind, so the next call goes on. A level
         # that stayed behind the one below would cascade into its own past, for ever.
         if self.overflow is not None:
             self.overflow.advance(now_ms)
-        now_ms -= now_ms % self.tick_ms
         limit_ms = _limit_ms(now_ms, self.interval_ms)
         # No call between these: an interrupt finds both done or neither.
         self.now_ms = now_ms
@@ -110,7 +110,7 @@ class TimingWheel:
         """
         for wheel in self.levels():
             assert wheel.now_ms % wheel.tick_ms == 0, wheel
-            assert self.now_ms - wheel.now_ms < wheel.tick_ms, (self, wheel)
+            assert self.now_ms - self.now_ms % wheel.tick_ms <= wheel.now_ms, (self, wheel)
             assert wheel.limit_ms == _limit_ms(wheel.now_ms, wheel.interval_ms), wheel
             for slot, bucket in enumerate(wheel.slots):
                 if bucket is not None:
