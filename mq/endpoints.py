@@ -4,7 +4,7 @@ Called from any thread.  One lock guards both tables, so that a look-up and all 
 it (a socket's sequence number, a pending entry) are one step: a bind, an unbind, a close and the
 end of the context see a connection either not at all or complete.
 
-Lock order: this lock, then a socket's seqnum lock or a `Pending`'s, then a mailbox's.
+Lock order: this lock, then a socket's seqnum lock or a `Pending`'s. Mailboxes have none.
 """
 
 from threading import Lock

@@ -1,7 +1,7 @@
 """Pending: what is sent to a pipe's far end before a bind gives that an owner.
 
 Called by the thread of the near end (`send`) and by whoever completes or ends the connection
-(`attach`).  The lock is held with a mailbox's lock inside it, never the other way round.
+(`attach`).  What is sent under the lock goes to mailboxes, which have none.
 """
 
 from threading import Lock
