@@ -26,10 +26,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Stop(Command):
-    """To a socket: its context is terminating, fail all calls but close."""
+    """To a socket: its context is terminating, fail all calls but close.  To the reaper: end it."""
 
     def deliver(self) -> None:
-        """Tell the socket."""
+        """Tell the socket, or the reaper."""
         self.destination.process_stop()
 
 

@@ -226,11 +226,12 @@ class Context(AttributeSetter, Generic[S]):
     def __del__(self) -> None:
         if self._shadow or _exiting or self.__dict__.get("closed", True) or self._core.forked:
             return
-        self._warn_destroy_close = True
         try:
             warn(f"Unclosed context {self}", ResourceWarning, stacklevel=2, source=self)
         finally:  # a warning may be made an error
-            self.destroy()
+            for socket in list(self._sockets):
+                socket.close()
+            self._core.term_later()
 
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")

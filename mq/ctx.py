@@ -12,6 +12,7 @@ Lock order: the term lock, then the slot lock, then those of `mq.endpoints`.
 """
 
 import errno
+from contextlib import suppress
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from mq import fork
 from mq.command import Adopt, Command, Done, Stop, Term
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.endpoints import Endpoints
-from mq.errors import ContextTerminated, ZMQError
+from mq.errors import ContextTerminated, MailboxClosed, ZMQError
 from mq.mailbox import Mailbox
 from mq.reaper import Reaper
 
@@ -66,7 +67,8 @@ class Ctx:
         self._free: list[int] = []
         self._reaper: Reaper | None = None  # made with the first socket
         self._done: Mailbox[Command] | None = None  # slot 0: where the reaper reports
-        self._terminating = False
+        self._terminating = False  # no more sockets are made
+        self._stopped = False  # all there are, and the reaper, have been told
         self.terminated = False
         self.forked = False
         live[id(self)] = self
@@ -169,7 +171,7 @@ class Ctx:
         if self.forked:
             self.terminated = True
             return
-        self._stop_sockets()
+        self.stop_sockets()
         with self._term_lock:
             if not self.terminated and self._reaper is not None:
                 assert self._done is not None
@@ -178,9 +180,20 @@ class Ctx:
                 self._done.close()
             self.terminated = True
 
-    def _stop_sockets(self) -> None:
+    def term_later(self) -> None:
+        """Have the reaper end the context.  Takes no lock and waits for nothing.
+
+        For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
+        """
+        reaper = self._reaper
+        if reaper is not None:
+            with suppress(MailboxClosed):  # it has ended meanwhile
+                reaper.mailbox.send(Stop(reaper))
+
+    def stop_sockets(self) -> None:
+        """Fail all sockets and tell the reaper to end when they have.  Idempotent."""
         with self._slot_lock:
-            if self._terminating:
+            if self._stopped:
                 return
             self._terminating = True
             for socket in self._slots.values():
@@ -189,6 +202,7 @@ class Ctx:
             if reaper is not None:
                 self.endpoints.cancel_all(reaper)
                 reaper.mailbox.send(Term(reaper, 0))
+            self._stopped = True  # last: cut short before, it is all done again
 
     def after_fork(self) -> None:
         """Disown everything in a forked child; mailboxes disown themselves."""

@@ -84,6 +84,7 @@ class Pipe:
     __slots__ = (
         "_activate_read",
         "_conflate",
+        "_flushing",
         "_hwm",
         "_in",
         "_in_active",
@@ -127,6 +128,7 @@ class Pipe:
         self._msgs_read = 0
         self._msgs_written = 0
         self._peers_msgs_read = 0
+        self._flushing = False
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
@@ -201,8 +203,15 @@ class Pipe:
 
     def flush(self) -> None:
         """Let the peer see all complete messages, and wake it if it sleeps."""
-        if self._out is not None and not self._out.flush():
+        out = self._out
+        if out is None:
+            return
+        # A flush cut short by KeyboardInterrupt may have left its wake-up unsent: it is owed still.
+        owed = self._flushing
+        self._flushing = True
+        if not out.flush() or owed:
             self._send(self._activate_read)
+        self._flushing = False
 
     def rollback(self) -> None:
         """Take back the parts of a message that was begun and not completed."""

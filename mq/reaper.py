@@ -56,6 +56,15 @@ class Reaper(Own):
         while (command := self.mailbox.recv(0)) is not None:
             command.deliver()
 
+    def process_stop(self) -> None:
+        """End the context, which its program has forgotten."""
+        self._ctx.stop_sockets()
+
+    def process_term(self, linger: int) -> None:
+        """End, once: a `term` that was cut short and repeated tells us twice."""
+        if not self.terminating:
+            super().process_term(linger)
+
     def process_own(self, child: Own) -> None:
         """Run a socket that was closed from here on, and begin to end it."""
         socket = cast("SocketBase", child)  # the reaper owns nothing else

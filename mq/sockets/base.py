@@ -304,11 +304,15 @@ class SocketBase(Own):
         """
         if self.closed:
             return
-        self.closed = self._barred = True
+        self._barred = True
         if self.mailbox.waiting:
+            self.closed = True
             self.mailbox.send(Stop(self))
         else:
+            # Marked after it: cut short before the mark, close can be called again, and the reaper
+            # takes a socket only once.
             self.ctx.reap(self)
+            self.closed = True
 
     def disown(self) -> None:
         """In a forked child: this is the parent's socket."""
