@@ -185,10 +185,8 @@ class Ctx:
 
         For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
         """
-        reaper = self._reaper
-        if reaper is not None:
-            with suppress(MailboxClosed):  # it has ended meanwhile
-                reaper.mailbox.send(Stop(reaper))
+        if self._reaper is not None:
+            _tell(self._reaper, Stop(self._reaper))
 
     def stop_sockets(self) -> None:
         """Fail all sockets and tell the reaper to end when they have.  Idempotent."""
@@ -201,7 +199,7 @@ class Ctx:
             reaper = self._reaper
             if reaper is not None:
                 self.endpoints.cancel_all(reaper)
-                reaper.mailbox.send(Term(reaper, 0))
+                _tell(reaper, Term(reaper, 0))
             self._stopped = True  # last: cut short before, it is all done again
 
     def after_fork(self) -> None:
@@ -214,3 +212,8 @@ class Ctx:
 
     def __repr__(self) -> str:
         return f"<Ctx with {len(self._slots)} sockets>"
+
+
+def _tell(reaper: Reaper, command: Command) -> None:
+    with suppress(MailboxClosed):  # it has ended meanwhile
+        reaper.mailbox.send(command)

@@ -1,6 +1,7 @@
 """KeyboardInterrupt wherever it can come: nothing hangs, no wake-up is lost."""
 
 import dis
+import gc
 import inspect
 import sys
 import threading
@@ -72,6 +73,7 @@ class Interrupter:
 
     def run(self, call):
         """Call; whether the interrupt came before it was done."""
+        gc.disable()  # finalizers of earlier scenes would be interrupted instead
         sys.settrace(self.trace)
         try:
             call()
@@ -79,6 +81,7 @@ class Interrupter:
             pass
         finally:
             sys.settrace(None)
+            gc.enable()
         return self.raised
 
 

@@ -139,6 +139,7 @@ def test_workers_in_a_star(ctx, threads):
     source.bind("inproc://tasks")
     sink.bind("inproc://results")
     sink.rcvtimeo = 60_000
+    told = threading.Event()
 
     def work():
         with ctx.socket(zmq.PULL) as pull, ctx.socket(zmq.PUSH) as push:
@@ -146,6 +147,7 @@ def test_workers_in_a_star(ctx, threads):
             push.connect("inproc://results")
             while (task := pull.recv_multipart()) != [b"stop"]:
                 push.send_multipart(task)
+            told.wait(60)  # a pipe that ends meanwhile would change the order of turns
 
     for _ in range(8):
         threads.start(work)
@@ -160,6 +162,7 @@ def test_workers_in_a_star(ctx, threads):
     assert done == {b"%d" % n: 1 for n in range(tasks)}
     for _ in range(8):
         source.send(b"stop")
+    told.set()
     threads.join()
     source.close()
     sink.close()
