@@ -87,51 +87,6 @@ def test_a_hundred_threads_closing_while_connecting():
             worker.join()
 
 
-def make_states(ctx, n):
-    """Sockets whose pipes stand in one of the states an end can be in; what must stay open."""
-    url = f"inproc://state-{n}"
-    push, pull = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL)
-    kind = n % 8
-    if kind != 0:  # 0: a pending connection
-        pull.bind(url)
-    push.connect(url)
-    if kind in (0, 1, 2, 3, 4):
-        push.send(b"unread")
-    if kind == 2:  # waiting for the delimiter, messages left
-        push.close()
-    elif kind == 3:  # half read
-        push.send(b"second")
-        push.close()
-        pull.recv()
-    elif kind == 4:  # inside a message on both sides
-        push.send(b"part", zmq.SNDMORE)
-        pull.recv()
-    elif kind == 5:  # the reader has gone, the writer does not know
-        pull.recv(zmq.DONTWAIT) if pull.poll(0) else None
-        pull.close()
-    elif kind == 6:  # both are going
-        push.close()
-        pull.close()
-    elif kind == 7:  # disconnected, and not yet acknowledged
-        push.disconnect(url)
-    return [push, pull]
-
-
-def test_term_with_two_hundred_sockets_in_every_state(threads):
-    """term returns with 200 sockets whose connections are pending, active, full, half read, half
-    written, and ending in each way there is.
-    """
-    ctx = zmq.Context()
-    sockets = [socket for n in range(100) for socket in make_states(ctx, n)]
-    assert len(sockets) == 200
-    random.Random(7).shuffle(sockets)
-    threads.start(ctx.term)
-    for socket in sockets:
-        socket.close()
-    threads.join()
-    assert not ctx._core._slots
-
-
 def test_workers_in_a_star(ctx, threads):
     """A ventilator, eight workers and a sink: every task is done once."""
     tasks = 4_000
