@@ -1,0 +1,52 @@
+"""Traces: tables of operations, key events and outcomes, read and written as streams.
+
+The front door; the modules behind it are private. CSV and JSON lines need the standard library
+alone, Parquet needs the extra `timer-purgatory[trace]`. Rows and errors are immutable; a reader or
+writer belongs to one thread.
+"""
+
+from purgatory.trace.errors import (
+    BadRow,
+    BadRows,
+    OutOfOrder,
+    SkippedRows,
+    TraceError,
+)
+from purgatory.trace.order import by_time, in_order
+from purgatory.trace.reader import (
+    Reader,
+    read_events,
+    read_operations,
+    read_outcomes,
+)
+from purgatory.trace.rows import CANCELLED, COMPLETED, EXPIRED, KeyEvent, Operation, Outcome
+from purgatory.trace.writer import (
+    Writer,
+    write_events,
+    write_operations,
+    write_outcomes,
+)
+
+__all__ = [
+    "CANCELLED",
+    "COMPLETED",
+    "EXPIRED",
+    "BadRow",
+    "BadRows",
+    "KeyEvent",
+    "Operation",
+    "OutOfOrder",
+    "Outcome",
+    "Reader",
+    "SkippedRows",
+    "TraceError",
+    "Writer",
+    "by_time",
+    "in_order",
+    "read_events",
+    "read_operations",
+    "read_outcomes",
+    "write_events",
+    "write_operations",
+    "write_outcomes",
+]

@@ -1,0 +1,148 @@
+"""Which file is read and written how: the suffix decides.
+
+Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A source or a sink belongs to the
+thread that opened it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from purgatory.trace.csvfile import CsvSink, CsvSource
+from purgatory.trace.errors import TraceError
+from purgatory.trace.jsonlines import JsonLinesSink, JsonLinesSource
+from purgatory.trace.parquet import ParquetSink, ParquetSource
+from purgatory.trace.textfile import READ_ERRORS
+
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Table
+
+_COMPRESSED: Final = ".gz"
+
+
+class Source(Protocol):
+    """One open file of rows.
+
+    First `bind` a table, then read in two steps, so that a row that cannot be decoded does not end
+    the iteration: `records` yields what the file holds, `values` makes of it the values of the
+    table's columns.
+    """
+
+    number: int
+    """The line or row of the record yielded last."""
+
+    @property
+    def unit(self) -> str:
+        """What `number` counts: `line` or `row`."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What `records` can raise when the file is damaged."""
+
+    def columns(self) -> Sequence[str]:
+        """Return the names of the columns, as far as the beginning of the file tells."""
+
+    def bind(self, table: Table[Any]) -> None:
+        """Choose the table to read; `TraceError` when the file's columns are not the table's."""
+
+    def records(self) -> Iterator[Any]:
+        """Yield the records in the order of the file."""
+
+    def values(self, record: Any) -> Iterable[object]:
+        """Return the values of the table's columns in a record; raises `BadValue`."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class Sink(Protocol):
+    """Writes rows into a file that its caller opened and will close."""
+
+    def write(self, row: tuple[Any, ...]) -> None:
+        """Write a row; `BadValue` when the format cannot hold it."""
+
+    def close(self) -> None:
+        """Write what is buffered."""
+
+
+class Format(NamedTuple):
+    """How a kind of file is read and written."""
+
+    source: Callable[[Path], Source]
+    sink: Callable[[IO[bytes], Path, Table[Any]], Sink]
+    compressible: bool = True
+
+
+_CSV: Final = Format(CsvSource, CsvSink)
+_JSON_LINES: Final = Format(JsonLinesSource, JsonLinesSink)
+_PARQUET: Final = Format(ParquetSource, ParquetSink, compressible=False)
+_BY_SUFFIX: Final = {
+    ".parquet": _PARQUET,
+    ".csv": _CSV,
+    ".jsonl": _JSON_LINES,
+    ".ndjson": _JSON_LINES,
+    ".json": _JSON_LINES,
+}
+
+
+def format_of(path: Path) -> Format:
+    """Find the format that a file's suffix names; `TraceError` when it names none."""
+    found = _find(path)
+    if found is None:
+        known = ", ".join(_BY_SUFFIX)
+        raise TraceError(
+            f"{path}: the suffix must be one of {known}, or .gz after one of the text formats"
+        )
+    return found
+
+
+def open_source(path: Path) -> Source:
+    """Open a file for reading; `TraceError` when that fails or its suffix is unknown."""
+    source = format_of(path).source
+    try:
+        return source(path)
+    except TraceError:
+        raise
+    except READ_ERRORS as error:
+        raise TraceError(f"{path}: {reason(error)}") from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the file, or the files of a directory that have a known suffix, sorted by name.
+
+    Hidden files, and those that begin with an underscore, are notes of the program that wrote the
+    directory.
+    """
+    try:
+        if not path.is_dir():
+            path.stat()
+            return [path]
+        files = sorted(file for file in path.iterdir() if _is_part(file))
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path}: {reason(error)}") from error
+    if not files:
+        raise TraceError(f"{path}: a directory without files of a trace in it")
+    return files
+
+
+def reason(error: Exception) -> str:
+    """Say in a few words, on one line, what went wrong with a file."""
+    if isinstance(error, EOFError):
+        return "damaged or cut short"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def _find(path: Path) -> Format | None:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    compressed = suffixes[-1:] == [_COMPRESSED]
+    if compressed:
+        suffixes.pop()
+    found = _BY_SUFFIX.get(suffixes[-1]) if suffixes else None
+    return None if found and compressed and not found.compressible else found
+
+
+def _is_part(file: Path) -> bool:
+    return not file.name.startswith((".", "_")) and _find(file) is not None and file.is_file()

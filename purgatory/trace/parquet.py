@@ -1,0 +1,173 @@
+"""Traces as Parquet, through pyarrow, which is imported on first use and is an optional extra.
+
+Rows are read a batch and written a row group at a time, so memory does not follow the size of the
+file. Used by `purgatory.trace.formats` alone; a source or sink belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, repeat
+from pathlib import Path
+from typing import IO, Any, Final
+
+from purgatory.trace.errors import TraceError
+from purgatory.trace.tables import Column, ColumnType, Table
+
+_BATCH_ROWS: Final = 8_192
+_GROUP_ROWS: Final = 65_536
+_MAGIC: Final = b"PAR1"
+
+
+class ParquetSource:
+    """Reads the rows of one Parquet file; `number` is the last one's, counted from 1."""
+
+    unit = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.number = 0
+        self._path = path
+        self._pa = _pyarrow(path)
+        self.errors: tuple[type[Exception], ...] = (OSError, self._pa.ArrowException)
+        _check_magic(path)
+        try:
+            self._file = self._pa.parquet.ParquetFile(path)
+        except self._pa.ArrowException as error:
+            raise TraceError(f"{path}: a damaged Parquet file") from error
+        self._names: list[str | None] = []
+
+    def columns(self) -> Sequence[str]:
+        """Return the names in the schema."""
+        return [str(name) for name in self._file.schema_arrow.names]
+
+    def bind(self, table: Table[Any]) -> None:
+        """Choose the table to read; `TraceError` when the schema is not the table's."""
+        found = self.columns()
+        table.check_columns(str(self._path), found)
+        present = [column for column in table.columns if column.name in found]
+        for column in present:
+            self._check_type(column)
+        self._names = [column.name if column in present else None for column in table.columns]
+
+    def records(self) -> Iterator[Any]:
+        """Yield the values of the table's columns, row by row."""
+        wanted = [name for name in self._names if name is not None]
+        for batch in self._file.iter_batches(_BATCH_ROWS, columns=wanted):
+            columns = [
+                repeat(None, len(batch)) if name is None else _listed(self._pa, batch.column(name))
+                for name in self._names
+            ]
+            rows = zip(*columns, strict=True)
+            for self.number, row in enumerate(rows, self.number + 1):  # noqa: B020 - counts on
+                yield row
+
+    def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
+        """Return the record: it is made of values already."""
+        return record
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _check_type(self, column: Column) -> None:
+        found = self._file.schema_arrow.field(column.name).type
+        if not _holds(self._pa.types, found, column.type):
+            raise TraceError(
+                f"{self._path}: column {column.name} holds {found}, expected {column.type.value}"
+            )
+
+
+class ParquetSink:
+    """Writes rows into a file already open, a row group at a time; leaves the file open."""
+
+    def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
+        self._pa = _pyarrow(path)
+        self._schema = _schema(self._pa, table)
+        self._writer = self._pa.parquet.ParquetWriter(file, self._schema)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def write(self, row: tuple[Any, ...]) -> None:
+        """Write a row."""
+        self._rows.append(row)
+        if len(self._rows) >= _GROUP_ROWS:
+            self._write_group()
+
+    def close(self) -> None:
+        """Write what is buffered and the footer."""
+        try:
+            if self._rows:
+                self._write_group()
+        finally:
+            self._writer.close()
+
+    def _write_group(self) -> None:
+        rows, self._rows = self._rows, []
+        columns = zip(*rows, strict=True)
+        arrays = [
+            self._pa.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        self._writer.write_batch(self._pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+
+def _pyarrow(path: Path) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise TraceError(
+            f"{path}: Parquet needs pyarrow: pip install 'timer-purgatory[trace]'"
+        ) from error
+    return pa
+
+
+def _check_magic(path: Path) -> None:
+    # pyarrow's own words for these are long and say less.
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise TraceError(f"{path}: not a Parquet file")
+
+
+def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
+    if types.is_null(found):  # a column of nulls: each row is checked
+        return True
+    if wanted is ColumnType.TEXTS:
+        is_list = types.is_list(found) or types.is_large_list(found)
+        return is_list and _holds(types, found.value_type, ColumnType.TEXT)
+    if wanted is ColumnType.TEXT:
+        if types.is_dictionary(found):
+            return _holds(types, found.value_type, wanted)
+        return bool(types.is_string(found) or types.is_large_string(found))
+    return bool(types.is_integer(found))
+
+
+def _listed(pa: Any, array: Any) -> list[Any]:
+    """Return an array as Python values; to_pylist on lists would be several times slower."""
+    if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
+        return _scalars(pa, array)
+    ends = array.offsets.to_pylist()
+    texts = _scalars(pa, array.values)
+    lists = [texts[start:end] for start, end in pairwise(ends)]
+    if array.null_count:
+        valid = array.is_valid().to_pylist()
+        return [texts if here else None for here, texts in zip(valid, lists, strict=True)]
+    return lists
+
+
+def _scalars(pa: Any, array: Any) -> list[Any]:
+    try:
+        return list(array.to_pylist())
+    except UnicodeDecodeError:
+        # As in a text file: the surrogates make it a bad row, with a number.
+        cells = array.cast(pa.large_binary()).to_pylist()
+        return [c if c is None else c.decode("utf-8", "surrogateescape") for c in cells]
+
+
+def _schema(pa: Any, table: Table[Any]) -> Any:
+    types = {
+        ColumnType.TEXT: pa.string(),
+        ColumnType.TEXTS: pa.list_(pa.string()),
+        ColumnType.INT32: pa.int32(),
+        ColumnType.INT64: pa.int64(),
+    }
+    return pa.schema([(column.name, types[column.type]) for column in table.columns])

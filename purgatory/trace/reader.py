@@ -1,0 +1,167 @@
+"""Reads the tables of a trace as streams: constant memory, every row checked.
+
+Public through `purgatory.trace`. A reader belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+
+from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, TraceError
+from purgatory.trace.formats import Source, files_of, open_source, reason
+from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table, recognise
+
+if TYPE_CHECKING:
+    from purgatory.trace.rows import KeyEvent, Operation, Outcome
+
+StrPath: TypeAlias = str | os.PathLike[str]
+OnBad: TypeAlias = Callable[[BadRow], object]
+
+# How far reading goes on after a bad row to describe more of them, in records.
+_LOOK_AHEAD: Final = 10_000
+
+
+class Reader(Generic[RowT]):
+    """An iterator over the rows of one file, or of the files of a directory sorted by name.
+
+    Closes itself at the end and on an error; use it in a `with` block, or `close` it, when it may
+    be left earlier.
+    """
+
+    def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
+        self.path = os.fspath(path)
+        self.table = table
+        self._on_bad = on_bad
+        self._files = files_of(Path(path))
+        self._file = self._files[0]
+        self._source = _bound(self._file, table)
+        self._rows = self._read()
+
+    def __iter__(self) -> Iterator[RowT]:
+        # The generator itself: a `for` loop over it runs without a call of ours per row.
+        return self._rows
+
+    def __next__(self) -> RowT:
+        return next(self._rows)
+
+    def where(self) -> str:
+        """Name the file and the line or row of the row that was returned last."""
+        return f"{self._file}, {self._source.unit} {self._source.number}"
+
+    def close(self) -> None:
+        """Close the file; nothing more is read."""
+        self._rows.close()
+        self._source.close()
+
+    def __enter__(self) -> Reader[RowT]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self) -> Generator[RowT, None, None]:
+        make = self.table.make
+        records = self._records()
+        for record in records:
+            try:
+                row = make(*self._source.values(record))
+            except BadValue as error:
+                bad = self._bad_row(error)
+                if self._on_bad is None:
+                    raise self._refusal(bad, records) from None
+                self._on_bad(bad)
+                continue
+            yield row
+
+    def _records(self) -> Iterator[Any]:
+        """Yield the records of all files; `self._source` is the one the last came from."""
+        for file in self._files:
+            if file != self._file:
+                self._source = _bound(file, self.table)
+                self._file = file
+            try:
+                yield from self._source.records()
+            except self._source.errors as error:
+                after = f", after {self._source.unit} {self._source.number}"
+                place = after if self._source.number else ""
+                raise TraceError(f"{file}{place}: {reason(error)}") from error
+            finally:
+                self._source.close()
+
+    def _refusal(self, first: BadRow, records: Iterator[Any]) -> BadRows:
+        """Look a bounded way ahead for more bad rows, so that several can be mended at once."""
+        bad = [first]
+        try:
+            for record in islice(records, _LOOK_AHEAD):
+                try:
+                    self.table.make(*self._source.values(record))
+                except BadValue as error:
+                    bad.append(self._bad_row(error))
+                if len(bad) == SHOWN:
+                    break
+            more = next(records, None) is not None
+        except TraceError:  # the rest is unreadable
+            more = True
+        return BadRows(tuple(bad), more)
+
+    def _bad_row(self, error: BadValue) -> BadRow:
+        source = self._source
+        return BadRow(
+            str(self._file), source.unit, source.number, error.column, error.value, error.expected
+        )
+
+
+def read_operations(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Operation]:
+    """Read a table of operations; see `read_events` for what all three readers share."""
+    return Reader(path, OPERATIONS, on_bad)
+
+
+def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEvent]:
+    """Read a table of key events.
+
+    The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
+    the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
+    order of the file and are made one by one.
+
+    A bad row raises `BadRows`, after the good rows before it were returned; with `on_bad` it is
+    given to that function instead and skipped (`SkippedRows` counts them). A file that cannot be
+    read, or lacks a column, raises `TraceError`: at once when it can be seen at the beginning of
+    the file, else when reading comes to the place.
+    """
+    return Reader(path, EVENTS, on_bad)
+
+
+def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outcome]:
+    """Read a table of outcomes; see `read_events` for what all three readers share."""
+    return Reader(path, OUTCOMES, on_bad)
+
+
+def table_of(path: StrPath) -> Table[Any]:
+    """Tell by its columns which table a file (or the first file of a directory) holds."""
+    file = files_of(Path(path))[0]
+    source = open_source(file)
+    try:
+        return recognise(str(file), source.columns())
+    finally:
+        source.close()
+
+
+def _bound(file: Path, table: Table[Any]) -> Source:
+    """Open a file and see that it holds the table's columns."""
+    source = open_source(file)
+    try:
+        source.bind(table)
+    except BaseException:
+        source.close()
+        raise
+    return source

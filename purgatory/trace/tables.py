@@ -1,0 +1,131 @@
+"""The three tables of a trace: names, columns and types, shared by every file format.
+
+Constants; any thread may read them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from purgatory.trace.errors import TraceError
+from purgatory.trace.rows import (
+    KeyEvent,
+    Operation,
+    Outcome,
+    key_event,
+    operation,
+    outcome,
+)
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+
+
+class ColumnType(enum.Enum):
+    """What a column holds; each format maps it to a type of its own."""
+
+    TEXT = "text"
+    TEXTS = "list of texts"
+    INT32 = "integer"
+    INT64 = "integer of 64 bits"
+
+
+class Column(NamedTuple):
+    """A column; one that is not required may be absent from a file, and then reads as null."""
+
+    name: str
+    type: ColumnType
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[RowT]):
+    """A kind of table: its columns in order, and how a checked row is made of their values.
+
+    `time_column` is the column by which a trace is in time order.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    make: Callable[..., RowT]
+    time_column: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def time_of(self) -> Callable[[RowT], int]:
+        """A function from a row to its time in milliseconds."""
+        return attrgetter(self.time_column)
+
+    def missing_from(self, names: Collection[str]) -> list[str]:
+        """Name the required columns that are not among `names`."""
+        return [c.name for c in self.columns if c.required and c.name not in names]
+
+    def check_columns(self, path: str, names: Collection[str]) -> None:
+        """Refuse a file whose columns lack a required one, or name one of ours twice."""
+        if missing := self.missing_from(names):
+            raise TraceError(
+                f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}"
+            )
+        twice = [name for name in self.names if list(names).count(name) > 1]
+        if twice:
+            raise TraceError(f"{path}: column {', '.join(twice)} is there more than once")
+
+
+_TEXT, _TEXTS = ColumnType.TEXT, ColumnType.TEXTS
+_INT32, _INT64 = ColumnType.INT32, ColumnType.INT64
+
+OPERATIONS: Final[Table[Operation]] = Table(
+    "operations",
+    (
+        Column("op_id", _TEXT),
+        Column("kind", _TEXT, required=False),
+        Column("submitted_ms", _INT64),
+        Column("timeout_ms", _INT64),
+        Column("keys", _TEXTS),
+        Column("need", _INT32, required=False),
+    ),
+    operation,
+    "submitted_ms",
+)
+
+EVENTS: Final[Table[KeyEvent]] = Table(
+    "events",
+    (Column("key", _TEXT), Column("at_ms", _INT64)),
+    key_event,
+    "at_ms",
+)
+
+OUTCOMES: Final[Table[Outcome]] = Table(
+    "outcomes",
+    (
+        Column("op_id", _TEXT),
+        Column("kind", _TEXT, required=False),
+        Column("outcome", _TEXT),
+        Column("at_ms", _INT64),
+        Column("by_key", _TEXT, required=False),
+        Column("submitted_ms", _INT64),
+        Column("deadline_ms", _INT64),
+        Column("waited_ms", _INT64),
+        Column("lateness_ms", _INT64),
+    ),
+    outcome,
+    "at_ms",
+)
+
+TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES)
+
+
+def recognise(path: str, names: Collection[str]) -> Table[Any]:
+    """Find the table that a file with these columns holds; `TraceError` when it is none."""
+    for table in TABLES:
+        if not table.missing_from(names):
+            return table
+    needs = "; ".join(f"{t.name}: {', '.join(t.missing_from(()))}" for t in TABLES)
+    raise TraceError(f"{path}: none of the tables of a trace, which need the columns {needs}")

@@ -1,0 +1,129 @@
+"""Writes the tables of a trace: every row checked, and the file is there whole or not at all.
+
+Public through `purgatory.trace`. A writer belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Generic
+
+from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
+from purgatory.trace.formats import Sink, format_of, reason
+from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table
+
+if TYPE_CHECKING:
+    from purgatory.trace.reader import StrPath
+    from purgatory.trace.rows import KeyEvent, Operation, Outcome
+
+
+class Writer(Generic[RowT]):
+    """Writes one file in a `with` block; the file appears, or is replaced, when the block ends.
+
+    Until then the rows are in a hidden file beside it, which is removed when the block ends with
+    an exception. `count` is the number of rows written.
+    """
+
+    def __init__(self, path: StrPath, table: Table[RowT]) -> None:
+        self.path = os.fspath(path)
+        self.table = table
+        self.count = 0
+        self._format = format_of(Path(path))
+        self._target = Path(os.path.realpath(path))  # a link stays a link
+        self._hidden = self._target.with_name(f".{self._target.name}.{secrets.token_hex(8)}.tmp")
+        self._file: IO[bytes] | None = None
+        self._sink: Sink | None = None
+
+    def __enter__(self) -> Writer[RowT]:
+        if self._target.exists() and not self._target.is_file():
+            # Replacing it would put a file in the place of a directory or a device.
+            raise TraceError(f"{self.path}: not a regular file")
+        try:
+            self._file = self._hidden.open("xb")
+            self._sink = self._format.sink(self._file, Path(self.path), self.table)
+        except OSError as error:
+            self._discard()
+            raise self._failure(error) from error
+        except BaseException:
+            self._discard()
+            raise
+        return self
+
+    def write(self, row: RowT) -> None:
+        """Write a row; `BadRows` when a value is not allowed, and then the row is not written."""
+        if self._sink is None:
+            raise TraceError(f"{self.path}: written to outside of its with block")
+        try:
+            self._sink.write(self.table.make(*row))
+        except BadValue as error:
+            bad = BadRow(
+                self.path, "row", self.count + 1, error.column, error.value, error.expected
+            )
+            raise BadRows((bad,), more=False) from None
+        except OSError as error:
+            raise self._failure(error) from error
+        self.count += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._publish()
+        except OSError as failure:
+            raise self._failure(failure) from failure
+        finally:
+            self._discard()
+
+    def _publish(self) -> None:
+        if self._sink is None or self._file is None:
+            return
+        self._sink.close()
+        self._sink = None
+        self._file.flush()
+        os.fsync(self._file.fileno())  # else a power cut may leave the name with nothing behind it
+        self._file.close()
+        self._hidden.replace(self._target)
+
+    def _discard(self) -> None:
+        """End what is open and remove the hidden file; all of it is gone after `_publish`."""
+        sink, self._sink = self._sink, None
+        file, self._file = self._file, None
+        if sink is not None:
+            # It may fail as the write before it did, and that one is being reported.
+            with contextlib.suppress(OSError, ValueError):
+                sink.close()
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+            self._hidden.unlink(missing_ok=True)
+
+    def _failure(self, error: OSError) -> TraceError:
+        return TraceError(f"{self.path}: cannot write: {reason(error)}")
+
+
+def write_operations(path: StrPath) -> Writer[Operation]:
+    """Write a table of operations; see `write_events` for what all three writers share."""
+    return Writer(path, OPERATIONS)
+
+
+def write_events(path: StrPath) -> Writer[KeyEvent]:
+    """Write a table of key events, in the format that the suffix names, as `read_events` does.
+
+    `with write_events(path) as out: out.write(row)`. Rows are checked as on reading (`BadRows`);
+    CSV refuses a key of an operation that contains '|'. A file that cannot be written is a
+    `TraceError`.
+    """
+    return Writer(path, EVENTS)
+
+
+def write_outcomes(path: StrPath) -> Writer[Outcome]:
+    """Write a table of outcomes; see `write_events` for what all three writers share."""
+    return Writer(path, OUTCOMES)
