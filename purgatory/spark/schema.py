@@ -1,0 +1,297 @@
+"""The tables of a trace as Spark schemas, and the check of every row by the rules of a trace.
+
+`check_operations` and `check_events` take any DataFrame with the columns of the table and part its
+rows in good ones and rejected ones; no row goes missing. Pure: no session, no action, no UDF. Any
+thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from purgatory.spark.errors import TableError
+
+_TEXTS: Final = ArrayType(StringType())
+
+OPERATIONS: Final = StructType(
+    [
+        StructField("op_id", StringType()),
+        StructField("kind", StringType()),
+        StructField("submitted_ms", LongType()),
+        StructField("timeout_ms", LongType()),
+        StructField("keys", _TEXTS),
+        StructField("need", IntegerType()),
+    ]
+)
+EVENTS: Final = StructType([StructField("key", StringType()), StructField("at_ms", LongType())])
+OUTCOMES: Final = StructType(
+    [
+        StructField("op_id", StringType()),
+        StructField("kind", StringType()),
+        StructField("outcome", StringType()),
+        StructField("at_ms", LongType()),
+        StructField("by_key", StringType()),
+        StructField("submitted_ms", LongType()),
+        StructField("deadline_ms", LongType()),
+        StructField("waited_ms", LongType()),
+        StructField("lateness_ms", LongType()),
+    ]
+)
+# A row that was not taken: of which table and file (null: none), why, and itself, as JSON or, when
+# it could not be taken apart, as it stood there.
+REJECTED: Final = StructType(
+    [
+        StructField("table", StringType()),
+        StructField("file", StringType()),
+        StructField("reason", StringType()),
+        StructField("row", StringType()),
+    ]
+)
+
+# An optional column of events, int64: events of one instant count in its order; see `resolve`.
+SEQUENCE: Final = "seq"
+
+COMPLETED: Final = "completed"
+EXPIRED: Final = "expired"
+
+_SHOWN: Final = 60  # characters of a bad value
+_FILLED: Final = "non-empty UTF-8 text"
+_INT64: Final = "an integer of 64 bits"
+
+
+class Checked(NamedTuple):
+    """A table, parted: `good` rows with the table's columns and types, `rejected` as `REJECTED`."""
+
+    good: DataFrame
+    rejected: DataFrame
+
+
+class Cell(NamedTuple):
+    """One column of a table as found: its value, null when it is none of the column's type.
+
+    `shown` is the text of what was found there, null for nothing.
+    """
+
+    value: Column
+    shown: Column
+
+
+class Rule(NamedTuple):
+    """What a column must fulfil; `expected` says it in words."""
+
+    column: str
+    holds: Column
+    expected: Column
+
+
+class Table(NamedTuple):
+    """A kind of table: its schema, which columns may be absent, and its rules and result."""
+
+    name: str
+    schema: StructType
+    optional: Sequence[str]
+    rules: Callable[[Mapping[str, Cell]], list[Rule]]
+    result: Callable[[Mapping[str, Cell]], list[Column]]
+
+
+class Found(NamedTuple):
+    """The rows of a table as they were found, and where in them its columns are.
+
+    `file`: the file that a row came from; `malformed`: the row itself when it could not be taken
+    apart, else null. `extra`: further columns for the good rows.
+    """
+
+    rows: DataFrame
+    cells: Mapping[str, Cell]
+    file: Column
+    malformed: Column
+    extra: Sequence[Column] = ()
+
+
+def check_operations(rows: DataFrame) -> Checked:
+    """Part rows of operations in good and rejected ones.
+
+    `kind` may be absent or null (then empty), `need` too (then 1); other columns are passed over.
+    `TableError` when a column is missing or has a wrong type.
+    """
+    return check(TABLE_OF_OPERATIONS, find(TABLE_OF_OPERATIONS, rows))
+
+
+def check_events(rows: DataFrame) -> Checked:
+    """Part rows of events in good and rejected ones; `seq` is kept where there is one.
+
+    `TableError` when a column is missing or has a wrong type.
+    """
+    found = find(TABLE_OF_EVENTS, rows)
+    if SEQUENCE in rows.columns:
+        found = found._replace(extra=[F.col(SEQUENCE).cast("bigint").alias(SEQUENCE)])
+    return check(TABLE_OF_EVENTS, found)
+
+
+def check(table: Table, found: Found) -> Checked:
+    """Part the rows found in good and rejected ones."""
+    rules = [
+        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, found.cells[rule.column]))
+        for rule in table.rules(found.cells)
+    ]
+    broken = F.when(found.malformed.isNotNull(), "the row cannot be taken apart")
+    rows = found.rows.withColumn("_reason", F.coalesce(broken, *rules))
+    reason = F.col("_reason")
+    good = rows.where(reason.isNull()).select(*table.result(found.cells), *found.extra)
+    itself = F.to_json(F.struct(*(name for name in found.cells if name in found.rows.columns)))
+    rejected = rows.where(reason.isNotNull()).select(
+        F.lit(table.name).alias("table"),
+        found.file.alias("file"),
+        reason.alias("reason"),
+        F.coalesce(found.malformed, itself).alias("row"),
+    )
+    return Checked(good, rejected)
+
+
+def find(table: Table, rows: DataFrame, where: str = "") -> Found:
+    """Find the table's columns in typed rows; `TableError`, beginning with `where`, if not."""
+    check_columns(table, rows.columns, where)
+    cells = {}
+    for field in table.schema:
+        if field.name in rows.columns:
+            _check_type(field, rows.schema[field.name].dataType, where)
+            column = F.col(field.name)
+            cells[field.name] = Cell(column.try_cast(_widest(field.dataType)), _text(column))
+        else:
+            cells[field.name] = nothing(field.dataType)
+    none = F.lit(None).cast("string")
+    return Found(rows, cells, file=none, malformed=none)
+
+
+def nothing(datatype: DataType) -> Cell:
+    """The cell of a column that is not there."""
+    return Cell(F.lit(None).cast(_widest(datatype)), F.lit(None).cast("string"))
+
+
+def check_columns(table: Table, names: Sequence[str], where: str = "") -> None:
+    """`TableError`, beginning with `where`, when a required column of the table is missing."""
+    missing = [name for name in table.schema.names if name not in {*names, *table.optional}]
+    if missing:
+        raise TableError(
+            f"{where}not a table of {table.name}, it has no column {', '.join(missing)}"
+        )
+    twice = [name for name in table.schema.names if list(names).count(name) > 1]
+    if twice:
+        raise TableError(f"{where}column {', '.join(twice)} is there more than once")
+
+
+def _check_type(field: StructField, found: DataType, where: str) -> None:
+    if not _holds(found, field.dataType):
+        expected = _widest(field.dataType).simpleString()
+        raise TableError(
+            f"{where}column {field.name} holds {found.simpleString()}, expected {expected}"
+        )
+
+
+def _holds(found: DataType, wanted: DataType) -> bool:
+    if isinstance(found, NullType):  # a column of nulls: each row is checked
+        return True
+    if isinstance(wanted, ArrayType):
+        return isinstance(found, ArrayType) and _holds(found.elementType, wanted.elementType)
+    if isinstance(wanted, StringType):
+        return isinstance(found, StringType)
+    # Unsigned integers of 64 bits come as decimals without a fraction.
+    return isinstance(found, IntegralType) or (isinstance(found, DecimalType) and found.scale == 0)
+
+
+def _widest(datatype: DataType) -> DataType:
+    """All integers are checked as 64 bits, so that one out of range is seen and not wrapped."""
+    return LongType() if isinstance(datatype, IntegralType) else datatype
+
+
+def _text(column: Column) -> Column:
+    return column.cast("string")
+
+
+def _reason(rule: Rule, cell: Cell) -> Column:
+    shown = F.when(
+        F.length(cell.shown) > _SHOWN, F.concat(F.left(cell.shown, F.lit(_SHOWN - 3)), F.lit("..."))
+    )
+    value = F.coalesce(shown, cell.shown)
+    found = F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("nothing"))
+    return F.concat(F.lit(f"column {rule.column}: "), found, F.lit(", expected "), rule.expected)
+
+
+def _is_filled(text: Column) -> Column:
+    return (F.length(text) > 0) & F.is_valid_utf8(text)
+
+
+def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
+    kind, submitted, timeout = cells["kind"], cells["submitted_ms"].value, cells["timeout_ms"].value
+    keys, need = cells["keys"].value, cells["need"]
+    is_kind = kind.shown.isNull() | F.is_valid_utf8(kind.value)
+    distinct = F.size(F.array_distinct(keys))
+    is_need = need.shown.isNull() | need.value.between(1, distinct)
+    return [
+        Rule("op_id", _is_filled(cells["op_id"].value), F.lit(_FILLED)),
+        Rule("kind", is_kind, F.lit("UTF-8 text")),
+        Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
+        Rule("timeout_ms", timeout >= 0, F.lit(f"{_INT64}, 0 or more")),
+        Rule(
+            "timeout_ms",
+            F.try_add(submitted, timeout).isNotNull(),
+            F.lit("a deadline within 64 bits"),
+        ),
+        Rule("keys", F.size(keys) > 0, F.lit("a list of at least one key")),
+        Rule("keys", F.forall(keys, _is_key), F.lit(f"every key to be {_FILLED}")),
+        Rule(
+            "need",
+            is_need,
+            F.concat(
+                F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys")
+            ),
+        ),
+    ]
+
+
+def _is_key(key: Column) -> Column:
+    return F.coalesce(_is_filled(key), F.lit(False))
+
+
+def _operation(cells: Mapping[str, Cell]) -> list[Column]:
+    return [
+        cells["op_id"].value.alias("op_id"),
+        F.coalesce(cells["kind"].value, F.lit("")).alias("kind"),
+        cells["submitted_ms"].value.alias("submitted_ms"),
+        cells["timeout_ms"].value.alias("timeout_ms"),
+        cells["keys"].value.alias("keys"),
+        F.coalesce(cells["need"].value, F.lit(1)).cast("int").alias("need"),
+    ]
+
+
+def _event_rules(cells: Mapping[str, Cell]) -> list[Rule]:
+    return [
+        Rule("key", _is_filled(cells["key"].value), F.lit(_FILLED)),
+        Rule("at_ms", cells["at_ms"].value.isNotNull(), F.lit(_INT64)),
+    ]
+
+
+def _event(cells: Mapping[str, Cell]) -> list[Column]:
+    return [cells[name].value.alias(name) for name in EVENTS.names]
+
+
+TABLE_OF_OPERATIONS: Final = Table(
+    "operations", OPERATIONS, ("kind", "need"), _operation_rules, _operation
+)
+TABLE_OF_EVENTS: Final = Table("events", EVENTS, (), _event_rules, _event)

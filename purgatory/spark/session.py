@@ -1,0 +1,191 @@
+"""A Spark session: the one that there is, or a local one that starts quickly and quietly.
+
+`open_session` decides; `local_session` makes. Spark keeps one context a process, so call these
+from one thread at a time; the session itself may be used from any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from purgatory.spark.errors import SessionFailed
+from purgatory.spark.java import find_java
+
+_MIB: Final = 2**20
+_LEAST_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little to work with
+
+# Said each time a context starts with a log level of its own, by no logger.
+_NOISE: Final = "Setting Spark log level to "
+_LAST_WORDS: Final = 5.0  # seconds to wait for what a child said that has ended
+
+# Set by spark-submit for the program that it runs: the Java process is there already.
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+
+
+@contextmanager
+def open_session(
+    spark: SparkSession | None = None,
+    *,
+    cores: int | None = None,
+    memory: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Give a session for the length of a `with` block.
+
+    A session handed in, or else the active one, is used as it is and left running. Under
+    spark-submit a session is made from the settings given there. Otherwise a local one is made
+    with `cores`, `memory` and `conf` (see `local_session`) and stopped at the end.
+    """
+    given = spark or SparkSession.getActiveSession()
+    if given is not None:
+        yield given
+        return
+    if _SUBMITTED in os.environ:
+        own = SparkSession.builder.appName("purgatory").getOrCreate()
+    else:
+        own = local_session(cores=cores, memory=memory, conf=conf)
+    try:
+        yield own
+    finally:
+        own.stop()
+
+
+def local_session(
+    *,
+    cores: int | None = None,
+    memory: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start a session in a Java process on this machine; the caller stops it.
+
+    `cores`: threads that work, default those that this process may use. `memory`: as Java writes
+    it ("4g"), default a quarter of the machine's. `conf` adds to the settings, or overrides them.
+    Raises `JavaNotFound` or `SessionFailed`. A Java process that this Python process has started
+    earlier is used again, with the memory that it has.
+    """
+    settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
+    spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
+    with _environment():
+        if SparkContext._gateway is not None:  # no public way to ask
+            return SparkSession.builder.config(conf=spark_conf).getOrCreate()
+        return _start(spark_conf)
+
+
+def _settings(cores: int, memory: str) -> dict[str, str]:
+    return {
+        "spark.app.name": "purgatory",
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        # Nobody else needs to reach it; and a machine's own name often resolves to nothing.
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        # The default of 200 is for clusters; here each one costs a task and nothing else.
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def _start(conf: SparkConf) -> SparkSession:
+    """Start Java; what it says while it starts is shown only if it does not."""
+    stderr = _Stderr()
+    try:
+        gateway = launch_gateway(conf, {"stderr": stderr.open_end()})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
+        return SparkSession.builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SessionFailed(f"Spark did not start: {stderr.said() or error}") from error
+    finally:
+        stderr.release()
+
+
+class _Stderr:
+    """Passes on what the Java process writes to its stderr, but for what came before `release`.
+
+    Some of that no setting keeps it from writing. `_held` is guarded by `_lock`; None: released.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[str] | None = []
+        reader, self._writer = os.pipe()
+        # A daemon: the child lives as long as this process, and its stderr ends after that.
+        self._thread = threading.Thread(
+            target=self._pass_on, args=(reader,), name="spark-stderr", daemon=True
+        )
+        self._thread.start()
+
+    def open_end(self) -> int:
+        """The file descriptor for the child to write to."""
+        return self._writer
+
+    def said(self) -> str:
+        """What a child that has ended said, in one line without Java's stack of calls."""
+        self._close_writer()
+        self._thread.join(_LAST_WORDS)
+        with self._lock:
+            lines = [line.strip() for line in self._held or ()]
+        return "; ".join(line for line in lines if line and not line.startswith("at "))
+
+    def release(self) -> None:
+        """Pass on what comes from now on, until the child ends."""
+        self._close_writer()
+        with self._lock:
+            self._held = None
+
+    def _close_writer(self) -> None:
+        """The child has an end of its own; with ours open, the reader would never see the last."""
+        writer, self._writer = self._writer, -1
+        if writer >= 0:
+            os.close(writer)
+
+    def _pass_on(self, reader: int) -> None:
+        with open(reader, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with self._lock:
+                    if self._held is not None:
+                        self._held.append(line)
+                        continue
+                if sys.stderr is not None and not line.startswith(_NOISE):
+                    sys.stderr.write(line)
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Let Spark see the Java found and this Python; the variables are as before afterwards."""
+    wanted = {"JAVA_HOME": str(find_java())}
+    if "PYSPARK_PYTHON" not in os.environ:
+        wanted["PYSPARK_PYTHON"] = sys.executable  # else the first python3 on the PATH
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _quarter_of_memory() -> str:
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{max(_LEAST_MEMORY_MIB, pages * size // 4 // _MIB)}m"

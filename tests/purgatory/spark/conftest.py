@@ -1,0 +1,13 @@
+"""One Spark session for all tests; starting one takes seconds."""
+
+import pytest
+
+from purgatory.spark.session import local_session
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A local session with two threads, made the way the package makes it."""
+    session = local_session(cores=2, memory="2g")
+    yield session
+    session.stop()
