@@ -1,0 +1,8 @@
+"""`python -m purgatory` is the command `purgatory`."""
+
+import sys
+
+from purgatory.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

