@@ -1,0 +1,251 @@
+"""Wheel tuning: what a timing wheel of other dimensions would have done with the same deadlines.
+
+DataFrame arithmetic that follows the placement rules of `timingwheel`, without running it:
+
+- A deadline is due at the next tick, rounded up.
+- An operation goes to the lowest level whose slots, counted from the one of now, reach that tick.
+- In a level whose slots are u ms wide, its bucket comes due at ``due - due % u``. There the bucket
+  cascades: what is still in it goes further down, or is due.
+
+So the buckets that an operation passes need no simulation. Below its first level it visits those
+levels whose digit of ``due``, written in base ``wheel_size``, is not 0, and comes to each when the
+bucket of the next level up that holds ``due`` begins.
+
+It is assumed that whoever advances the timer does so whenever something is submitted, as the loop
+of a purgatory does; that at one millisecond completions come first, then what is due, then
+submissions; and that ticks are counted from the Unix epoch, where a running timer counts them from
+wherever its clock began.
+
+Transformations without a session of their own: any thread that may use the DataFrame may call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+DEFAULT_TICKS_MS = (1, 10, 100, 1000)
+DEFAULT_WHEEL_SIZES = (20, 64, 512)
+
+# More than a thousand years. What may wait longer is taken to wait as long as this, which keeps
+# all products of widths and sizes inside 64 bits.
+LONGEST_WAIT_MS = 2**45
+LONGEST_TICK_MS = 2**31
+LARGEST_WHEEL = 2**16
+NEVER_MS = 2**63 - 1
+
+WHEEL_COLUMNS = ("tick_ms", "wheel_size")
+# What `tuning` says of each wheel, in its order.
+FIGURES = (
+    "operations",
+    "span_ms",
+    "levels",
+    "buckets",
+    "cascades",
+    "cascades_per_operation",
+    "moves_per_operation",
+    "wakeups",
+    "wakeups_per_second",
+    "lateness_ms",
+    "max_lateness_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSize:
+    """Dimensions of a wheel: ms a tick and slots a level. ValueError for what no wheel has."""
+
+    tick_ms: int
+    wheel_size: int
+
+    def __post_init__(self) -> None:
+        _check("tick_ms", self.tick_ms, 1, LONGEST_TICK_MS)
+        _check("wheel_size", self.wheel_size, 2, LARGEST_WHEEL)
+
+    def slot_widths(self, longest_ms: int) -> list[int]:
+        """The ms a slot of each level, lowest first, that waits of up to ``longest_ms`` need."""
+        widths = [self.tick_ms]
+        # Rounding up adds less than a tick, and now is less than a slot into its own slot.
+        while widths[-1] * (self.wheel_size - 1) < longest_ms + self.tick_ms:
+            widths.append(widths[-1] * self.wheel_size)
+        return widths
+
+
+def wheel_sizes(
+    ticks_ms: Iterable[int] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
+) -> list[WheelSize]:
+    """Each tick with each size, in order. ValueError for what no wheel has."""
+    all_sizes = sorted(set(sizes))
+    return [WheelSize(tick_ms, size) for tick_ms in sorted(set(ticks_ms)) for size in all_sizes]
+
+
+def tuning(outcomes: DataFrame, candidates: list[WheelSize]) -> DataFrame:
+    """Outcomes to a row a candidate: what its wheels would have had to do. Ordered by tick, size.
+
+    ``operations`` and ``span_ms``: how many there are, and the time from the first submission to
+    the last end. ``levels``: how many were used. ``buckets``: occupied on average over that time,
+    each from the coming of its first operation to the going of its last. ``cascades``: buckets
+    whose operations were placed again, further down; ``moves_per_operation`` counts each of these
+    operations. ``wakeups``: times at which buckets came due. ``lateness_ms``, ``max_lateness_ms``:
+    what rounding up to the tick adds to an expiry, on average and at most.
+
+    Operations without a timeout never come to a wheel, yet count. Runs a small job at once, to
+    learn the longest timeout. ValueError if there are no candidates.
+    """
+    if not candidates:
+        raise ValueError("no candidates; expected at least one tick and one wheel size")
+    tasks = wheel_tasks(outcomes)
+    visits = bucket_visits(tasks, candidates, _longest_ms(tasks))
+    wheels = _constants([(c.tick_ms, c.wheel_size) for c in candidates], WHEEL_COLUMNS)
+    table = (
+        _span(outcomes)
+        .select("*", F.explode(wheels).alias("wheel"))
+        .select("*", "wheel.*")
+        .join(F.broadcast(wheel_work(visits)), [*WHEEL_COLUMNS], "left")
+        .join(F.broadcast(_lateness(tasks, candidates)), "tick_ms", "left")
+        .na.fill(0)
+    )
+    return _rates(table).select(*WHEEL_COLUMNS, *FIGURES).orderBy(*WHEEL_COLUMNS)
+
+
+def wheel_tasks(outcomes: DataFrame) -> DataFrame:
+    """Outcomes to ``submitted_ms, deadline_ms, end_ms`` of those that have come to a wheel.
+
+    ``end_ms``: when it was completed or cancelled; an expired one stays until it is due.
+    """
+    submitted = F.col("submitted_ms")
+    last = F.least("deadline_ms", submitted + F.lit(LONGEST_WAIT_MS))
+    end = F.when(F.col("outcome") == "expired", F.lit(NEVER_MS)).otherwise(F.col("at_ms"))
+    return outcomes.where(F.col("deadline_ms") > submitted).select(
+        submitted, last.alias("deadline_ms"), end.alias("end_ms")
+    )
+
+
+def bucket_visits(tasks: DataFrame, candidates: list[WheelSize], longest_ms: int) -> DataFrame:
+    """Tasks to a row for each bucket that each was in, of each candidate's wheels.
+
+    Columns: those of `WheelSize`, ``level``, ``expiration_ms`` of the bucket, ``enter_ms`` and
+    ``leave_ms`` of the task, and ``stayed``: whether it was there when the bucket came due.
+    """
+    submitted, deadline, end = F.col("submitted_ms"), F.col("deadline_ms"), F.col("end_ms")
+    due, slot, next_slot = F.col("due_ms"), F.col("slot_ms"), F.col("next_slot_ms")
+    expiration, enter = _start(due, slot), F.col("enter_ms")
+    came_from = _start(due, next_slot)  # when the bucket above, if there was one, came due
+    reached = expiration - _start(submitted, slot) < next_slot
+    # Always true of level 0, which is below itself: what is due later is a tick away or more.
+    not_below = _start(due, F.col("below_ms")) - _start(submitted, F.col("below_ms")) >= slot
+    return (
+        tasks.select("*", F.explode(_levels(candidates, longest_ms)).alias("wheel"))
+        .select(submitted, end, "wheel.*", _due(deadline, F.col("wheel.tick_ms")).alias("due_ms"))
+        .where((reached & not_below) | (~reached & (expiration != came_from)))
+        .withColumn("enter_ms", F.when(reached, submitted).otherwise(came_from))
+        .where(enter < end)
+        .select(
+            *WHEEL_COLUMNS,
+            "level",
+            expiration.alias("expiration_ms"),
+            enter,
+            F.least(end, expiration).alias("leave_ms"),
+            (end > expiration).alias("stayed"),
+        )
+    )
+
+
+def wheel_work(visits: DataFrame) -> DataFrame:
+    """Visits to a row a candidate: its ``levels, occupied_ms, cascades, moves, wakeups``."""
+    stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
+    buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
+        (F.max("leave_ms") - F.min("enter_ms")).alias("occupied_ms"),
+        F.sum(stayed).alias("stayed"),
+    )
+    # Buckets of several levels may come due at once: that wakes the reaper once.
+    instants = buckets.groupBy(*WHEEL_COLUMNS, "expiration_ms").agg(
+        F.max("level").alias("level"),
+        F.sum("occupied_ms").alias("occupied_ms"),
+        F.sum((above & (F.col("stayed") > 0)).cast("long")).alias("cascades"),
+        F.sum(F.when(above, F.col("stayed")).otherwise(0)).alias("moves"),
+        F.max((F.col("stayed") > 0).cast("long")).alias("wakeups"),
+    )
+    return instants.groupBy(*WHEEL_COLUMNS).agg(
+        (F.max("level") + 1).alias("levels"),
+        *(F.sum(name).alias(name) for name in ("occupied_ms", "cascades", "moves", "wakeups")),
+    )
+
+
+def _longest_ms(tasks: DataFrame) -> int:
+    (row,) = tasks.agg(F.max(F.col("deadline_ms") - F.col("submitted_ms"))).collect()
+    return row[0] or 0
+
+
+def _span(outcomes: DataFrame) -> DataFrame:
+    last = F.max(F.greatest("at_ms", F.col("submitted_ms")))
+    return outcomes.agg(
+        F.count("*").alias("operations"), (last - F.min("submitted_ms")).alias("span_ms")
+    )
+
+
+def _lateness(tasks: DataFrame, candidates: list[WheelSize]) -> DataFrame:
+    ticks = _constants(sorted({(c.tick_ms,) for c in candidates}), ("tick_ms",))
+    due = _due(F.col("deadline_ms"), F.col("tick_ms"))
+    late = due - F.col("deadline_ms")
+    return (
+        tasks.select("*", F.explode(ticks).alias("tick"))
+        .select("deadline_ms", "end_ms", "tick.tick_ms")
+        .where(F.col("end_ms") > due)
+        .groupBy("tick_ms")
+        .agg(F.avg(late).alias("lateness_ms"), F.max(late).alias("max_lateness_ms"))
+    )
+
+
+def _rates(table: DataFrame) -> DataFrame:
+    """Add what is a quotient; 0 where there is nothing to divide by."""
+    quotients = {
+        "buckets": F.col("occupied_ms") / _or_null("span_ms"),
+        "cascades_per_operation": F.col("cascades") / _or_null("operations"),
+        "moves_per_operation": F.col("moves") / _or_null("operations"),
+        "wakeups_per_second": F.col("wakeups") * 1000 / _or_null("span_ms"),
+    }
+    return table.withColumns({k: F.coalesce(v, F.lit(0.0)) for k, v in quotients.items()})
+
+
+def _or_null(name: str) -> Column:
+    return F.when(F.col(name) > 0, F.col(name))
+
+
+def _levels(candidates: list[WheelSize], longest_ms: int) -> Column:
+    rows = []
+    for wheel in candidates:
+        widths = wheel.slot_widths(longest_ms)
+        for level, width in enumerate(widths):
+            below = widths[max(0, level - 1)]
+            sizes = (wheel.tick_ms, wheel.wheel_size)
+            rows.append((*sizes, level, below, width, width * wheel.wheel_size))
+    return _constants(rows, (*WHEEL_COLUMNS, "level", "below_ms", "slot_ms", "next_slot_ms"))
+
+
+def _constants(rows: Iterable[tuple[int, ...]], names: tuple[str, ...]) -> Column:
+    """An array of structs of 64-bit integers, the same in every row."""
+    return F.array(
+        *(
+            F.struct(*(F.lit(v).cast("long").alias(n) for v, n in zip(row, names, strict=True)))
+            for row in rows
+        )
+    )
+
+
+def _due(deadline: Column, tick: Column) -> Column:
+    """The tick at which a deadline is due: rounded up."""
+    return deadline + F.pmod(-deadline, tick)
+
+
+def _start(time: Column, width: Column) -> Column:
+    """The start of the slot of ``width`` ms that ``time`` lies in."""
+    return time - F.pmod(time, width)
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
