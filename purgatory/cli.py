@@ -17,11 +17,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
+from purgatory.errors import PurgatoryError
+from purgatory.spark import cli as spark
 from purgatory.trace import TraceError, commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
-COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (commands.add_parser,)
+COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
+    commands.add_parser,
+    spark.add_parser,
+)
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
@@ -41,7 +46,7 @@ class UsageError(Exception):
 
 
 # Errors whose message says all; any other is told by `_told`.
-EXPECTED: Final = (TraceError, UsageError)
+EXPECTED: Final = (PurgatoryError, TraceError, UsageError)
 
 
 class Parser(argparse.ArgumentParser):

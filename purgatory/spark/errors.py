@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from purgatory.errors import PurgatoryError
@@ -37,16 +39,36 @@ class OutputExists(SparkError):
     """There is something where the output should go."""
 
 
+class CheckpointMismatch(SparkError):
+    """A checkpoint belongs to a stream with other settings; the message names the difference."""
+
+
+# What Spark raises: its own errors in Python, and those of Java that it has no class for.
+FAILURES: Final = (PySparkException, Py4JError)
+
+
 @contextmanager
 def in_one_line(doing: str) -> Iterator[None]:
-    """Turn what Spark raises within the block into a `SparkError`: `doing`, and the first line."""
+    """Turn what Spark raises within the block into a `SparkError`: `doing`, and what went wrong."""
     try:
         yield
-    except PySparkException as error:
-        raise SparkError(f"{doing}: {first_line(error)}") from error
+    except FAILURES as error:
+        raise SparkError(f"{doing}: {told(error)}") from error
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of what an error of Spark says, without the class names before it."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
+def told(error: BaseException) -> str:
+    """What an error of Spark says, in one line: the first line of it, and that of its cause."""
+    if not isinstance(error, Py4JJavaError):
+        return _first_line(str(error)) or type(error).__name__
+    lines = []
+    java = error.java_exception
+    while java is not None:
+        lines.append(_first_line(java.getMessage() or java.getClass().getSimpleName()))
+        java = java.getCause()
+    # Those between say where in Spark it happened.
+    return lines[0] if lines[-1] in lines[0] else f"{lines[0]} {lines[-1]}"
+
+
+def _first_line(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    return first.partition(" SQLSTATE: ")[0].strip()

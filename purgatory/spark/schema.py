@@ -233,19 +233,24 @@ def _reason(rule: Rule, cell: Cell) -> Column:
     return F.concat(F.lit(f"column {rule.column}: "), found, F.lit(", expected "), rule.expected)
 
 
-def _is_filled(text: Column) -> Column:
+def is_filled(text: Column) -> Column:
+    """Whether a text is there, is not empty, and is UTF-8."""
     return (F.length(text) > 0) & F.is_valid_utf8(text)
 
 
+def is_kind(cell: Cell) -> Column:
+    """Whether a cell is nothing or text: a kind may be both."""
+    return cell.shown.isNull() | F.is_valid_utf8(cell.value)
+
+
 def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
-    kind, submitted, timeout = cells["kind"], cells["submitted_ms"].value, cells["timeout_ms"].value
+    submitted, timeout = cells["submitted_ms"].value, cells["timeout_ms"].value
     keys, need = cells["keys"].value, cells["need"]
-    is_kind = kind.shown.isNull() | F.is_valid_utf8(kind.value)
     distinct = F.size(F.array_distinct(keys))
     is_need = need.shown.isNull() | need.value.between(1, distinct)
     return [
-        Rule("op_id", _is_filled(cells["op_id"].value), F.lit(_FILLED)),
-        Rule("kind", is_kind, F.lit("UTF-8 text")),
+        Rule("op_id", is_filled(cells["op_id"].value), F.lit(_FILLED)),
+        Rule("kind", is_kind(cells["kind"]), F.lit("UTF-8 text")),
         Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
         Rule("timeout_ms", timeout >= 0, F.lit(f"{_INT64}, 0 or more")),
         Rule(
@@ -266,7 +271,7 @@ def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
 
 
 def _is_key(key: Column) -> Column:
-    return F.coalesce(_is_filled(key), F.lit(False))
+    return F.coalesce(is_filled(key), F.lit(False))
 
 
 def _operation(cells: Mapping[str, Cell]) -> list[Column]:
@@ -282,7 +287,7 @@ def _operation(cells: Mapping[str, Cell]) -> list[Column]:
 
 def _event_rules(cells: Mapping[str, Cell]) -> list[Rule]:
     return [
-        Rule("key", _is_filled(cells["key"].value), F.lit(_FILLED)),
+        Rule("key", is_filled(cells["key"].value), F.lit(_FILLED)),
         Rule("at_ms", cells["at_ms"].value.isNotNull(), F.lit(_INT64)),
     ]
 

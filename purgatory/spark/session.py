@@ -13,13 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from purgatory.spark.errors import SessionFailed
+from purgatory.spark.errors import FAILURES, SessionFailed
 from purgatory.spark.java import find_java
 
 _MIB: Final = 2**20
@@ -92,7 +90,8 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        # Whatever fails is raised here too, and told once.
+        "spark.log.level": "FATAL",
         # The default of 200 is for clusters; here each one costs a task and nothing else.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -107,7 +106,7 @@ def _start(conf: SparkConf) -> SparkSession:
         gateway = launch_gateway(conf, {"stderr": stderr.open_end()})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
         return SparkSession.builder.getOrCreate()
-    except (PySparkException, Py4JError) as error:
+    except FAILURES as error:
         raise SessionFailed(f"Spark did not start: {stderr.said() or error}") from error
     finally:
         stderr.release()

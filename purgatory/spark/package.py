@@ -1,0 +1,56 @@
+"""What spark-submit takes along: our packages, and those they need, in one zip. Any thread."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+ZIP: Final = "purgatory.zip"
+MAIN: Final = "purgatory_main.py"
+
+# The core and its two dependencies, all plain Python; Spark itself is on the cluster.
+_PACKAGES: Final = ("mq", "prometheus_client", "purgatory", "sortedcontainers", "timingwheel")
+# Made for one Python on one machine; the sources are there too.
+_LEFT_OUT: Final = (".so", ".pyd", ".pyc")
+
+_PROGRAM: Final = '''\
+"""What spark-submit runs: the command line `purgatory spark ...`, from the zip beside it."""
+
+import sys
+
+from purgatory.cli import main
+
+code = main(["spark", *sys.argv[1:]])
+if code:
+    sys.exit(code)
+'''
+
+
+def write_package(directory: Path) -> tuple[Path, Path]:
+    """Write the zip and the program to give to spark-submit into a directory; return both.
+
+    The directory is made if need be, and files of these names in it are replaced. The same
+    packages give the same bytes.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    archive, program = directory / ZIP, directory / MAIN
+    with ZipFile(archive, "w", ZIP_DEFLATED) as out:
+        for name in _PACKAGES:
+            for file, inside in _files(name):
+                out.writestr(ZipInfo(inside), file.read_bytes(), ZIP_DEFLATED)
+    program.write_text(_PROGRAM, encoding="utf-8")
+    return archive, program
+
+
+def _files(package: str) -> Iterator[tuple[Path, str]]:
+    """The files of an installed package, and their names in the zip."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"no package {package}", name=package)
+    root = Path(spec.submodule_search_locations[0])
+    for file in sorted(root.rglob("*")):
+        if file.is_file() and file.suffix not in _LEFT_OUT:
+            yield file, f"{package}/{file.relative_to(root).as_posix()}"
