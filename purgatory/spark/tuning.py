@@ -21,7 +21,7 @@ Transformations without a session of their own: any thread that may use the Data
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -36,6 +36,7 @@ LONGEST_WAIT_MS = 2**45
 LONGEST_TICK_MS = 2**31
 LARGEST_WHEEL = 2**16
 NEVER_MS = 2**63 - 1
+MOST_CANDIDATES = 100
 
 WHEEL_COLUMNS = ("tick_ms", "wheel_size")
 # What `tuning` says of each wheel, in its order.
@@ -82,7 +83,13 @@ def wheel_sizes(
     return [WheelSize(tick_ms, size) for tick_ms in sorted(set(ticks_ms)) for size in all_sizes]
 
 
-def tuning(outcomes: DataFrame, candidates: list[WheelSize]) -> DataFrame:
+def check_candidates(candidates: Sequence[WheelSize]) -> None:
+    """ValueError if there are none, or more than Spark should be asked about at once."""
+    if not 1 <= len(candidates) <= MOST_CANDIDATES:
+        raise ValueError(f"{len(candidates)} wheels; expected 1 to {MOST_CANDIDATES}")
+
+
+def tuning(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     """Outcomes to a row a candidate: what its wheels would have had to do. Ordered by tick, size.
 
     ``operations`` and ``span_ms``: how many there are, and the time from the first submission to
@@ -93,10 +100,9 @@ def tuning(outcomes: DataFrame, candidates: list[WheelSize]) -> DataFrame:
     what rounding up to the tick adds to an expiry, on average and at most.
 
     Operations without a timeout never come to a wheel, yet count. Runs a small job at once, to
-    learn the longest timeout. ValueError if there are no candidates.
+    learn the longest timeout. Raises what `check_candidates` raises.
     """
-    if not candidates:
-        raise ValueError("no candidates; expected at least one tick and one wheel size")
+    check_candidates(candidates)
     tasks = wheel_tasks(outcomes)
     visits = bucket_visits(tasks, candidates, _longest_ms(tasks))
     wheels = _constants([(c.tick_ms, c.wheel_size) for c in candidates], WHEEL_COLUMNS)
@@ -124,7 +130,7 @@ def wheel_tasks(outcomes: DataFrame) -> DataFrame:
     )
 
 
-def bucket_visits(tasks: DataFrame, candidates: list[WheelSize], longest_ms: int) -> DataFrame:
+def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms: int) -> DataFrame:
     """Tasks to a row for each bucket that each was in, of each candidate's wheels.
 
     Columns: those of `WheelSize`, ``level``, ``expiration_ms`` of the bucket, ``enter_ms`` and
@@ -158,7 +164,8 @@ def wheel_work(visits: DataFrame) -> DataFrame:
     """Visits to a row a candidate: its ``levels, occupied_ms, cascades, moves, wakeups``."""
     stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
     buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
-        (F.max("leave_ms") - F.min("enter_ms")).alias("occupied_ms"),
+        # Of all buckets together it may be more than 64 bits hold.
+        (F.max("leave_ms") - F.min("enter_ms")).cast("double").alias("occupied_ms"),
         F.sum(stayed).alias("stayed"),
     )
     # Buckets of several levels may come due at once: that wakes the reaper once.
@@ -187,7 +194,7 @@ def _span(outcomes: DataFrame) -> DataFrame:
     )
 
 
-def _lateness(tasks: DataFrame, candidates: list[WheelSize]) -> DataFrame:
+def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     ticks = _constants(sorted({(c.tick_ms,) for c in candidates}), ("tick_ms",))
     due = _due(F.col("deadline_ms"), F.col("tick_ms"))
     late = due - F.col("deadline_ms")
@@ -215,7 +222,7 @@ def _or_null(name: str) -> Column:
     return F.when(F.col(name) > 0, F.col(name))
 
 
-def _levels(candidates: list[WheelSize], longest_ms: int) -> Column:
+def _levels(candidates: Sequence[WheelSize], longest_ms: int) -> Column:
     rows = []
     for wheel in candidates:
         widths = wheel.slot_widths(longest_ms)

@@ -189,7 +189,7 @@ def test_dimensions_of_no_wheel(tick_ms, size, named):
 
 def test_no_candidates(spark):
     """A table of nothing is refused."""
-    with pytest.raises(ValueError, match="no candidates"):
+    with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
         tuning(outcomes_frame(spark, []), [])
 
 
