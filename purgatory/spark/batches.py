@@ -10,19 +10,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from purgatory.spark import step
 from purgatory.spark.errors import RejectedRows
 from purgatory.spark.ledger import LATE, REJECTED, Entry, Ledger
 from purgatory.spark.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS, Table, check
-from purgatory.spark.sources import Source
 from purgatory.trace.rows import INT64_MIN
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from purgatory.spark.sources import Source
 
 TABLES: Final = (TABLE_OF_OPERATIONS, TABLE_OF_EVENTS)
 

@@ -12,10 +12,11 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _TMP: Final = ".tmp"
 
@@ -60,7 +61,7 @@ class LocalFiles:
     def names(self, path: str) -> list[str]:
         """The names in a directory, sorted; none if it is not there."""
         try:
-            return sorted(os.listdir(path))
+            return sorted(child.name for child in Path(path).iterdir())
         except FileNotFoundError:
             return []
 
@@ -108,8 +109,8 @@ class HadoopFiles:
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
-        self._jvm: Any = context._jvm  # noqa: SLF001 - PySpark has no file system of its own
-        self._conf: Any = context._jsc.hadoopConfiguration()  # type: ignore[attr-defined] # noqa: SLF001
+        self._jvm: Any = context._jvm
+        self._conf: Any = context._jsc.hadoopConfiguration()
 
     def names(self, path: str) -> list[str]:
         """The names in a directory, sorted; none if it is not there."""
@@ -136,7 +137,7 @@ class HadoopFiles:
         """Make a file; see `Files.create`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
-        stream = system.create(hidden, True)  # noqa: FBT003 - Java: overwrite
+        stream = system.create(hidden, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
@@ -144,7 +145,7 @@ class HadoopFiles:
         # A local disk, seen through Hadoop, would overwrite.
         done = not system.exists(at) and bool(system.rename(hidden, at))
         if not done:
-            system.delete(hidden, False)  # noqa: FBT003 - Java: recursive
+            system.delete(hidden, False)
         return done
 
     def move(self, source: str, target: str) -> None:
@@ -154,14 +155,14 @@ class HadoopFiles:
         if system.exists(old):
             system.mkdirs(new.getParent())
             # A copy that an object store had not finished is in the way.
-            system.delete(new, False)  # noqa: FBT003 - Java: recursive
+            system.delete(new, False)
             if not system.rename(old, new):
                 raise OSError(f"{source}: cannot be renamed to {target}")
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it is there."""
         system, at = self._at(path)
-        system.delete(at, True)  # noqa: FBT003 - Java: recursive
+        system.delete(at, True)
 
     def _at(self, path: str) -> tuple[Any, Any]:
         at = self._jvm.org.apache.hadoop.fs.Path(path)

@@ -25,13 +25,14 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.files import files_for
 from purgatory.trace.rows import INT64_MIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FORMAT: Final = 1
 # Below the output, whose own files are the outcomes: what was not worked at.

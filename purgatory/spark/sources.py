@@ -15,7 +15,14 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, LongType, StringType, StructField, StructType, VariantType
+from pyspark.sql.types import (
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from purgatory.spark.errors import SparkError, TableError, in_one_line
 from purgatory.spark.files import files_for
@@ -139,6 +146,15 @@ def directory(spark: SparkSession, path: str, options: Mapping[str, str] | None 
     if len(formats) > 1:
         raise TableError(f"{path}: has files of both formats; a stream reads one of them")
     return Source(place, next(iter(formats), None) or PARQUET, options or {})
+
+
+def topic(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
+    """A Kafka topic, or several with commas between, as a source; from the oldest message on.
+
+    `servers`: as host:port, the same. The session must have Spark's Kafka connector.
+    """
+    given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
+    return Source(name, KAFKA, given | dict(options or {}))
 
 
 def format_of(name: str) -> str | None:

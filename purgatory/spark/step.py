@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -123,7 +123,7 @@ def _first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def _from_the_end() -> Window:
+def _from_the_end() -> WindowSpec:
     by: list[Column] = [F.col("time").desc(), F.col("hit").desc_nulls_last()]
     window = Window.partitionBy("key").orderBy(*by)
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -19,29 +19,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from purgatory.spark.batches import TABLES, Batches
 from purgatory.spark.errors import SparkError, told
 from purgatory.spark.ledger import Entry, Ledger
-from purgatory.spark.sources import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from purgatory.spark.sources import Source
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 
-_LOOK_SECONDS: Final = 0.5  # how long waiting for the query may keep `stop` waiting
+_LOOK_SECONDS: Final = 0.1  # between two looks whether the query still runs
 
 
 class Stream:
     """One run of a stream on its checkpoint.
 
     `out` and `checkpoint` are directories, made when they are not there; a checkpoint that does
-    not fit is refused with `CheckpointMismatch`. `watermark_ms`: by how much input may be out of
-    order. `strict`: a rejected row ends the run with `RejectedRows`, and its batch is not done.
+    not fit is refused with `CheckpointMismatch`. `name`: of Spark's query, of which a session runs
+    one at a time. `watermark_ms`: by how much input may be out of order. `strict`: a rejected row
+    ends the run with `RejectedRows`, and its batch is not done.
     `on_commit` is told of each commit, in the thread that made it.
     """
 
@@ -53,12 +56,14 @@ class Stream:
         *,
         out: str,
         checkpoint: str,
+        name: str = "purgatory",
         watermark_ms: int = DEFAULT_WATERMARK_MS,
         strict: bool = False,
         on_commit: Callable[[Entry], object] | None = None,
     ) -> None:
         if watermark_ms < 0:
             raise ValueError(f"watermark_ms is {watermark_ms!r}; expected 0 or more")
+        self.name = name
         sources = {"operations": operations, "events": events}
         self._rows = _as_one(spark, sources)
         names = {name: source.name for name, source in sources.items()}
@@ -87,7 +92,7 @@ class Stream:
         a batch; earlier batches are done, and the next run goes on after them.
         """
         writer = (
-            self._rows.writeStream.queryName(f"purgatory {self._ledger.path}")
+            self._rows.writeStream.queryName(self.name)
             .foreachBatch(self._work)
             .option("checkpointLocation", self._ledger.spark_path)
         )
@@ -105,15 +110,15 @@ class Stream:
         self._stopping.set()
 
     def _wait(self, query: StreamingQuery) -> None:
+        # Not in Java: Ctrl-C there would leave the connection with an answer that nobody reads.
         try:
-            while not query.awaitTermination(_LOOK_SECONDS) and not self._stopping.is_set():
+            while query.isActive and not self._stopping.wait(_LOOK_SECONDS):
                 pass
-        except StreamingQueryException as error:
-            if self._failure is not None:
-                raise self._failure from None
-            raise SparkError(f"the stream ended: {told(error)}") from error
+            error = query.exception()
         finally:
             query.stop()
+        if error is not None and not self._stopping.is_set():
+            raise self._failure or SparkError(f"the stream ended: {told(error)}")
 
     def _work(self, batch: DataFrame, number: int) -> None:
         """Do one micro-batch. Called by Spark, in a thread of its own."""
