@@ -23,11 +23,10 @@ def implementation(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "purgatory":
+        missing = (error.name or "").partition(".")[0]
+        if missing == "purgatory":
             raise
-        raise SparkMissing(
-            f"this needs {error.name}: pip install 'timer-purgatory[spark]'"
-        ) from error
+        raise SparkMissing(f"this needs {missing}: pip install 'timer-purgatory[spark]'") from error
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:

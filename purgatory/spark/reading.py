@@ -202,11 +202,17 @@ def _names_in(lines: DataFrame, table: Table) -> Sequence[str]:
     """The names that the first lines have; all that a table has when there are no objects."""
     names: set[str] = set()
     for row in lines.where(F.trim("value") != "").limit(_SAMPLED_LINES).collect():
-        try:
-            names |= set(json.loads(row.value))
-        except (ValueError, TypeError, RecursionError):
-            continue
+        names |= _names_of_object(row.value)
     return sorted(names) or table.schema.names
+
+
+def _names_of_object(line: str) -> set[str]:
+    """The names in a line of JSON; none if it is no object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return set()
+    return set(found) if isinstance(found, dict) else set()
 
 
 def json_cell(name: str, datatype: DataType) -> Cell:

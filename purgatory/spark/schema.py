@@ -146,22 +146,32 @@ def check_events(rows: DataFrame) -> Checked:
 
 def check(table: Table, found: Found) -> Checked:
     """Part the rows found in good and rejected ones."""
+    rows = found.rows.withColumn("_reason", why_rejected(table, found))
+    reason = F.col("_reason")
+    good = rows.where(reason.isNull()).select(*table.result(found.cells), *found.extra)
+    rejected = rows.where(reason.isNotNull()).select(
+        F.lit(table.name).alias("table"),
+        found.file.alias("file"),
+        reason.alias("reason"),
+        as_text(found).alias("row"),
+    )
+    return Checked(good, rejected)
+
+
+def why_rejected(table: Table, found: Found) -> Column:
+    """What is wrong with a row; null for a good one."""
     rules = [
         F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, found.cells[rule.column]))
         for rule in table.rules(found.cells)
     ]
     broken = F.when(found.malformed.isNotNull(), "the row cannot be taken apart")
-    rows = found.rows.withColumn("_reason", F.coalesce(broken, *rules))
-    reason = F.col("_reason")
-    good = rows.where(reason.isNull()).select(*table.result(found.cells), *found.extra)
-    itself = F.to_json(F.struct(*(name for name in found.cells if name in found.rows.columns)))
-    rejected = rows.where(reason.isNotNull()).select(
-        F.lit(table.name).alias("table"),
-        found.file.alias("file"),
-        reason.alias("reason"),
-        F.coalesce(found.malformed, itself).alias("row"),
-    )
-    return Checked(good, rejected)
+    return F.coalesce(broken, *rules)
+
+
+def as_text(found: Found) -> Column:
+    """The row as it was found: as JSON or, when it could not be taken apart, as it stood there."""
+    there = (name for name in found.cells if name in found.rows.columns)
+    return F.coalesce(found.malformed, F.to_json(F.struct(*there)))
 
 
 def find(table: Table, rows: DataFrame, where: str = "") -> Found:

@@ -18,7 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from purgatory.spark.errors import FAILURES, SessionFailed
-from purgatory.spark.java import find_java
+from purgatory.spark.java import java_for_spark
 
 _MIB: Final = 2**20
 _LEAST_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little to work with
@@ -166,19 +166,20 @@ class _Stderr:
 @contextmanager
 def _environment() -> Iterator[None]:
     """Let Spark see the Java found and this Python; the variables are as before afterwards."""
-    wanted = {"JAVA_HOME": str(find_java())}
-    if "PYSPARK_PYTHON" not in os.environ:
-        wanted["PYSPARK_PYTHON"] = sys.executable  # else the first python3 on the PATH
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with java_for_spark() as home:
+        wanted = {"JAVA_HOME": str(home)}
+        if "PYSPARK_PYTHON" not in os.environ:
+            wanted["PYSPARK_PYTHON"] = sys.executable  # else the first python3 on the PATH
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 def _usable_cores() -> int:

