@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.spark import step
 from purgatory.spark.errors import RejectedRows
 from purgatory.spark.ledger import LATE, REJECTED, Entry, Ledger
-from purgatory.spark.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS, Table, check
+from purgatory.spark.schema import REJECTED as REJECTED_SCHEMA
+from purgatory.spark.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS
+from purgatory.spark.sources import JSON
 from purgatory.trace.rows import INT64_MIN
 
 if TYPE_CHECKING:
@@ -29,20 +30,10 @@ if TYPE_CHECKING:
 
 TABLES: Final = (TABLE_OF_OPERATIONS, TABLE_OF_EVENTS)
 
-_TIME_OF: Final = {"operations": "submitted_ms", "events": "at_ms"}
 # Rows a file of output or state; more would be one task's work for long.
 _ROWS_A_FILE: Final = 500_000
-_ROW: Final = "_row"
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-
-
-class Input(NamedTuple):
-    """The rows of one table in a micro-batch: good ones in time, good ones late, and rejected."""
-
-    in_time: DataFrame
-    late: DataFrame
-    rejected: DataFrame
 
 
 class Fact(NamedTuple):
@@ -73,18 +64,16 @@ class Batches:
         self._on_commit = on_commit
 
     def take(self, batch: DataFrame, number: int) -> None:
-        """Do one micro-batch: a struct column for each table, of which a row has one.
+        """Do one micro-batch: its rows, as `sources.ROWS`.
 
         `RejectedRows` when there are any and `strict` wants none.
         """
         entry = self._ledger.entry
         if number <= entry.batch:
             return  # committed by us, but the process was ended before Spark had noted it
-        row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
-        with _kept_at_hand(batch.withColumn(_ROW, row)) as rows:
-            inputs = {table.name: self._input(rows, table) for table in TABLES}
-            facts = _facts(inputs)
-            self._refuse_rejected(inputs, facts)
+        with _kept_at_hand(self._placed(batch)) as rows:
+            facts = _facts(rows, entry.closed_ms)
+            self._refuse_rejected(rows, facts)
             newest_ms = _newest(entry.newest_ms, facts)
             after = replace(
                 entry,
@@ -93,9 +82,14 @@ class Batches:
                 closed_ms=max(entry.closed_ms, self._closed_ms(newest_ms)),
                 counts=_added(entry.counts, {name: fact.rows for name, fact in facts.items()}),
             )
-            self._put_aside(inputs, facts)
-            operations = self._operations().unionByName(step.pending(inputs["operations"].in_time))
-            self._advance(after, operations, self._events().unionByName(inputs["events"].in_time))
+            self._put_aside(rows, facts)
+            operations = step.pending(_good(rows, "operations").where(_in_time(entry.closed_ms)))
+            events = _good(rows, "events").where(_in_time(entry.closed_ms))
+            self._advance(
+                after,
+                self._operations().unionByName(operations),
+                self._events().unionByName(events.select(*step.KEPT.names)),
+            )
 
     def run_out(self) -> None:
         """Let event time run on until no operation waits."""
@@ -105,19 +99,18 @@ class Batches:
             assert last is not None
             self._advance(replace(entry, closed_ms=last[0]), self._operations(), self._events())
 
-    def _input(self, rows: DataFrame, table: Table) -> Input:
-        own = rows.where(F.col(table.name).isNotNull()).select(f"{table.name}.*", _ROW)
-        found = self._sources[table.name].find(table, own, F.col(_ROW))
-        good, rejected = check(table, found)
-        late = F.col(_TIME_OF[table.name]) <= F.lit(self._ledger.entry.closed_ms)
-        return Input(good.where(~late), good.where(late), rejected)
+    def _placed(self, batch: DataFrame) -> DataFrame:
+        """Put the number of the row into the place of rows of text files."""
+        text = [name for name, source in self._sources.items() if source.format == JSON]
+        row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
+        place = F.when(F.col("table").isin(text), F.col("place") + row)
+        return batch.withColumn("place", F.coalesce(place, "place"))
 
-    def _refuse_rejected(self, inputs: Mapping[str, Input], facts: Mapping[str, Fact]) -> None:
-        for name, rows in inputs.items():
-            if self._strict and facts[f"rejected_{name}"].rows:
-                bad = rows.rejected.first()
-                assert bad is not None
-                raise RejectedRows(f"{bad.file or name}: {bad.reason}: {bad.row}")
+    def _refuse_rejected(self, rows: DataFrame, facts: Mapping[str, Fact]) -> None:
+        if self._strict and any(facts[f"rejected_{table.name}"].rows for table in TABLES):
+            bad = rows.where(F.col("reason").isNotNull()).first()
+            assert bad is not None
+            raise RejectedRows(f"{bad.file or bad.table}, {bad.reason}")
 
     def _closed_ms(self, newest_ms: Mapping[str, int]) -> int:
         """The last instant that is over, when the sources have come this far."""
@@ -125,14 +118,17 @@ class Batches:
             return INT64_MIN
         return max(INT64_MIN, min(newest_ms.values()) - self._watermark_ms - 1)
 
-    def _put_aside(self, inputs: Mapping[str, Input], facts: Mapping[str, Fact]) -> None:
+    def _put_aside(self, rows: DataFrame, facts: Mapping[str, Fact]) -> None:
         """Write the rows that are not worked at, with why."""
-        over = F.lit(self._ledger.entry.closed_ms).alias("closed_ms")
-        for name, rows in inputs.items():
-            late = rows.late.select("*", over)
-            self._write_output(late, facts[f"late_{name}"].rows, f"{LATE}/{name}")
-        rejected = reduce(DataFrame.unionAll, (rows.rejected for rows in inputs.values()))
-        count = sum(facts[f"rejected_{name}"].rows for name in inputs)
+        closed_ms = self._ledger.entry.closed_ms
+        over = F.lit(closed_ms).alias("closed_ms")
+        for table in TABLES:
+            late = _good(rows, table.name).where(~_in_time(closed_ms))
+            count = facts[f"late_{table.name}"].rows
+            late = late.select(*table.schema.names, over)
+            self._write_output(late, count, f"{LATE}/{table.name}")
+        rejected = rows.where(F.col("reason").isNotNull()).select(*REJECTED_SCHEMA.names)
+        count = sum(facts[f"rejected_{table.name}"].rows for table in TABLES)
         self._write_output(rejected, count, REJECTED)
 
     def _advance(self, after: Entry, operations: DataFrame, events: DataFrame) -> None:
@@ -186,26 +182,23 @@ def _kept_at_hand(rows: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _facts(inputs: Mapping[str, Input]) -> dict[str, Fact]:
+def _good(rows: DataFrame, table: str) -> DataFrame:
+    return rows.where((F.col("table") == table) & F.col("reason").isNull())
+
+
+def _in_time(closed_ms: int) -> Column:
+    return F.col("time_ms") > F.lit(closed_ms)
+
+
+def _facts(rows: DataFrame, closed_ms: int) -> dict[str, Fact]:
     """All numbers that are needed before work begins, in one job."""
-    parts = [
-        part
-        for name, rows in inputs.items()
-        for part in (
-            _sort(rows.in_time, name, _TIME_OF[name]),
-            _sort(rows.late, f"late_{name}", _TIME_OF[name]),
-            _sort(rows.rejected, f"rejected_{name}", None),
-        )
-    ]
-    found = reduce(DataFrame.unionAll, parts).groupBy("sort").agg(F.count("*"), F.max("time"))
-    facts = {row[0]: Fact(row[1], row[2]) for row in found.collect()}
-    names = (f"{kind}{name}" for name in inputs for kind in ("", "late_", "rejected_"))
+    fate = F.when(F.col("reason").isNotNull(), "rejected_").otherwise(
+        F.when(_in_time(closed_ms), "").otherwise("late_")
+    )
+    found = rows.groupBy(F.concat(fate, "table")).agg(F.count("*"), F.max("time_ms")).collect()
+    facts = {row[0]: Fact(row[1], row[2]) for row in found}
+    names = (f"{kind}{table.name}" for table in TABLES for kind in ("", "late_", "rejected_"))
     return {name: facts.get(name, Fact(0, None)) for name in names}
-
-
-def _sort(rows: DataFrame, name: str, time: str | None) -> DataFrame:
-    time_ms = F.lit(None).cast("bigint") if time is None else F.col(time)
-    return rows.select(F.lit(name).alias("sort"), time_ms.alias("time"))
 
 
 def _newest(before: Mapping[str, int], facts: Mapping[str, Fact]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Where the rows of a stream come from: directories that files are put into, or Kafka topics.
 
-A `Source` says what to read; `rows` opens it as a streaming DataFrame, unchecked, and `find` says
-where in it the columns of the table are, as `schema.check` takes it. Nothing is read before the
-stream starts. Any thread may call.
+A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, all in the
+same columns (`ROWS`), so that both sources can be one stream. Nothing is read before the stream
+starts. Any thread may call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,33 @@ from pyspark.sql.types import (
 from purgatory.spark.errors import SparkError, TableError, in_one_line
 from purgatory.spark.files import files_for
 from purgatory.spark.reading import json_cell
-from purgatory.spark.schema import Cell, Found, Table, find
+from purgatory.spark.schema import (
+    EVENTS,
+    OPERATIONS,
+    Cell,
+    Found,
+    Table,
+    as_text,
+    find,
+    why_rejected,
+)
+
+# A checked row of a stream: the `table` it is of, `time_ms` of the row, why it was rejected (null:
+# it was not) and what it was then, the `file` it came from and its `place` there; and the columns
+# of both tables, of which the other's are null. Flat, as what is kept for a second use is kept by
+# columns, and a reader takes only those that it needs.
+ROWS: Final = StructType(
+    [
+        StructField("table", StringType()),
+        StructField("time_ms", LongType()),
+        *OPERATIONS,
+        *EVENTS,
+        StructField("reason", StringType()),
+        StructField("row", StringType()),
+        StructField("file", StringType()),
+        StructField("place", LongType()),
+    ]
+)
 
 PARQUET: Final = "parquet"
 JSON: Final = "json"
@@ -65,59 +91,24 @@ class Source:
         return f"{self.format}:{self.place}"
 
     def rows(self, spark: SparkSession, table: Table) -> DataFrame:
-        """A streaming DataFrame: the columns that `schema` says.
+        """A streaming DataFrame of `ROWS`.
 
-        `TableError` where a file that is there already is not of the table; `SparkError` where
-        Spark has no Kafka connector.
+        For JSON `place` is where the block of the file begins that the row is in; add the number
+        of the row, which Spark does not tell of a stream. `TableError` where a file that is there
+        already is not of the table; `SparkError` where Spark has no Kafka connector.
         """
         if self.format == KAFKA:
-            return parse_messages(self._messages(spark), table)
+            return checked(table, parse_messages(self._messages(spark), table))
         _check_a_file(spark, self, table)
-        asked = [c for c in self.schema(table) if c.name not in {FILE, PLACE}]
         rows = (
             spark.readStream.format(self.format)
             .options(maxFileAge=_MAX_AGE, columnNameOfCorruptRecord=MALFORMED, **self.options)
-            .schema(StructType(asked))
+            .schema(_asked(self.format, table))
             .load(self.place)
         )
         place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
         file = F.regexp_extract("_metadata.file_path", "[^/]*$", 0)
-        return rows.withColumns({FILE: file, PLACE: F.col(place)})
-
-    def schema(self, table: Table) -> StructType:
-        """The columns of `rows`, as they are before they are checked.
-
-        JSON is read as variants: a reader told to expect a string makes one of anything.
-        """
-        columns = [
-            StructField(
-                c.name,
-                VariantType()
-                if self.format != PARQUET
-                else LongType()  # all integers, so that one out of range is seen
-                if isinstance(c.dataType, IntegralType)
-                else c.dataType,
-            )
-            for c in table.schema
-        ]
-        texts = [StructField(name, StringType()) for name in (MALFORMED, FILE)]
-        return StructType([*columns, *texts, StructField(PLACE, LongType())])
-
-    def find(self, table: Table, rows: DataFrame, row: Column) -> Found:
-        """The rows of `rows`, and where the table's columns are in them.
-
-        `row`: counts the rows of a part of the input, where a file is read in order. Events are
-        given their `file` and `place`, which put them in order.
-        """
-        if self.format == PARQUET:
-            cells = {name: _typed_cell(name) for name in table.schema.names}
-        else:
-            cells = {c.name: json_cell(c.name, c.dataType) for c in table.schema}
-        extra = []
-        if table.name == "events":
-            place = F.col(PLACE) + row if self.format == JSON else F.col(PLACE)
-            extra = [F.col(FILE).alias("file"), place.alias("place")]
-        return Found(rows, cells, F.col(FILE), F.col(MALFORMED), extra)
+        return checked(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
 
     def _messages(self, spark: SparkSession) -> DataFrame:
         try:
@@ -128,6 +119,26 @@ class Source:
                 f"{self.name}: Spark has no Kafka connector; give it one with --packages "
                 f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
             ) from error
+
+
+def checked(table: Table, rows: DataFrame) -> DataFrame:
+    """Rows as they came, with `FILE`, `PLACE` and `MALFORMED`, as `ROWS`."""
+    cells = {column.name: _cell(rows, column) for column in table.schema}
+    found = Found(rows, cells, F.col(FILE), F.col(MALFORMED))
+    reason = why_rejected(table, found)
+    flat = rows.select(
+        F.lit(table.name).alias("table"),
+        *table.result(cells),
+        reason.alias("reason"),
+        F.when(reason.isNotNull(), as_text(found)).alias("row"),
+        F.col(FILE).alias("file"),
+        F.col(PLACE).alias("place"),
+    )
+    time = "submitted_ms" if table.schema is OPERATIONS else "at_ms"
+    there = {*flat.columns}
+    return flat.withColumn("time_ms", F.col(time)).select(
+        *(F.col(c.name) if c.name in there or c.name == "time_ms" else _nothing(c) for c in ROWS)
+    )
 
 
 def directory(spark: SparkSession, path: str, options: Mapping[str, str] | None = None) -> Source:
@@ -194,5 +205,24 @@ def _check_a_file(spark: SparkSession, source: Source, table: Table) -> None:
         find(table, rows, f"{path}: ")
 
 
-def _typed_cell(name: str) -> Cell:
-    return Cell(F.col(name), F.col(name).cast("string"))
+def _asked(format: str, table: Table) -> StructType:  # noqa: A002 - as Spark calls it
+    """The columns to ask files for.
+
+    Of Parquet all integers as 64 bits, so that one out of range is seen. Of JSON variants: a reader
+    told to expect a string makes one of anything.
+    """
+    columns = []
+    for column in table.schema:
+        datatype = LongType() if isinstance(column.dataType, IntegralType) else column.dataType
+        columns.append(StructField(column.name, datatype if format == PARQUET else VariantType()))
+    return StructType([*columns, StructField(MALFORMED, StringType())])
+
+
+def _cell(rows: DataFrame, column: StructField) -> Cell:
+    if isinstance(rows.schema[column.name].dataType, VariantType):
+        return json_cell(column.name, column.dataType)
+    return Cell(F.col(column.name), F.col(column.name).cast("string"))
+
+
+def _nothing(column: StructField) -> Column:
+    return F.lit(None).cast(column.dataType).alias(column.name)

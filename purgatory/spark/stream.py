@@ -21,14 +21,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-
 from purgatory.spark.batches import TABLES, Batches
 from purgatory.spark.errors import SparkError, told
 from purgatory.spark.ledger import Entry, Ledger
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from purgatory.spark.sources import Source
@@ -130,19 +128,9 @@ class Stream:
 
 
 def _as_one(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
-    """Both sources as one stream, so that a batch is of both: a struct for each, one of them null.
+    """Both sources as one stream, so that a batch is of both.
 
-    Spark could read two streams only as two queries, with nothing to tie their batches together.
+    Two queries would have batches that nothing ties to each other.
     """
-    schemas = {table.name: sources[table.name].schema(table) for table in TABLES}
-    parts = []
-    for table in TABLES:
-        rows = sources[table.name].rows(spark, table)
-        columns: list[Column] = [
-            F.struct(*schema.names).alias(name)
-            if name == table.name
-            else F.lit(None).cast(schema).alias(name)
-            for name, schema in schemas.items()
-        ]
-        parts.append(rows.select(*columns))
-    return parts[0].unionByName(parts[1])
+    operations, events = (sources[table.name].rows(spark, table) for table in TABLES)
+    return operations.unionByName(events)
