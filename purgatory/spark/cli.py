@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from purgatory.spark import package_command, resolve_command, run_command
+from purgatory.spark import package_command, report_command, resolve_command, run_command
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     resolve_command.add_parser,
     run_command.add_parser,
+    report_command.add_parser,
     package_command.add_parser,
 )
 

@@ -112,7 +112,7 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, most: int) -> Da
 
     ``watched``: operations that have the key, null without a table of operations; ``completed``:
     operations that it completed. The hottest are those watched most, without operations those that
-    completed most.
+    completed most. A key used once only is not hot, and left out.
     """
     uses = _completions(outcomes)
     if operations is not None:
@@ -126,10 +126,12 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, most: int) -> Da
     labelled = of_kinds.select(F.lit(False).alias("total"), "*").unionByName(
         in_total.select(F.lit(True).alias("total"), F.lit(None).cast("string").alias("kind"), "*")
     )
+    used = F.greatest("watched", "completed")
     order = [F.desc("watched"), F.desc("completed"), F.col("key")]
     rank = F.row_number().over(Window.partitionBy(*LABELS).orderBy(*order))
     return (
-        labelled.withColumn("rank", rank)
+        labelled.where(used > 1)
+        .withColumn("rank", rank)
         .where(F.col("rank") <= most)
         .orderBy(F.desc("total"), "kind", "rank")
     )

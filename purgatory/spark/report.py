@@ -76,12 +76,16 @@ class HotKey(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a timeout achieves: share completed, and the average wait."""
+    """What a timeout achieves: share completed, and the average wait; see `survival`.
+
+    ``watched``: how many operations waited so long, which is what the estimate rests on here.
+    """
 
     kind: Kind
     timeout_ms: int
     share: float
     mean_wait_ms: float
+    watched: int
 
 
 class Suggestion(NamedTuple):
@@ -208,9 +212,13 @@ def _kind(row: Row) -> Kind:
 
 
 def _rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
-    """Collect a labelled frame as named tuples of its columns; their first field is the kind."""
+    return tuple(_labelled(make, row) for row in frame.collect())
+
+
+def _labelled(make: Callable[..., Any], row: Row) -> Any:
+    """A labelled row as the named tuple ``make``, whose first field is the kind."""
     names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
-    return tuple(make(_kind(row), *(row[name] for name in names)) for row in frame.collect())
+    return make(_kind(row), *(row[name] for name in names))
 
 
 def _summaries(
@@ -248,9 +256,7 @@ def _timeouts(
     try:
         curves = _rows(CurvePoint, survival.thinned(curve))
         found = {
-            (_kind(row), row["wanted"]): CurvePoint(
-                _kind(row), row["timeout_ms"], row["share"], row["mean_wait_ms"]
-            )
+            (_kind(row), row["wanted"]): _labelled(CurvePoint, row)
             for row in survival.suggestions(curve, shares).collect()
         }
     finally:

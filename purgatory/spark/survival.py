@@ -26,15 +26,16 @@ from purgatory.spark.schema import COMPLETED
 DIGITS: Final = 4
 # Shares are sums of fractions: a wanted one counts as reached this little below it.
 _EPSILON: Final = 1e-12
+_COLUMNS: Final = ("timeout_ms", "share", "mean_wait_ms", "watched")
 
 
 def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
     """Outcomes to the curve of each kind and of all together: what each timeout would achieve.
 
     A row for each ``timeout_ms`` that is the wait of some operation: ``share`` of operations that
-    complete by then, 0 to 1, and ``mean_wait_ms``, what an operation would wait on average, both
-    those that complete and those that expire. Not ``exact``: waits of 10 s and more are rounded up
-    to four digits, which keeps the curve short.
+    complete by then, 0 to 1; ``mean_wait_ms``, what an operation would wait on average, both those
+    that complete and those that expire; ``watched``, how many waited as long as that. Not
+    ``exact``: waits of 10 s and more are rounded up to four digits, which keeps the curve short.
     """
     counts = _counts(outcomes, exact)
     steps = counts.withColumn("survive", _survive())
@@ -50,6 +51,7 @@ def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
             "timeout_ms",
             (1 - F.col("left")).alias("share"),
             F.sum("area").over(so_far).alias("mean_wait_ms"),
+            "watched",
         )
     )
 
@@ -66,29 +68,28 @@ def check_shares(shares: Sequence[float]) -> None:
 def suggestions(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
     """A curve to the shortest timeout for each of ``shares``, and what it would achieve.
 
-    Columns: ``wanted``, ``timeout_ms``, ``share``, ``mean_wait_ms``. A share that no timeout is
+    Columns: ``wanted`` and those of the curve. A share that no timeout is
     known to reach has no row. Raises what `check_shares` raises.
     """
     check_shares(shares)
     wanted = F.explode(F.array(*(F.lit(float(share)) for share in sorted(set(shares)))))
-    point = F.struct("timeout_ms", "share", "mean_wait_ms")
     return (
         curve.select("*", wanted.alias("wanted"))
         .where(F.col("share") >= F.col("wanted") - _EPSILON)
         .groupBy(*LABELS, "wanted")
-        .agg(F.min(point).alias("point"))
+        .agg(F.min(F.struct(*_COLUMNS)).alias("point"))
         .select(*LABELS, "wanted", "point.*")
         .orderBy(F.desc("total"), "kind", "wanted")
     )
 
 
-def thinned(curve: DataFrame, points_a_decade: int = 24) -> DataFrame:
-    """A curve with few points, evenly spread over the logarithm of the timeout: for plots."""
-    place = F.round(F.log10(F.col("timeout_ms") + 1) * points_a_decade)
-    point = F.struct("timeout_ms", "share", "mean_wait_ms")
+def thinned(curve: DataFrame) -> DataFrame:
+    """A curve with a few hundred points, enough for a plot: no gap of a percent, nor of a tenth."""
+    percent = F.round(100 * F.col("share"))
+    decade = F.round(24 * F.log10(F.col("timeout_ms") + 1))
     return (
-        curve.groupBy(*LABELS, place.alias("place"))
-        .agg(F.max(point).alias("point"))
+        curve.groupBy(*LABELS, percent.alias("percent"), decade.alias("decade"))
+        .agg(F.max(F.struct(*_COLUMNS)).alias("point"))
         .select(*LABELS, "point.*")
         .orderBy(F.desc("total"), "kind", "timeout_ms")
     )

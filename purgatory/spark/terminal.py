@@ -1,0 +1,99 @@
+"""A report in the terminal: tables by rich. The page has the plots, and more.
+
+Call from the thread that owns the console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from purgatory.spark import words
+from purgatory.spark.figures import QUANTILES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from purgatory.spark.report import Report, Summary, WheelRow
+
+_MOST_KEYS = 5
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the tables of a report."""
+    if not report.operations:
+        console.print("There are no outcomes in the journal.")
+        return
+    _print(console, "Operations", _SUMMARY_HEADS, map(_summary, report.summaries))
+    _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
+    if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
+        rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
+        _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
+    _print(console, "Wheels", _WHEEL_HEADS, map(_wheel, report.wheels))
+
+
+_SUMMARY_HEADS = (
+    *("kind", "ended", "completed", "expired", "cancelled"),
+    *(f"wait p{100 * q:g}" for q in QUANTILES),
+    f"late p{100 * QUANTILES[-1]:g}",
+)
+
+
+def _summary(row: Summary) -> list[str]:
+    return [
+        str(row.kind),
+        words.count(row.operations),
+        *(words.share(n / row.operations) for n in (row.completed, row.expired, row.cancelled)),
+        *map(words.duration, row.waited_ms),
+        words.duration(row.lateness_ms[-1]),
+    ]
+
+
+_TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
+
+
+def _timeouts(report: Report) -> Iterable[Sequence[str]]:
+    """Those of all kinds together; the page has those of each."""
+    for suggestion in report.suggestions:
+        if suggestion.kind.total:
+            wanted = words.share(suggestion.wanted)
+            if (point := suggestion.point) is None:
+                yield ["all kinds", wanted, "not seen", words.NOTHING]
+                continue
+            wait = words.duration(point.mean_wait_ms)
+            yield ["all kinds", wanted, words.duration(point.timeout_ms), wait]
+
+
+_WHEEL_HEADS = (
+    *("tick", "size", "levels", "buckets", "cascades/op", "moves/op", "wake-ups/s"),
+    *("late, average", "most"),
+)
+
+
+def _wheel(row: WheelRow) -> list[str]:
+    return [
+        words.duration(row.tick_ms),
+        words.count(row.wheel_size),
+        words.count(row.levels),
+        words.number(row.buckets),
+        words.number(row.cascades_per_operation),
+        words.number(row.moves_per_operation),
+        words.number(row.wakeups_per_second),
+        words.duration(row.lateness_ms),
+        words.duration(row.max_lateness_ms),
+    ]
+
+
+def _print(
+    console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    table = Table(title=title, title_justify="left")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left", no_wrap=place > 0)
+    for first, *rest in rows:
+        # As Text: a name in brackets is a name, no markup.
+        table.add_row(Text(words.name(first, 32)), *rest)
+    console.print(table)
