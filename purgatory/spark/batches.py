@@ -71,8 +71,8 @@ class Batches:
         entry = self._ledger.entry
         if number <= entry.batch:
             return  # committed by us, but the process was ended before Spark had noted it
-        with _kept_at_hand(self._placed(batch)) as rows:
-            facts = _facts(rows, entry.closed_ms)
+        with _kept_at_hand(step.with_clock(self._placed(batch), entry.closed_ms)) as rows:
+            facts = _facts(rows)
             self._refuse_rejected(rows, facts)
             newest_ms = _newest(entry.newest_ms, facts)
             after = replace(
@@ -83,8 +83,8 @@ class Batches:
                 counts=_added(entry.counts, {name: fact.rows for name, fact in facts.items()}),
             )
             self._put_aside(rows, facts)
-            operations = step.pending(_good(rows, "operations").where(_in_time(entry.closed_ms)))
-            events = _good(rows, "events").where(_in_time(entry.closed_ms))
+            operations = step.pending(_good(rows, "operations").where(_in_time()))
+            events = _good(rows, "events").where(_in_time())
             self._advance(
                 after,
                 self._operations().unionByName(operations),
@@ -120,12 +120,10 @@ class Batches:
 
     def _put_aside(self, rows: DataFrame, facts: Mapping[str, Fact]) -> None:
         """Write the rows that are not worked at, with why."""
-        closed_ms = self._ledger.entry.closed_ms
-        over = F.lit(closed_ms).alias("closed_ms")
         for table in TABLES:
-            late = _good(rows, table.name).where(~_in_time(closed_ms))
+            late = _good(rows, table.name).where(~_in_time())
             count = facts[f"late_{table.name}"].rows
-            late = late.select(*table.schema.names, over)
+            late = late.select(*table.schema.names, "closed_ms")
             self._write_output(late, count, f"{LATE}/{table.name}")
         rejected = rows.where(F.col("reason").isNotNull()).select(*REJECTED_SCHEMA.names)
         count = sum(facts[f"rejected_{table.name}"].rows for table in TABLES)
@@ -133,9 +131,10 @@ class Batches:
 
     def _advance(self, after: Entry, operations: DataFrame, events: DataFrame) -> None:
         """Close the instants up to `after.closed_ms`; write what comes of it, and commit."""
-        is_over = F.col("at_ms") <= F.lit(after.closed_ms)
-        kept = events.where(~is_over)
-        advanced = step.advance(operations, events.where(is_over), after.closed_ms)
+        operations = step.with_clock(operations, after.closed_ms)
+        events = step.with_clock(events, after.closed_ms)
+        kept = step.kept(events)
+        advanced = step.advance(operations, step.over(events))
         with _kept_at_hand(advanced) as rows:
             count = _count(rows, kept)
             ended = {name: count.get(name, 0) for name in ("completed", "expired")}
@@ -186,14 +185,14 @@ def _good(rows: DataFrame, table: str) -> DataFrame:
     return rows.where((F.col("table") == table) & F.col("reason").isNull())
 
 
-def _in_time(closed_ms: int) -> Column:
-    return F.col("time_ms") > F.lit(closed_ms)
+def _in_time() -> Column:
+    return F.col("time_ms") > F.col("closed_ms")
 
 
-def _facts(rows: DataFrame, closed_ms: int) -> dict[str, Fact]:
+def _facts(rows: DataFrame) -> dict[str, Fact]:
     """All numbers that are needed before work begins, in one job."""
     fate = F.when(F.col("reason").isNotNull(), "rejected_").otherwise(
-        F.when(_in_time(closed_ms), "").otherwise("late_")
+        F.when(_in_time(), "").otherwise("late_")
     )
     found = rows.groupBy(F.concat(fate, "table")).agg(F.count("*"), F.max("time_ms")).collect()
     facts = {row[0]: Fact(row[1], row[2]) for row in found}

@@ -53,18 +53,38 @@ def pending(operations: DataFrame) -> DataFrame:
     return rows.select(*PENDING.names)
 
 
-def advance(operations: DataFrame, events: DataFrame, closed_ms: int) -> DataFrame:
+def with_clock(rows: DataFrame, closed_ms: int) -> DataFrame:
+    """Put `closed_ms`, the last instant that is over, into a column of its own.
+
+    As data and not as a constant: those become part of the code that Spark generates, which it
+    would have to compile anew for each step; that takes longer than a small step itself.
+    """
+    clock = rows.sparkSession.createDataFrame([(closed_ms,)], "closed_ms bigint")
+    return rows.crossJoin(F.broadcast(clock))
+
+
+def over(events: DataFrame) -> DataFrame:
+    """Those of the events with a clock whose instant is over."""
+    return events.where(F.col("at_ms") <= F.col("closed_ms")).select(*KEPT.names)
+
+
+def kept(events: DataFrame) -> DataFrame:
+    """Those of the events with a clock that a later step needs."""
+    return events.where(F.col("at_ms") > F.col("closed_ms")).select(*KEPT.names)
+
+
+def advance(operations: DataFrame, events: DataFrame) -> DataFrame:
     """Operations that wait (`PENDING`), as they are when all instants to `closed_ms` are over.
 
-    `events` (`KEPT`): those of the instants that this step closes. To the columns come `outcome`,
-    `at_ms` and `by_key`, all null for an operation that goes on waiting. Events of one instant
-    count in the order of `file` and `place`.
+    `operations` have a clock. `events` (`KEPT`): those of the instants that this step closes. To
+    the columns come `outcome`, `at_ms` and `by_key`, all null for an operation that goes on
+    waiting. Events of one instant count in the order of `file` and `place`.
     """
     found = F.expr("filter(coalesce(found, array()), one -> array_contains(keys, one.key))")
     last = F.when(F.col("need") <= F.size("found"), F.expr("element_at(found, need)"))
-    over = F.col("deadline_ms") <= F.lit(closed_ms)
-    at_ms = F.coalesce(F.col("last.at_ms"), F.when(over, F.col("deadline_ms")))
-    outcome = F.when(F.col("last").isNotNull(), COMPLETED).when(over, EXPIRED)
+    is_over = F.col("deadline_ms") <= F.col("closed_ms")
+    at_ms = F.coalesce(F.col("last.at_ms"), F.when(is_over, F.col("deadline_ms")))
+    outcome = F.when(F.col("last").isNotNull(), COMPLETED).when(is_over, EXPIRED)
     return (
         operations.join(_findings(operations, events), [*_IDENTITY], "left")
         .withColumn("found", found)
