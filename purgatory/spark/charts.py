@@ -81,10 +81,7 @@ def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]
         axes.set_ylabel(f"completed per {words.duration(bin_ms)}")
         _legend(canvas)
 
-    totals = (
-        f"{words.name(str(kind))} {sum(row.completed for row in rows):,}"
-        for kind, rows in lines.items()
-    )
+    totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
     alternative = f"Lines of completions over the same time. In all: {', '.join(totals)}."
     return Chart("Completions over time, by kind", draw("kinds", paint, height=260), alternative)
 
@@ -107,9 +104,7 @@ def outcome_shares(summaries: Sequence[Summary]) -> Chart:
         axes.set_xlabel("percent of operations")
         _legend(canvas)
 
-    said = (
-        f"{words.name(str(row.kind))} {words.share(row.completed / row.operations)}" for row in rows
-    )
+    said = (f"{row.kind} {words.share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     return Chart("Outcomes by kind", draw("shares", paint, height=_bars(rows)), alternative)
 
@@ -136,7 +131,7 @@ def quantiles(
         _legend(canvas)
 
     said = (
-        f"{words.name(str(row.kind))} "
+        f"{row.kind} "
         + ", ".join(f"{n} {words.duration(v)}" for n, v in zip(names, values(row), strict=True))
         for row in rows[:MOST_LINES]
     )
@@ -162,8 +157,7 @@ def completion_curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Ch
         _legend(canvas)
 
     said = (
-        f"{words.name(str(kind))} reaches {words.share(points[-1].share)} "
-        f"at {words.duration(points[-1].timeout_ms)}"
+        f"{kind} reaches {words.share(points[-1].share)} at {words.duration(points[-1].timeout_ms)}"
         for kind, points in lines.items()
     )
     return Chart(
@@ -187,8 +181,7 @@ def waiting_costs(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Chart:
         _legend(canvas)
 
     said = (
-        f"{words.name(str(kind))} {words.duration(points[-1].mean_wait_ms)} "
-        f"for {words.share(points[-1].share)}"
+        f"{kind} {words.duration(points[-1].mean_wait_ms)} for {words.share(points[-1].share)}"
         for kind, points in lines.items()
     )
     return Chart(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from purgatory.spark.charts import Chart
     from purgatory.spark.report import HotKey, Kind, Report, Suggestion, Summary, WheelRow
 
+_LONGEST: Final = 1000  # characters of a text
 _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
@@ -72,7 +73,10 @@ def _head(report: Report, source: str, notes: Sequence[str]) -> str:
     span = report.last_ms - report.first_ms
     detail = max(1, span // 1000)
     times = f"{words.moment(report.first_ms, detail)} to {words.moment(report.last_ms, detail)} UTC"
-    return f'{heading}<p class="times">{times}, {words.duration(span)}</p>{said}<dl class="cards">{shown}</dl>'
+    return (
+        f'{heading}<p class="times">{times}, {words.duration(span)}</p>{said}'
+        f'<dl class="cards">{shown}</dl>'
+    )
 
 
 def _ends(report: Report) -> str:
@@ -310,4 +314,4 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> s
 
 
 def _text(text: str) -> str:
-    return html.escape(text, quote=True)
+    return html.escape(words.name(text, _LONGEST), quote=True)

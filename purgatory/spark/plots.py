@@ -124,5 +124,6 @@ def _inline(svg: str, css_class: str) -> str:
     """An SVG document as an element of a page; it says nothing to those who do not see it."""
     svg = _NEEDLESS.sub("", svg)
     svg = _ROOT.sub(rf'<svg class="{css_class}" \1 aria-hidden="true" focusable="false">', svg, 1)
+    svg = svg.replace("xlink:href=", "href=")
     svg = _COLOUR.sub(lambda found: f"var({_VARIABLES[found[0]]})", svg)
     return re.sub(r"\s*\n\s*", "\n", svg).strip()

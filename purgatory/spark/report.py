@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from purgatory.spark import figures, survival, tuning
+from purgatory.spark import figures, survival, tuning, words
 
 # Up to so many outcomes, quantiles and curves are exact; above, see `figures` and `survival`.
 EXACT_ROWS: Final = 1_000_000
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
             return "all kinds"
         if self.name is None:
             return "other kinds"
-        return self.name or "(no kind)"
+        return words.name(self.name) or "(no kind)"
 
 
 class Summary(NamedTuple):

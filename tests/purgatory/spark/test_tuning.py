@@ -5,7 +5,6 @@ from collections import defaultdict
 from datetime import timedelta
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from purgatory.spark.tuning import (
     LARGEST_WHEEL,
@@ -16,20 +15,8 @@ from purgatory.spark.tuning import (
     wheel_sizes,
 )
 from purgatory.trace import Outcome
+from tests.purgatory.spark.journals import ended, outcomes_frame
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
-
-OUTCOME_SCHEMA = (
-    "op_id string, kind string, outcome string, at_ms long, by_key string, submitted_ms long, "
-    "deadline_ms long, waited_ms long, lateness_ms long"
-)
-
-
-def row(number: int, start: int, timeout: int, end: int | None = None) -> Outcome:
-    """An outcome: completed at ``end``, or expired."""
-    at = start + timeout if end is None else end
-    outcome = "expired" if end is None else "completed"
-    key = None if end is None else "k"
-    return Outcome(f"o{number}", "", outcome, at, key, start, start + timeout, at - start, 0)
 
 
 def random_rows(seed: int) -> list[Outcome]:
@@ -41,7 +28,7 @@ def random_rows(seed: int) -> list[Outcome]:
         now += rng.choice([0, 0, 1, 3, rng.randrange(100)])
         timeout = rng.choice([0, 1, 2, rng.randrange(30), rng.randrange(500), rng.randrange(5000)])
         end = rng.choice([None, now + rng.randint(0, timeout), now + timeout])
-        rows.append(row(number, now, timeout, end))
+        rows.append(ended(number, now, timeout, end))
     return rows
 
 
@@ -121,11 +108,6 @@ class Driven:
                 stay[1] = now + 1
 
 
-def outcomes_frame(spark: SparkSession, rows: list[Outcome]) -> DataFrame:
-    """Rows as a DataFrame."""
-    return spark.createDataFrame([tuple(r) for r in rows], OUTCOME_SCHEMA)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_does_what_a_timer_does(spark, seed):
     """Cascades, moves, wake-ups, buckets and lateness are those of a real Timer, exactly."""
@@ -150,7 +132,7 @@ def test_does_what_a_timer_does(spark, seed):
 
 def test_worked_example(spark):
     """The example of the wheel's own documentation: two levels down for one, three for another."""
-    rows = [row(0, 0, 20), row(1, 0, 25)]
+    rows = [ended(0, 0, 20), ended(1, 0, 25)]
     (found,) = tuning(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
     # Both lie in [18..26]; at 18 one comes to level 0, the other to [24 25 26], and at 24 to 0.
     assert (found.levels, found.cascades, found.wakeups) == (3, 2, 4)
@@ -160,7 +142,7 @@ def test_worked_example(spark):
 
 def test_nothing_to_place(spark):
     """Without operations, or without timeouts, every wheel stands still."""
-    none = outcomes_frame(spark, [row(0, 5, 0)])
+    none = outcomes_frame(spark, [ended(0, 5, 0)])
     for outcomes, count in ((none, 1), (none.limit(0), 0)):
         (found,) = tuning(outcomes, [WheelSize(10, 20)]).collect()
         assert found.operations == count
@@ -170,7 +152,11 @@ def test_nothing_to_place(spark):
 def test_the_longest_waits(spark):
     """Timeouts and times at the ends of their range neither overflow nor get lost."""
     far = 2**62 - LONGEST_WAIT_MS
-    rows = [row(0, 0, 2**62, 2**62), row(1, far, LONGEST_WAIT_MS), row(2, -far, 2**61, -far + 1)]
+    rows = [
+        ended(0, 0, 2**62, 2**62),
+        ended(1, far, LONGEST_WAIT_MS),
+        ended(2, -far, 2**61, -far + 1),
+    ]
     corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(LONGEST_TICK_MS, LARGEST_WHEEL)]
     table = tuning(outcomes_frame(spark, rows), corners).collect()
     assert [found.levels for found in table] == [46, 5, 1]
@@ -191,8 +177,3 @@ def test_no_candidates(spark):
     """A table of nothing is refused."""
     with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
         tuning(outcomes_frame(spark, []), [])
-
-
-def test_columns_are_those_of_an_outcome():
-    """The schema used here is that of the outcomes table."""
-    assert tuple(part.split()[0] for part in OUTCOME_SCHEMA.split(", ")) == Outcome._fields
