@@ -101,7 +101,7 @@ def _notes(journal: Journal, rejections: Rejections) -> list[str]:
     notes = []
     if rejections.rows:
         reasons = "; ".join(rejections.reasons)
-        notes.append(f"{rejections.rows:,} rows break a rule and are left out. {reasons}")
+        notes.append(f"Rows left out because they break a rule: {rejections.rows:,}. {reasons}")
     if journal.operations is None:
         notes.append(
             "There is no table of operations: how many have no outcome, and how many operations "
