@@ -53,7 +53,7 @@ svg.narrow { display: none; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums;
   min-width: 100%; }
 caption { text-align: left; font-weight: 600; color: var(--ink); padding-bottom: .25rem; }
-th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap;
+th, td { padding: .3rem .5rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--panel); }
 thead th { color: var(--soft); font-weight: 500; white-space: normal; vertical-align: bottom;
   border-bottom-color: var(--faint); }
