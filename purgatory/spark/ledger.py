@@ -89,8 +89,8 @@ class Ledger:
         self._query = ""
         settings = {**sources, "out": self.out}
         stream_id = self._check_settings(settings)
-        self._check_output(stream_id)
         self.entry = self._last_entry()
+        self._check_output(stream_id)
         self._check_spark()
         self._settle(settings, stream_id or self._run)
 
@@ -200,6 +200,8 @@ class Ledger:
                 )
         elif names:
             raise CheckpointMismatch(f"{self.out}: not empty, and not the output of a stream")
+        elif self.entry.number:
+            raise CheckpointMismatch(f"{self.out}: gone or emptied, with the outcomes so far")
 
     def _last_entry(self) -> Entry:
         numbers = [name for name in self._files.names(f"{self.path}/log") if name.isdigit()]

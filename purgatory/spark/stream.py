@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.batches import TABLES, Batches
-from purgatory.spark.errors import SparkError, told
+from purgatory.spark.errors import SparkError, in_one_line, told
 from purgatory.spark.ledger import Entry, Ledger
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class Stream:
     def _work(self, batch: DataFrame, number: int) -> None:
         """Do one micro-batch. Called by Spark, in a thread of its own."""
         try:
-            self._batches.take(batch, number)
+            with in_one_line(f"micro-batch {number}"):
+                self._batches.take(batch, number)
         except BaseException as error:
             self._failure = error
             raise
