@@ -11,7 +11,9 @@ from purgatory.trace.flights import write_flights
 @pytest.fixture(scope="session")
 def spark():
     """A local session with two threads, made the way the package makes it."""
-    session = local_session(cores=2, memory="2g")
+    # The second compiler of Java earns nothing in so short a life, and takes half of the time.
+    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    session = local_session(cores=2, memory="2g", conf=conf)
     yield session
     session.stop()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from purgatory.spark.java import find_java
+from purgatory.spark.java import java_for_spark
 from purgatory.spark.package import write_package
 from purgatory.trace import read_outcomes, write_events, write_operations
 from tests.purgatory.spark.traces import expected, joined, random_traces
@@ -28,24 +28,22 @@ def submit(tmp_path, *arguments):
     archive, program = write_package(tmp_path / "package")
     settings = CLUSTER | {"spark.eventLog.dir": f"file:{tmp_path}/log"}
     (tmp_path / "log").mkdir()
-    return subprocess.run(
-        [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-            *("--master", "local-cluster[2,1,1024]"),
-            *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
-            *("--py-files", str(archive), str(program), *arguments),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=tmp_path,
-        env={
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *("--master", "local-cluster[2,1,1024]"),
+        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+        *("--py-files", str(archive), str(program), *arguments),
+    ]
+    with java_for_spark() as home:
+        environment = {
             "PATH": os.environ["PATH"],
-            "JAVA_HOME": str(find_java()),
+            "JAVA_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-        },
-    )
+        }
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=280, cwd=tmp_path, env=environment
+        )
 
 
 def executors_of_tasks(log):
