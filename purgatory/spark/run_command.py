@@ -87,7 +87,7 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
 def _add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-files",
-        type=int,
+        type=_count,
         metavar="N",
         help="files of each directory in one micro-batch (default: all that are there)",
     )
@@ -99,6 +99,7 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option",
         action="append",
+        type=_pair,
         default=[],
         metavar="NAME=VALUE",
         help="an option of Spark's source, for both of them; may be repeated",
@@ -144,7 +145,7 @@ def _source(
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    options = dict(option.partition("=")[::2] for option in arguments.option)
+    options = dict(arguments.option)
     if arguments.max_files is not None:
         options["maxFilesPerTrigger"] = str(arguments.max_files)
     return options
@@ -197,3 +198,17 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds, 0 or more")
     return seconds
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return count
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=VALUE")
+    return name, value

@@ -10,8 +10,10 @@ references to immutable objects, so no lock is needed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -37,13 +39,17 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self.ended = threading.Event()  # set while no query runs, after the first has
         # Written by Spark's thread alone.
+        self._run: UUID | None = None
         self._running = False
         self._progress: StreamingQueryProgress | None = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Note that the query runs."""
-        self._running = self._running or event.name == self._stream.name
+        if event.name == self._stream.name:
+            self._run, self._running = event.runId, True
+            self.ended.clear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """Keep what Spark says of the last batch."""
@@ -55,9 +61,9 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Note that the query has ended, if it was the stream's."""
-        progress = self._progress
-        if progress is None or progress.runId == event.runId:
+        if event.runId == self._run:
             self._running = False
+            self.ended.set()
 
     def describe(self) -> Iterable[Metric]:
         """The metrics, of which a registry wants the names."""

@@ -20,7 +20,7 @@ class Feed:
         self.checkpoint = path / "checkpoint"
         self._files = 0
         for table in WRITERS:
-            (path / table).mkdir(parents=True)
+            (path / table).mkdir(parents=True, exist_ok=True)
 
     def put(self, table, rows, *, name=None, suffix=".parquet"):
         """Put a file there. Spark takes files in the order of their times, so they are told."""

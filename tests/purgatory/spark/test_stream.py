@@ -42,14 +42,16 @@ def test_two_hundred_random_traces_in_a_few_batches(spark, feed, in_order):
         trace = jittered(trace, random.Random(3))
     feed.put_trace(trace, 4)
     commits = []
-    stream = feed.stream(
-        spark, watermark_ms=0 if in_order else JITTER_MS, on_commit=commits.append
-    )
+    stream = feed.stream(spark, watermark_ms=0 if in_order else JITTER_MS, on_commit=commits.append)
     entry = stream.run(once=True)
     assert expected(trace) == feed.outcomes()
     assert len(commits) >= 4
     assert len({commit.counts["completed"] for commit in commits} - {0}) >= 2
-    assert (entry.pending, entry.counts["late_operations"], entry.counts["late_events"]) == (0, 0, 0)
+    assert (entry.pending, entry.counts["late_operations"], entry.counts["late_events"]) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed):
@@ -216,7 +218,7 @@ def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
     feed.put("operations", [op("o")])
     feed.put("events", [])
     feed.stream(spark).run(once=True)
-    with pytest.raises(CheckpointMismatch, match="whose out is .*/out, not .*/elsewhere"):
+    with pytest.raises(CheckpointMismatch, match=r"whose out is .*/out, not .*/elsewhere"):
         feed.stream(spark, out=str(feed.path / "elsewhere"))
     assert not (feed.path / "elsewhere").exists()
 

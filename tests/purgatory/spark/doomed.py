@@ -1,0 +1,49 @@
+"""A driver process that may be ended by SIGKILL in the middle of a batch; see `test_stream_killed`.
+
+    python -m tests.purgatory.spark.doomed DIRECTORY SECONDS
+
+SECONDS after the first batch began, it kills itself; 0: it does not.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from purgatory.spark.batches import Batches
+from purgatory.spark.session import local_session
+from tests.purgatory.spark.feeding import Feed
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_after(seconds):
+    """From the beginning of the first batch, so that it is a batch that is cut short."""
+    timer = threading.Timer(seconds, _die)
+    timer.daemon = True
+    take = Batches.take
+
+    def take_and_die(self, batch, number):
+        if not timer.is_alive():
+            timer.start()
+        take(self, batch, number)
+
+    Batches.take = take_and_die
+
+
+def main(directory, seconds):
+    """Run the stream over the feed there to its end, or to ours."""
+    if seconds:
+        _kill_after(seconds)
+    # A process that lives for seconds is not worth a better compiler.
+    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = local_session(cores=1, memory="1g", conf=conf)
+    Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))

@@ -1,0 +1,45 @@
+"""SIGKILL of the driver in the middle of batches: no outcome is lost, and none is there twice."""
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.purgatory.spark.feeding import Feed
+from tests.purgatory.spark.traces import expected, joined, random_traces
+
+ROOT = Path(__file__).parents[3]
+KILLS = 10
+FILES = 6
+# The first batches of a new process take about that long when the machine has nothing else to do.
+LONGEST_SECONDS = 4.0
+
+
+def drive(path, seconds):
+    """Run the stream in a process of its own; returns its exit code."""
+    command = [sys.executable, "-m", "tests.purgatory.spark.doomed", str(path), str(seconds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
+    return done.returncode
+
+
+@pytest.mark.timeout(600)  # eleven Java processes, one after the other
+def test_ten_kills_at_random(tmp_path):
+    """After each, what is there is part of the answer, once; in the end it is the answer."""
+    trace = joined(random_traces(40))
+    wanted = expected(trace)
+    feed = Feed(tmp_path)
+    feed.put_trace(trace, FILES)
+    rng = random.Random()
+    kills = 0
+    for _ in range(KILLS):
+        kills += drive(tmp_path, rng.uniform(0.01, LONGEST_SECONDS)) == -signal.SIGKILL
+        got = feed.outcomes()
+        assert len(got) == len(set(got))
+        assert set(got) <= set(wanted)
+    assert kills >= KILLS // 2
+    assert drive(tmp_path, 0) == 0
+    assert wanted == feed.outcomes()
