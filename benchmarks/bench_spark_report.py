@@ -8,6 +8,7 @@ of another process, and its first steps include warming that up.
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from itertools import pairwise
@@ -101,6 +102,7 @@ def run(spark: SparkSession, directory: str, rows: int) -> str:
 
     def mark(step: str) -> None:
         marks.append((step, time.perf_counter()))
+        print(f"{step} ...", file=sys.stderr)
 
     mark("one pass: count by kind and outcome, checked rows")
     journal = read_journal(spark, directory)
