@@ -33,6 +33,8 @@ test-all: test                 ## the suite on every supported Python, each in i
 bench: $(VENV)/.bench          ## our speed beside our peers', as ratios
 	$(BIN)/python benchmarks/bench_timer.py
 	$(BIN)/python benchmarks/bench_purgatory.py
+	$(BIN)/python benchmarks/bench_mq.py
+	$(BIN)/python benchmarks/bench_bus.py
 	$(BIN)/python benchmarks/bench_spark.py
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.

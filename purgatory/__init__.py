@@ -10,6 +10,7 @@ keys, without subclassing), ``journal``, ``stats`` and ``metrics`` (what can be 
 """
 
 from purgatory import metrics
+from purgatory.commands import Ended
 from purgatory.errors import (
     OperationCancelled,
     OperationExpired,
@@ -18,7 +19,7 @@ from purgatory.errors import (
     PurgatoryForked,
 )
 from purgatory.future import DeferredFuture
-from purgatory.journal import Journal
+from purgatory.journal import Journal, MailboxJournal
 from purgatory.keyed import KeyedOperation
 from purgatory.operation import DelayedOperation, Outcome
 from purgatory.purgatory import Purgatory
@@ -27,8 +28,10 @@ from purgatory.stats import PurgatoryStats
 __all__ = [
     "DeferredFuture",
     "DelayedOperation",
+    "Ended",
     "Journal",
     "KeyedOperation",
+    "MailboxJournal",
     "OperationCancelled",
     "OperationExpired",
     "Outcome",

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
+from purgatory import replay_command
 from purgatory.errors import PurgatoryError
 from purgatory.spark import cli as spark
-from purgatory.trace import TraceError, commands
+from purgatory.trace import commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
+    replay_command.add_parser,
     commands.add_parser,
     spark.add_parser,
 )
@@ -35,7 +38,10 @@ PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 _EXAMPLES: Final = """\
 examples:
   purgatory trace flights DIR       make a trace of a year of real flights
+  purgatory replay OPERATIONS EVENTS
+                                    send a trace through a purgatory
   purgatory trace check FILE        see whether a table of a trace is sound
+  purgatory spark report JOURNAL    what a journal says, computed on Spark
   purgatory COMMAND --help          all that a command can do
 
 exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""
@@ -46,7 +52,7 @@ class UsageError(Exception):
 
 
 # Errors whose message says all; any other is told by `_told`.
-EXPECTED: Final = (PurgatoryError, TraceError, UsageError)
+EXPECTED: Final = (PurgatoryError, UsageError)
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,6 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Set PURGATORY_TRACEBACK=1 to see the traceback of an error after all.
     """
     try:
+        # A name that stdout cannot encode is printed escaped rather than not at all.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         code = _run(argv)
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a failure can still be told
@@ -104,8 +113,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _fail(message: str, code: int = FAILED) -> int:
-    # A file name may hold anything: line breaks are mended here, surrogates by stderr itself.
-    line = " ".join(f"purgatory: {message}".split())
+    # A file name may hold anything: line breaks, and bytes that are not UTF-8, as surrogates.
+    words = " ".join(f"purgatory: {message}".split())
+    line = words.encode("utf-8", "backslashreplace").decode()
     try:
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)

@@ -3,11 +3,11 @@
 import concurrent.futures
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.keyed import KeyedOperation
-from purgatory.operation import Outcome
+from purgatory.operation import RELEASED, Outcome
 
 
 class DeferredFuture(concurrent.futures.Future[Any]):
@@ -18,22 +18,31 @@ class DeferredFuture(concurrent.futures.Future[Any]):
     OperationCancelled when the purgatory ended it. ``asyncio.wrap_future`` awaits it.
     """
 
-    def __init__(self, operation: "DeferredOperation") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        # None once it has ended: without the cycle both are freed with the last reference.
-        self._operation: DeferredOperation | None = operation
+        # Named only while it is pending: without the cycle both are freed with the last reference.
+        self._operation: DeferredOperation | None = None
         self._cancel_asked = False
+
+    def attach(self, operation: "DeferredOperation") -> Self:
+        """Be the future of a submitted operation; called once, by who submits it."""
+        self._operation = operation
+        if operation.done():
+            self._operation = None
+        return self
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""
         self._cancel_asked = True
         operation = self._operation
-        if operation is not None:
-            operation.cancel()
-        return self.cancelled()
+        if operation is None:
+            return self.cancelled()
+        operation.cancel()
+        # Another thread at work on the operation may have to tell us yet.
+        return operation.cancelled()
 
     def end(self, outcome: Outcome, result: object) -> None:
-        """Resolve to a result, or fail with an exception; called by the operation, once."""
+        """Resolve to a result, or fail with an exception; called by the operation."""
         self._operation = None
         if outcome is Outcome.COMPLETED:
             self.set_result(result)
@@ -55,7 +64,11 @@ class DeferredOperation(KeyedOperation):
     ) -> None:
         super().__init__(timeout, need)
         self._watch_keys = watch_keys
-        self.future = DeferredFuture(self)
+        self.future = DeferredFuture()
+
+    def _op_attempt(self) -> bool:
+        # Keys complete it, and nothing else: there is no condition to ask.
+        return False
 
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
@@ -65,7 +78,7 @@ class DeferredOperation(KeyedOperation):
 
     def on_expiration(self) -> None:
         """Fail the future."""
-        keys = ", ".join(map(repr, self._watch_keys))
+        keys = ", ".join(map(_shown, self._watch_keys))
         self.future.end(
             Outcome.EXPIRED,
             OperationExpired(f"{self.need} of {keys} not completed within {self.delay_ms} ms"),
@@ -74,3 +87,15 @@ class DeferredOperation(KeyedOperation):
     def on_cancel(self) -> None:
         """Cancel or fail the future."""
         self.future.end(Outcome.CANCELLED, OperationCancelled("the operation was cancelled"))
+
+    def _op_interrupted(self) -> None:
+        # What an interrupt kept from the future comes again: those who wait must not hang.
+        if self._op_stage > RELEASED and not self.future.done():
+            self._op_stage = RELEASED
+
+
+def _shown(key: Hashable) -> str:
+    try:
+        return repr(key)
+    except Exception:  # noqa: BLE001  # a key that cannot be shown still expires
+        return object.__repr__(key)

@@ -1,8 +1,12 @@
 """Journal: where a purgatory writes down how operations ended."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from purgatory.commands import Ended
 from purgatory.operation import DelayedOperation, Outcome
+
+if TYPE_CHECKING:
+    from mq import Mailbox
 
 
 class Journal(Protocol):
@@ -14,3 +18,14 @@ class Journal(Protocol):
         Must be safe to call from several threads. An exception goes to ``on_error`` and does not
         keep the operation from ending.
         """
+
+
+class MailboxJournal:
+    """A journal that posts each outcome, as an `Ended` command, to a mailbox of somebody else."""
+
+    def __init__(self, mailbox: "Mailbox[Any]") -> None:
+        self._mailbox = mailbox
+
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        """See `Journal`."""
+        self._mailbox.send(Ended(operation, outcome))

@@ -1,9 +1,10 @@
 """KeyedOperation: completes once ``need`` distinct watch keys have been completed."""
 
+import threading
 from collections.abc import Hashable
 from datetime import timedelta
 
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.operation import DelayedOperation, Keeper, Outcome
 
 
 class KeyedOperation(DelayedOperation):
@@ -12,36 +13,47 @@ class KeyedOperation(DelayedOperation):
     `check_and_complete` of a key leaves it alone: a key counts when it is *completed*.
     """
 
-    __slots__ = ("_values", "by_key", "need")
+    __slots__ = ("_op_values", "by_key", "need")
 
     def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
         super().__init__(timeout)
+        # The keys' __hash__ and __eq__ run under it, and may come back to us.
+        self._op_lock = threading.RLock()
         self.need = need
         # Guarded by _op_lock, as by_key; both fixed once the operation has ended.
-        self._values: dict[Hashable, object] = {}
+        self._op_values: dict[Hashable, object] = {}
         self.by_key: Hashable = None  # the key that completed it
 
     @property
     def values(self) -> dict[Hashable, object]:
         """Key -> value of the keys completed so far, in order; a copy."""
         with self._op_lock:
-            return dict(self._values)
+            return dict(self._op_values)
+
+    def _op_enter(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+        check_need(self.need, len(keys))
+        return super()._op_enter(keeper, keys)
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count the completion of a key. True if this call completed the operation."""
         won = False
         try:
             with self._op_lock:
-                if self._op_outcome is None and key not in self._values:
-                    self._values[key] = value
-                    if len(self._values) >= self.need:
+                if self._op_outcome is None:
+                    if key not in self._op_values:
+                        self._op_values[key] = value
+                    # Asked again: a key's __eq__ may have come back to us and ended it.
+                    if len(self._op_values) >= self.need and self._op_outcome is None:
                         # No call between these: an interrupt finds all done or none.
                         self.by_key = key
                         won = True
                         self._op_outcome = Outcome.COMPLETED
-        finally:
             if won:
                 self._op_leave(Outcome.COMPLETED)
+        except BaseException:
+            if won:
+                self._op_leave(Outcome.COMPLETED)
+            raise
         return won
 
 

@@ -6,10 +6,11 @@ was registered there, told apart by the label ``name``.
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -21,9 +22,15 @@ from prometheus_client.registry import Collector
 from purgatory.errors import PurgatoryError
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from purgatory.purgatory import Purgatory
     from purgatory.stats import PurgatoryStats
-    from timingwheel import TimerStats
+    from timingwheel import Lateness, TimerStats
+
+
+#: How long `MetricsServer.close` waits for a peer to take its answer.
+ANSWER_SECONDS = 5.0
 
 
 class MetricsError(PurgatoryError):
@@ -53,17 +60,17 @@ def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -
     yield _gauge(
         "purgatory_operations_pending",
         "Operations that wait",
-        ((stats.name, stats.pending) for stats in purgatories),
+        [((stats.name,), stats.pending) for stats in purgatories],
     )
     yield _gauge(
         "purgatory_watch_entries",
         "Pairs of a pending operation and a watched key",
-        ((stats.name, stats.watch_entries) for stats in purgatories),
+        [((stats.name,), stats.watch_entries) for stats in purgatories],
     )
     yield _gauge(
         "purgatory_watched_keys",
         "Keys that an operation waits for",
-        ((stats.name, stats.watched_keys) for stats in purgatories),
+        [((stats.name,), stats.watched_keys) for stats in purgatories],
     )
     yield _outcomes(
         "purgatory_operations",
@@ -71,31 +78,59 @@ def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -
         purgatories,
         ("completed", "expired", "cancelled"),
     )
+    yield _counter(
+        "mq_mailbox_commands",
+        "Commands posted to the loop",
+        [((stats.name,), stats.mailbox_commands) for stats in purgatories],
+    )
+    yield _gauge(
+        "mq_mailbox_depth",
+        "Commands that the loop has not taken out yet",
+        [((stats.name,), stats.mailbox_depth) for stats in purgatories],
+    )
     yield _gauge(
         "timingwheel_timers_pending",
         "Tasks that wait in the wheel",
-        ((stats.name, stats.pending) for stats in timers),
+        [((stats.name,), stats.pending) for stats in timers],
     )
     yield _outcomes("timingwheel_timers", "Tasks that ended", timers, ("fired", "cancelled"))
     yield _buckets(timers)
-    cascades = CounterMetricFamily(
-        "timingwheel_cascades", "Buckets placed again on a lower level", labels=["name"]
+    yield _counter(
+        "timingwheel_cascades",
+        "Buckets placed again on a lower level",
+        [((stats.name,), stats.cascades) for stats in timers],
     )
-    for stats in timers:
-        cascades.add_metric([stats.name], stats.cascades)
-    yield cascades
     yield _lateness(timers)
     yield _gauge(
         "timingwheel_executor_backlog",
         "Tasks that are due and have not started",
-        ((stats.name, stats.executor_backlog) for stats in timers),
+        [((stats.name,), stats.executor_backlog) for stats in timers],
     )
 
 
-def _gauge(name: str, text: str, values: Iterable[tuple[str, int]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["name"])
-    for label, value in values:
-        family.add_metric([label], value)
+# A value for the values of the labels: name, and outcome or level.
+_Samples = Sequence[tuple[tuple[str, ...], int]]
+
+
+def _summed(samples: _Samples) -> Iterable[tuple[tuple[str, ...], int]]:
+    # Prometheus refuses a page with the same labels twice: what has one name is shown as one.
+    totals: dict[tuple[str, ...], int] = {}
+    for labels, value in samples:
+        totals[labels] = totals.get(labels, 0) + value
+    return totals.items()
+
+
+def _gauge(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["name", *labels])
+    for values, value in _summed(samples):
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
+    family = CounterMetricFamily(name, text, labels=["name", *labels])
+    for values, value in _summed(samples):
+        family.add_metric(values, value)
     return family
 
 
@@ -105,35 +140,35 @@ def _outcomes(
     members: "list[PurgatoryStats] | list[TimerStats]",
     outcomes: tuple[str, ...],
 ) -> Metric:
-    family = CounterMetricFamily(name, text, labels=["name", "outcome"])
-    for stats in members:
-        for outcome in outcomes:
-            family.add_metric([stats.name, outcome], getattr(stats, outcome))
-    return family
+    samples = [
+        ((stats.name, outcome), getattr(stats, outcome))
+        for stats in members
+        for outcome in outcomes
+    ]
+    return _counter(name, text, samples, "outcome")
 
 
 def _buckets(timers: "list[TimerStats]") -> Metric:
-    family = GaugeMetricFamily(
-        "timingwheel_buckets_occupied", "Buckets that hold tasks", labels=["name", "level"]
-    )
-    for stats in timers:
-        for level, count in enumerate(stats.buckets_occupied):
-            family.add_metric([stats.name, str(level)], count)
-    return family
+    samples = [
+        ((stats.name, str(level)), count)
+        for stats in timers
+        for level, count in enumerate(stats.buckets_occupied)
+    ]
+    return _gauge("timingwheel_buckets_occupied", "Buckets that hold tasks", samples, "level")
 
 
 def _lateness(timers: "list[TimerStats]") -> Metric:
     family = HistogramMetricFamily(
         "timingwheel_lateness_seconds", "Start of a task minus its due time", labels=["name"]
     )
+    of_name: dict[str, list[Lateness]] = {}
     for stats in timers:
-        lateness, total = stats.lateness, 0
-        buckets = []
-        for bound_ms, count in zip(lateness.bounds_ms, lateness.counts, strict=False):
-            total += count
-            buckets.append((str(bound_ms / 1000), total))
-        buckets.append(("+Inf", total + lateness.counts[-1]))
-        family.add_metric([stats.name], buckets, lateness.sum_ms / 1000)
+        of_name.setdefault(stats.name, []).append(stats.lateness)
+    for name, parts in of_name.items():
+        counts = [sum(column) for column in zip(*(part.counts for part in parts), strict=True)]
+        bounds = [str(bound_ms / 1000) for bound_ms in parts[0].bounds_ms]
+        buckets = list(zip([*bounds, "+Inf"], accumulate(counts), strict=True))
+        family.add_metric([name], buckets, sum(part.sum_ms for part in parts) / 1000)
     return family
 
 
@@ -141,6 +176,14 @@ _lock = threading.Lock()  # guards _registered
 _registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, Purgatory]]" = (
     weakref.WeakKeyDictionary()
 )
+
+
+def forget_all() -> None:
+    """In a forked child: the purgatories stayed in the parent, and their names are free."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.Lock()  # whoever held the other is not here
+    for members in _registered.values():
+        members.clear()
 
 
 def register(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
@@ -164,6 +207,35 @@ def unregister(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
             del members[purgatory.name]
 
 
+class _Answers:
+    """A WSGI application that knows how many answers of another one are not sent yet.
+
+    The threads that answer are daemons: without this, the end of the process could cut one short.
+    """
+
+    def __init__(self, application: "WSGIApplication") -> None:
+        self._application = application
+        self._changed = threading.Condition()
+        self._under_way = 0  # guarded by _changed
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterator[bytes]:
+        with self._changed:
+            self._under_way += 1
+        try:  # the server closes the generator after the last byte, or when the peer has gone
+            yield from self._application(environ, start_response)
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all are sent, no longer than ``seconds``: a peer may have stopped reading."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, seconds)
+
+
 class MetricsServer:
     """A running endpoint: ``addr``, ``port``, and `close` to end it. Also a context manager."""
 
@@ -172,15 +244,18 @@ class MetricsServer:
             self._server, self._thread = start_http_server(port, addr, registry)
         except (OSError, OverflowError) as error:
             raise MetricsError(f"cannot serve metrics on {addr}:{port}: {error}") from error
+        self._answers = _Answers(make_wsgi_app(registry))
+        self._server.set_app(self._answers)
         self.addr = addr
         self.port: int = self._server.server_port
         self._thread.name = f"purgatory-metrics-{self.port}"
 
     def close(self) -> None:
-        """Stop serving, and wait until the thread has ended."""
+        """Stop serving; what was asked before is still answered, for `ANSWER_SECONDS` at most."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        self._answers.wait(ANSWER_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -194,8 +269,8 @@ def serve(
 ) -> MetricsServer:
     """Serve the metrics over HTTP, in a thread of its own; port 0 takes a free one.
 
-    ``registry``: what to show; None: all purgatories of this process that are alive, which must
-    then have different names. Raises MetricsError when the address is in use or not ours.
+    ``registry``: what to show; None: all purgatories of this process that are alive; those of the
+    same name are shown as one. Raises MetricsError when the address is in use or not ours.
     """
     if registry is None:
         from purgatory.purgatory import living  # noqa: PLC0415  # it imports this module

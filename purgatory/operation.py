@@ -1,16 +1,20 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
 The story of its lock. An operation is pulled at from all sides: completers check it, the executor
-expires it, somebody cancels it, all at once. Its own lock guards five plain fields and is held for
+expires it, somebody cancels it, all at once. Its own lock guards a few plain fields and is held for
 a few lines without a call, never while user code runs and never together with another lock of
 ours. So nothing that a callback does, back into the purgatory, into other operations, for its own
 key, can deadlock.
 
-Who sets ``_outcome`` has decided; that happens once. What follows is *duties*: ask ``try_complete``
-(again), then tell the outcome. One thread at a time is at work on an operation; who finds it at
-work leaves his duty as a flag and goes, and the thread at work does it before it leaves. Hence a
-check that comes while another runs is never lost, it only runs a moment later, and the methods of
-one operation never overlap.
+Who sets ``_op_outcome`` has decided; that happens once. He takes the operation off wheel and lists.
+What follows is *duties*: ask ``try_complete`` (again), then tell the outcome. One thread at a time
+is at work on an operation; who finds it at work leaves his duty as a flag and goes, and the thread
+at work does it before it leaves. Hence a check that comes while another runs is never lost, it only
+runs a moment later, and the methods of one operation never overlap.
+
+A KeyboardInterrupt may come at any call or loop. Each step is done with its mark or not at all, and
+who was interrupted takes the remaining steps before he lets the interrupt go on: an operation that
+has ended is told so, always. (A second interrupt meanwhile may cut that short.)
 
 Names that begin with ``_op_`` are for this package: subclasses of users have ``_lock``s and
 ``keys`` of their own, which must not meet ours.
@@ -19,7 +23,9 @@ Names that begin with ``_op_`` are for this package: subclasses of users have ``
 import enum
 import logging
 import threading
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Protocol
 
@@ -36,6 +42,20 @@ class Outcome(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
+# The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
+# on after an interrupt neither leaves one out nor does it twice.
+PENDING = 0
+COUNTED = 1  # off the watch lists' count
+JOURNALED = 2
+RELEASED = 3  # off the wheel and the lists: it may be told
+HALF_TOLD = 4  # expired, and on_complete was called
+TOLD = 5
+
+# Callbacks that complete operations whose callbacks complete operations: from this depth on they
+# wait until those around them are done, lest a long chain end in a RecursionError.
+MAX_NESTED = 12
+
+
 class Keeper(Protocol):
     """What an operation needs of the purgatory that keeps it."""
 
@@ -43,7 +63,10 @@ class Keeper(Protocol):
         """Raise PurgatoryForked in a forked child."""
 
     def release(self, operation: "DelayedOperation", outcome: Outcome) -> None:
-        """Take an operation that has ended off all watch lists, count and record its outcome."""
+        """Take an operation that has ended off all watch lists, count and record its outcome.
+
+        Goes on where an interrupt ended it when called again.
+        """
 
     def report(self, error: Exception, operation: "DelayedOperation") -> None:
         """Tell ``on_error`` of an exception in user code."""
@@ -64,19 +87,21 @@ class DelayedOperation(TimerTask):
         "_op_keys",
         "_op_lock",
         "_op_outcome",
-        "_op_told",
+        "_op_stage",
     )
 
     def __init__(self, timeout: float | timedelta) -> None:
         super().__init__(timeout)
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
         self._op_keeper: Keeper | None = None
-        # Guards the fields below. A leaf: no other lock is taken while it is held.
-        self._op_lock = threading.Lock()
+        # Guards the next three fields. A leaf: no other lock is taken while it is held.
+        self._op_lock: AbstractContextManager[bool] = threading.Lock()
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread is at work on the duties
         self._op_again = False  # duty: ask try_complete
-        self._op_told = False  # duty done: the outcome was told
+        # How far its end has come. Up to RELEASED written by who set the outcome, from there on by
+        # the thread at work.
+        self._op_stage = PENDING
 
     def try_complete(self) -> bool:
         """Check the condition; when it is satisfied: ``return self.force_complete()``.
@@ -104,7 +129,8 @@ class DelayedOperation(TimerTask):
         """Complete it, condition or not. True for exactly one caller among all who end it.
 
         `on_complete` has run when this returns, unless the thread at work on the operation (if
-        this is called from `try_complete`, the caller itself) is to run it next.
+        this is called from `try_complete`, the caller itself) is to run it next, or this is called
+        a dozen callbacks deep: then when these have returned.
         """
         self._op_refuse_in_child()
         return self._op_end(Outcome.COMPLETED)
@@ -124,33 +150,55 @@ class DelayedOperation(TimerTask):
 
     def run(self) -> None:
         """Expire; called by the timer's executor."""
-        self._op_end(Outcome.EXPIRED)
+        # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
+        # that is before this line, inline: then it stays on its lists, to be completed or closed.)
+        try:
+            self._op_end(Outcome.EXPIRED)
+        except BaseException:
+            self._op_end(Outcome.EXPIRED)
+            raise
 
     def _tt_on_close(self) -> None:
         """Called by a timer that closes before the timeout: no one is left waiting."""
-        self._op_end(Outcome.CANCELLED)
+        try:
+            self._op_end(Outcome.CANCELLED)
+        except BaseException:
+            self._op_end(Outcome.CANCELLED)
+            raise
 
     def _op_attempt(self) -> bool:
         """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
-        with self._op_lock:
-            if self._op_outcome is not None:
-                return False
-            self._op_again = True
-        return self._op_work()
+        # Without the lock: who is at work looks under it before leaving, and we do right after.
+        self._op_again = True
+        return self._op_outcome is None and self._op_work()
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""
         del key, value  # a condition of the user's own is asked, whatever was completed
         return self._op_attempt()
 
-    def _op_enter(self, keeper: Keeper) -> None:
-        """Belong to a purgatory from now on. ValueError if it waits in one already."""
-        with self._op_lock:
-            waits = self._op_keeper is not None and self._op_outcome is None
-            if not waits:
-                self._op_keeper = keeper
-        if waits:
+    def _op_enter(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+        """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
+
+        ValueError if it waits already.
+        """
+        del keys  # for those who count them
+        entered = False
+        try:
+            with self._op_lock:
+                if self._op_outcome is not None:
+                    return False
+                if self._op_keeper is None:
+                    # No call between these: an interrupt finds both done or neither.
+                    entered = True
+                    self._op_keeper = keeper
+        except BaseException:
+            if entered:
+                self._op_withdraw()
+            raise
+        if not entered:
             raise ValueError(f"{self!r} was submitted already; expected a new operation")
+        return True
 
     def _op_withdraw(self) -> bool:
         """Belong to no purgatory again. False if it has ended, and stays where it ended."""
@@ -176,72 +224,95 @@ class DelayedOperation(TimerTask):
                     # No call between these: an interrupt finds both done or neither.
                     won = True
                     self._op_outcome = outcome
-        finally:
             if won:
                 self._op_leave(outcome)
+        except BaseException:
+            if won:
+                self._op_leave(outcome)
+            raise
         return won
 
     def _op_leave(self, outcome: Outcome) -> None:
-        """Let go of wheel and watch lists, and tell. Only by who set the outcome."""
-        try:
+        """Let go of wheel and watch lists, and tell. Only by who set the outcome.
+
+        Goes on where an interrupt ended it when called again.
+        """
+        if self._op_stage < RELEASED:
             self._op_leave_timer()
             if self._op_keeper is not None:
                 self._op_keeper.release(self, outcome)
-        finally:
-            self._op_work()
+            self._op_stage = RELEASED
+        self._op_work()
 
     def _op_work(self) -> bool:
         """Do the duties, unless another thread is at it. True if `try_complete` completed it."""
-        with self._op_lock:
-            if self._op_busy:
-                return False
-            self._op_busy = True
-        completed = False
+        nesting = _nesting
+        completed = at_work = False
         try:
-            while self._op_duty_left():
-                completed = self._op_do_duty() or completed
+            while True:
+                with self._op_lock:
+                    if self._op_busy and not at_work:
+                        return False
+                    outcome = self._op_outcome
+                    if outcome is None:
+                        left = self._op_again
+                    else:
+                        left = RELEASED <= self._op_stage < TOLD and nesting.depth < MAX_NESTED
+                    # No call between these: an interrupt finds both done or neither.
+                    self._op_busy = left
+                    at_work = left
+                if not left:
+                    break
+                if outcome is None:
+                    completed = self._op_ask() or completed
+                else:
+                    self._op_tell(outcome)
+            if outcome is not None and self._op_stage < TOLD and nesting.depth >= MAX_NESTED:
+                nesting.waiting.append(self)
         except BaseException:  # an interrupt, which is not the end of the duties
-            with self._op_lock:
-                self._op_busy = False
+            if at_work:
+                self._op_interrupted()
+                with self._op_lock:
+                    self._op_busy = False
             self._op_work()
+            nesting.tell_waiting()
             raise
         return completed
 
-    def _op_duty_left(self) -> bool:
-        with self._op_lock:
-            left = not self._op_told if self._op_outcome is not None else self._op_again
-            self._op_busy = left
-            return left
-
-    def _op_do_duty(self) -> bool:
-        outcome = self._op_outcome
-        if outcome is None:
-            self._op_again = False  # before asking: what comes from now on is asked about again
-            return self._op_ask()
-        self._op_told = True
-        self._op_tell(outcome)
-        return False
+    def _op_interrupted(self) -> None:
+        """A callback may have been cut short. Those of users are not called twice."""
 
     def _op_ask(self) -> bool:
-        satisfied = self._op_guard(self.try_complete)
-        return bool(satisfied) and (self._op_outcome is Outcome.COMPLETED or self.force_complete())
-
-    def _op_tell(self, outcome: Outcome) -> None:
-        if outcome is Outcome.CANCELLED:
-            self._op_guard(self.on_cancel)
-            return
+        self._op_again = False  # before asking: what comes from now on is asked about again
         try:
-            self._op_guard(self.on_complete)
-        finally:
-            if outcome is Outcome.EXPIRED:
-                self._op_guard(self.on_expiration)
-
-    def _op_guard(self, method: Callable[[], object]) -> object:
-        try:
-            return method()
+            satisfied = bool(self.try_complete())
         except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
             self._op_report(error)
-            return None
+            return False
+        return satisfied and (
+            self._op_outcome is Outcome.COMPLETED or self._op_end(Outcome.COMPLETED)
+        )
+
+    def _op_tell(self, outcome: Outcome) -> None:
+        """Call the next callback. Each is marked just before, without a call in between."""
+        nesting = _nesting
+        nesting.depth += 1
+        try:
+            if outcome is Outcome.CANCELLED:
+                self._op_stage = TOLD
+                self.on_cancel()
+            elif self._op_stage == RELEASED:
+                self._op_stage = TOLD if outcome is Outcome.COMPLETED else HALF_TOLD
+                self.on_complete()
+            else:
+                self._op_stage = TOLD
+                self.on_expiration()
+        except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+            self._op_report(error)
+        finally:
+            nesting.depth -= 1
+            if nesting.waiting:
+                nesting.tell_waiting()
 
     def _op_report(self, error: Exception) -> None:
         if self._op_keeper is not None:
@@ -252,3 +323,29 @@ class DelayedOperation(TimerTask):
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)
         return f"<{type(self).__name__} {state}, timeout {self.delay_ms} ms>"
+
+
+class _Nesting(threading.local):
+    """How deep this thread is in callbacks of callbacks, and who waits for it to come back."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.waiting: deque[DelayedOperation] = deque()
+
+    def tell_waiting(self) -> None:
+        """Do the duties of those who wait, once all callbacks around us are done."""
+        waiting = self.waiting
+        if self.depth or not waiting:
+            return
+        self.depth = 1
+        try:
+            while waiting:
+                waiting[0]._op_work()
+                waiting.popleft()
+        finally:
+            self.depth = 0
+            if waiting:  # an interrupt: the others wait still
+                self.tell_waiting()
+
+
+_nesting = _Nesting()

@@ -17,29 +17,41 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from purgatory import metrics
-from purgatory.errors import PurgatoryForked
+from purgatory.bus import Bus
+from purgatory.commands import Cancel, Complete
+from purgatory.errors import PurgatoryClosed, PurgatoryForked
 from purgatory.future import DeferredFuture, DeferredOperation
 from purgatory.journal import Journal
-from purgatory.keyed import check_need, distinct_keys
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.keyed import distinct_keys
+from purgatory.operation import JOURNALED, DelayedOperation, Outcome
 from purgatory.stats import PurgatoryStats
 from purgatory.watchers import WatchLists
-from timingwheel import Timer
+from purgatory.workers import Workers
+from timingwheel import Timer, TimerClosed, TimerError, to_ms
 
 log = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, DelayedOperation], object]
 
+_forks = 0  # that lie between the first process and this one
+
 
 class _Keeper:
     """What a purgatory is to its operations; see `purgatory.operation.Keeper`."""
 
-    def __init__(self, name: str, on_error: OnError | None, journal: Journal | None) -> None:
+    def __init__(
+        self, name: str, own_timer: Timer | None, on_error: OnError | None, journal: Journal | None
+    ) -> None:
         self.name = name
+        self._own_timer = own_timer
         self.lists = WatchLists(name)
-        self.forked = False
+        self._born = _forks
         self._on_error = on_error
         self._journal = journal
+
+    @property
+    def forked(self) -> bool:
+        return self._born != _forks
 
     def refuse_in_child(self) -> None:
         if self.forked:
@@ -48,9 +60,16 @@ class _Keeper:
             )
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        self.lists.release(operation, outcome)
-        if self._journal is not None:
+        error = self.lists.release(operation, outcome)
+        if error is not None:
+            self.report(error, operation)
+        if self.lists.closed and self._own_timer is not None and self.lists.drained.is_set():
+            # Its reaper may be asleep until a deadline that does not matter any more.
+            self._own_timer.close(wait=False, cancel_pending=False)
+        if self._journal is not None and operation._op_stage < JOURNALED:
             try:
+                # No call between these: an interrupt finds both done or neither.
+                operation._op_stage = JOURNALED
                 self._journal.ended(operation, outcome)
             except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
                 self.report(error, operation)
@@ -71,7 +90,8 @@ class Purgatory:
     ``timer``: one that others may share, which is then neither started nor closed here; None: one
     of its own, ``p.timer``. ``on_error(exc, operation)``: told of exceptions in user code; default:
     they are logged. ``journal``: told of each outcome. ``registry``: a Prometheus registry to show
-    the metrics in.
+    the metrics in. ``executor_workers``: how many threads run what expires, with a timer of its
+    own.
 
     With a timer of its own nothing expires until it is started: ``with Purgatory() as p`` starts
     and closes it. All methods may be called from any thread, and from callbacks.
@@ -85,20 +105,28 @@ class Purgatory:
         on_error: OnError | None = None,
         journal: Journal | None = None,
         registry: CollectorRegistry | None = None,
+        executor_workers: int | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}; expected a str")
         if timer is not None and not isinstance(timer, Timer):
             raise TypeError(f"timer is {timer!r}; expected a Timer or None")
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
-        self.timer = Timer(name) if timer is None else timer
+        if executor_workers is not None and timer is not None:
+            raise ValueError("executor_workers is for a timer of its own; this one has been given")
+        if registry is not None and not isinstance(registry, CollectorRegistry):
+            raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
+        self.timer = _own_timer(name, executor_workers) if timer is None else timer
         self.name = name
         self._owns_timer = timer is None
-        self._keeper = _Keeper(name, on_error, journal)
+        self._keeper = _Keeper(name, self.timer if timer is None else None, on_error, journal)
         self._lists = self._keeper.lists
+        self._bus = Bus(name, _Posted(self._lists))
         self._registry = registry
         if registry is not None:
             metrics.register(self, registry)
-        _purgatories.add(self)
+        _purgatories[id(self)] = self
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -116,25 +144,37 @@ class Purgatory:
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
         watch_keys = distinct_keys(keys)
         self._refuse_if_closed()
-        operation._op_enter(self._keeper)
-        return operation._op_attempt() or self._watch(operation, watch_keys)
+        return operation._op_enter(self._keeper, watch_keys) and self._submit(operation, watch_keys)
 
-    def _watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+    def _submit(
+        self, operation: DelayedOperation, keys: tuple[Hashable, ...], ask: bool = True
+    ) -> bool:
         try:
+            if ask and operation._op_attempt():
+                return True
             self._lists.watch(operation, keys)
             if operation._op_attempt():
                 return True
             if operation._op_outcome is None:
                 self.timer.add(operation)
-        except BaseException:
-            self._lists.remove(operation)
-            if operation._op_withdraw():
+        except BaseException as error:  # which raises it again
+            if self._undo(operation, error):
                 raise
-            return False
-        # Between the question and the add it may have ended, and found nothing to cancel.
+        # Since the questions it may have ended, and found less to leave than there is now.
         if operation._op_outcome is not None:
+            self._lists.remove(operation)
             operation._op_leave_timer()
         return False
+
+    def _undo(self, operation: DelayedOperation, error: BaseException) -> bool:
+        """Take back a submission that failed. False if the operation has ended all the same."""
+        self._lists.remove(operation)
+        if not isinstance(error, TimerError):  # which says that it was not added
+            operation._op_leave_timer()
+        waits = operation._op_withdraw()
+        if waits and isinstance(error, TimerClosed) and self._lists.closed:
+            raise PurgatoryClosed(f"purgatory {self.name!r} is closed") from error
+        return waits or not isinstance(error, Exception)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Ask `try_complete` of all operations that watch a key; how many this call completed.
@@ -147,7 +187,7 @@ class Purgatory:
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
         self._refuse_if_ended()
-        return [operation for operation in self._lists.watching(key) if operation.cancel()]
+        return self._lists.cancel(key)
 
     def defer(
         self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
@@ -159,12 +199,11 @@ class Purgatory:
         PurgatoryClosed.
         """
         watch_keys = distinct_keys(keys)
-        check_need(need, len(watch_keys))
         self._refuse_if_closed()
         operation = DeferredOperation(timeout, need, watch_keys)
-        operation._op_enter(self._keeper)
-        self._watch(operation, watch_keys)
-        return operation.future
+        operation._op_enter(self._keeper, watch_keys)
+        self._submit(operation, watch_keys, ask=False)
+        return operation.future.attach(operation)
 
     def complete(self, key: Hashable, value: object = None) -> int:
         """Complete a key: futures that wait for it get ``value``, other operations are checked.
@@ -172,9 +211,40 @@ class Purgatory:
         How many operations this call completed. Raises PurgatoryClosed.
         """
         self._refuse_if_ended()
-        return sum(
-            operation._op_complete_key(key, value) for operation in self._lists.watching(key)
-        )
+        return self._lists.complete(key, value)
+
+    def complete_later(self, key: Hashable, value: object = None) -> None:
+        """Post a completion to the purgatory's loop, and return at once.
+
+        From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
+        is done together, in order for each thread. Raises TypeError for an unhashable key,
+        PurgatoryClosed.
+        """
+        hash(key)
+        self._refuse_if_closed()
+        self._bus.post(Complete(key, value))
+
+    def cancel_later(self, key: Hashable) -> None:
+        """Post a `cancel_for_key`, as `complete_later` does a completion."""
+        hash(key)
+        self._refuse_if_closed()
+        self._bus.post(Cancel(key))
+
+    def step(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+
+        Waits up to ``timeout`` seconds for something to do. True if a bucket came due. Raises
+        RuntimeError while a loop runs, which does all that.
+        """
+        if self._loop_runs():
+            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
+        delay = self.timer.patience() if self._owns_timer else None
+        seconds = to_ms(timeout) / 1000
+        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        return self._owns_timer and self.timer.advance_clock()
+
+    def _loop_runs(self) -> bool:
+        return self.timer.running if self._owns_timer else self._bus.loop_runs()
 
     @property
     def watched(self) -> int:
@@ -197,13 +267,20 @@ class Purgatory:
             completed=ended[Outcome.COMPLETED],
             expired=ended[Outcome.EXPIRED],
             cancelled=ended[Outcome.CANCELLED],
+            mailbox_commands=self._bus.mailbox.sent,
+            mailbox_depth=self._bus.mailbox.depth,
         )
 
     def start(self) -> None:
-        """Start the timer, if it is the purgatory's own. Raises PurgatoryClosed."""
+        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+
+        Nothing happens if it runs. Raises PurgatoryClosed.
+        """
         self._refuse_if_closed()
         if self._owns_timer:
-            self.timer.start()
+            self.timer.start(self._bus)
+        else:
+            self._bus.start_loop()
 
     def close(
         self,
@@ -215,26 +292,50 @@ class Purgatory:
 
         ``cancel_pending``: cancel them, so that their futures raise OperationCancelled; False: let
         them complete or expire for up to ``timeout`` seconds, then cancel the rest. ``wait``:
-        return when all that has happened. The metrics leave their registry. In a forked child:
-        nothing.
+        return when all that has happened (with a shared timer, somebody else must advance its clock
+        meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
+        and ValueError for a bad timeout.
         """
         if self._keeper.forked:
             return
+        seconds = None if timeout is None else to_ms(timeout) / 1000
         self._lists.close()
         if self._registry is not None:
             metrics.unregister(self, self._registry)
+        self._bus.settle(self._loop_runs, seconds)
+        self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._end_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
+
+    def _end_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
         if cancel_pending:
             self._cancel_all()
         if self._owns_timer:
             self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
-        elif wait and not cancel_pending:
-            seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-            self._lists.drained.wait(seconds)
+            if wait and len(self.timer):  # it was never started: nothing will expire
+                self._cancel_all()
+        elif cancel_pending:
+            return
+        elif wait:
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
             self._cancel_all()
+        elif timeout is not None:
+            self._cancel_all_after(timeout)
 
     def _cancel_all(self) -> None:
         for operation in self._lists.all():
-            operation.cancel()
+            operation._op_end(Outcome.CANCELLED)
+
+    def _cancel_all_after(self, timeout: float | timedelta) -> None:
+        try:
+            self.timer.schedule(timeout, self._cancel_all)
+        except TimerError:
+            self._cancel_all()
 
     def _refuse_if_closed(self) -> None:
         self._keeper.refuse_in_child()
@@ -267,17 +368,47 @@ class Purgatory:
         return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
 
 
-_purgatories: "weakref.WeakSet[Purgatory]" = weakref.WeakSet()
+class _Posted:
+    """What is done with posted commands; see `purgatory.bus.Handler`."""
+
+    def __init__(self, lists: WatchLists) -> None:
+        self._lists = lists
+
+    def complete_posted(self, key: Hashable, value: object) -> None:
+        self._lists.complete(key, value)
+
+    def cancel_posted(self, key: Hashable) -> None:
+        self._lists.cancel(key)
+
+
+def _own_timer(name: str, workers: int | None) -> Timer:
+    workers = 1 if workers is None else workers
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"executor_workers is {workers!r}; expected an int")
+    if workers < 1:
+        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
+    return Timer(name, executor=Workers(name, workers))
+
+
+# By id: a subclass may compare as it likes.
+_purgatories: "weakref.WeakValueDictionary[int, Purgatory]" = weakref.WeakValueDictionary()
 
 
 def living() -> list[Purgatory]:
     """All purgatories of this process that are referenced and not closed."""
-    return [purgatory for purgatory in _purgatories if not purgatory._lists.closed]
+    # At once: others come and go in the meantime.
+    found = [reference() for reference in _purgatories.valuerefs()]
+    return [
+        purgatory
+        for purgatory in found
+        if purgatory is not None and not purgatory._lists.closed and not purgatory._keeper.forked
+    ]
 
 
 def _refuse_in_child() -> None:
-    for purgatory in list(_purgatories):
-        purgatory._keeper.forked = True
+    global _forks  # noqa: PLW0603
+    _forks += 1
+    metrics.forget_all()
 
 
 os.register_at_fork(after_in_child=_refuse_in_child)

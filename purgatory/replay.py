@@ -159,7 +159,7 @@ class Replay:
             self._purgatory.complete(key)
 
     def _pass_until(self, limit_ms: int) -> None:
-        """Move the clock to ``limit_ms``, at the speed asked for; what is due on the way expires."""
+        """Move the clock, at the speed asked for; what is due on the way expires."""
         if self._begin is None:
             self._begin = limit_ms, time.monotonic()
         while not self.stopped:

@@ -9,7 +9,8 @@ class PurgatoryStats:
 
     ``pending``: operations that wait. ``watch_entries``: pairs of a pending operation and a key it
     watches. ``watched_keys``: keys with at least one such operation. ``completed``, ``expired``,
-    ``cancelled``: operations that ended so, since the start.
+    ``cancelled``: operations that ended so, since the start. ``mailbox_commands``: commands posted
+    to the loop since the start. ``mailbox_depth``: those of them that it has not taken out yet.
     """
 
     name: str
@@ -19,3 +20,5 @@ class PurgatoryStats:
     completed: int
     expired: int
     cancelled: int
+    mailbox_commands: int
+    mailbox_depth: int

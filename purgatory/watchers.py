@@ -5,14 +5,15 @@ operations takes no memory, and the counts are kept where the lists change.
 
 One lock for all keys, held for as long as a few dictionary steps take. Kafka has 512 of them; in
 Python the second lock costs more than the waiting it saves (one thread runs at a time). It is a
-leaf: nothing of ours is called while it is held, only the ``__hash__`` and ``__eq__`` of keys.
+leaf: nothing of ours is called while it is held, only the ``__hash__`` and ``__eq__`` of keys. (A
+key whose hash or equality changes meanwhile leaves an entry that is never found, as in any dict.)
 """
 
 import threading
 from collections.abc import Hashable
 
 from purgatory.errors import PurgatoryClosed
-from purgatory.operation import DelayedOperation, Outcome
+from purgatory.operation import COUNTED, DelayedOperation, Outcome
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
 # the second on it is a dict in order of arrival, by id: user classes may compare as they like.
@@ -24,7 +25,11 @@ class WatchLists:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.RLock()  # a key's __eq__ may come back to us
+        # A key's __eq__, a finalizer or a signal handler may come back to us while it is held. They
+        # are let in; what they want changed is done when the change under way is. See _later.
+        self._lock = threading.RLock()
+        self._changing = False
+        self._later: list[tuple[DelayedOperation, tuple[Hashable, ...]]] = []  # no keys: remove
         self._of_key: dict[Hashable, DelayedOperation | _Many] = {}
         self.closed = False
         self.entries = 0  # pairs of operation and key
@@ -39,8 +44,16 @@ class WatchLists:
         """
         with self._lock:
             self.refuse_if_closed()
-            if operation._op_outcome is None:
-                self._append_all(operation, keys)
+            if self._changing:
+                self._later.append((operation, keys))
+            elif operation._op_outcome is None:
+                self._changing = True
+                try:
+                    self._append_all(operation, keys)
+                finally:
+                    self._changing = False
+                    if self._later:
+                        self._catch_up()
 
     def refuse_if_closed(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
@@ -53,14 +66,11 @@ class WatchLists:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        done = 0
         try:
             for key in keys:
                 self._append(key, operation)
-                done += 1
         except BaseException:  # a key that cannot be compared, an interrupt
-            for key in keys[:done]:
-                self._take_off(key, operation)
+            self._take_off_all(operation, keys)
             raise
         self.pending += 1
         operation._op_keys = keys
@@ -75,56 +85,115 @@ class WatchLists:
             self._of_key[key] = {id(found): found, id(operation): operation}
         self.entries += 1
 
-    def release(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Take an operation off its lists, if it is on any, and count its outcome."""
+    def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
+        """Count an outcome, once however often this is called, and `remove` the operation."""
         with self._lock:
-            self.ended[outcome] += 1
-            self.remove(operation)
+            if operation._op_stage < COUNTED:
+                # No call between these: an interrupt finds both done or neither.
+                operation._op_stage = COUNTED
+                self.ended[outcome] += 1
+            return self.remove(operation)
 
-    def remove(self, operation: DelayedOperation) -> None:
-        """Take an operation off its lists, if it is on any."""
+    def remove(self, operation: DelayedOperation) -> Exception | None:
+        """Take an operation off its lists, if it is on any. May be repeated after an interrupt.
+
+        Returns what a key's ``__hash__`` or ``__eq__`` raised; that key's entry is left behind.
+        """
+        error = None
         with self._lock:
-            keys = operation._op_keys
-            if not keys:
-                return
+            if self._changing:
+                self._later.append((operation, ()))
+                return None
+            if operation._op_keys:
+                self._changing = True
+                try:
+                    error = self._strike(operation)
+                finally:
+                    self._changing = False
+                    if self._later:
+                        self._catch_up()
+            if self.closed:
+                self._note_drained()
+        return error
+
+    def _strike(self, operation: DelayedOperation) -> Exception | None:
+        error = self._take_off_all(operation, operation._op_keys)
+        if operation._op_keys:
             operation._op_keys = ()
             self.pending -= 1
-            for key in keys:
+        return error
+
+    def _take_off_all(
+        self, operation: DelayedOperation, keys: tuple[Hashable, ...]
+    ) -> Exception | None:
+        first = None
+        for key in keys:
+            try:
                 self._take_off(key, operation)
-            if self.closed and not self.pending:
-                self.drained.set()
+            except Exception as error:  # noqa: BLE001  # whatever a key raises is reported
+                first = first or error
+        return first
 
     def _take_off(self, key: Hashable, operation: DelayedOperation) -> None:
-        found = self._of_key[key]
-        self.entries -= 1
-        if not isinstance(found, dict):
+        """Remove one entry, if it is there; the counting follows without a call."""
+        found = self._of_key.get(key)
+        if found is operation:
             del self._of_key[key]
-            return
-        del found[id(operation)]
-        if not found:
-            del self._of_key[key]
+            self.entries -= 1
+        elif isinstance(found, dict):
+            me = id(operation)
+            if me in found:
+                del found[me]
+                self.entries -= 1
+            if not found:
+                del self._of_key[key]
+
+    def _catch_up(self) -> None:
+        """Do the changes that came while another was under way."""
+        while self._later:
+            operation, keys = self._later.pop(0)
+            self._changing = True
+            try:
+                if not keys:
+                    self._strike(operation)
+                elif operation._op_outcome is None:
+                    self._append_all(operation, keys)
+            finally:
+                self._changing = False
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        # Not twice: a finalizer might come back to us inside set(), which locks.
+        if self.closed and not self.pending and not self.drained.is_set():
+            self.drained.set()
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
         with self._lock:
             return _operations(self._of_key.get(key))
 
+    def complete(self, key: Hashable, value: object) -> int:
+        """Tell the operations that watch a key that it was completed; how many that completed."""
+        return sum(operation._op_complete_key(key, value) for operation in self.watching(key))
+
+    def cancel(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch a key, and return them."""
+        return [
+            operation for operation in self.watching(key) if operation._op_end(Outcome.CANCELLED)
+        ]
+
     def close(self) -> None:
         """Refuse to watch from now on."""
         with self._lock:
             self.closed = True
-            if not self.pending:
-                self.drained.set()
+            self._note_drained()
 
     def all(self) -> list[DelayedOperation]:
         """Every operation of this moment, once."""
         with self._lock:
-            found = {
-                id(operation): operation
-                for value in self._of_key.values()
-                for operation in _operations(value)
-            }
-            return list(found.values())
+            values = list(self._of_key.values())  # at once: finalizers may come in between
+        found = {id(operation): operation for value in values for operation in _operations(value)}
+        return list(found.values())
 
     def __len__(self) -> int:
         """How many keys are watched."""

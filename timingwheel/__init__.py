@@ -11,7 +11,7 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 
 from timingwheel.clock import ManualClock, monotonic_ms, to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
-from timingwheel.executor import InlineExecutor
+from timingwheel.executor import Handover, InlineExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats
 from timingwheel.task import TimerTask
@@ -23,6 +23,7 @@ COMPILED = not __file__.endswith(".py")
 __all__ = [
     "COMPILED",
     "ConditionWaiter",
+    "Handover",
     "InlineExecutor",
     "Lateness",
     "ManualClock",

@@ -41,15 +41,26 @@ class Buckets:
         """Whether something came due that is not with the executor yet."""
         return self._draining is not None or bool(self.outbox)
 
-    def place(self, task: TimerTask, deadline_ms: int) -> None:
-        """Put a task, pending or not, where its deadline belongs. Locked."""
-        wheel = self.wheel
-        due_ms = wheel.due_ms(deadline_ms)
-        bucket = self._bucket_for(due_ms) if due_ms > wheel.now_ms else self.due_now(due_ms)
-        self.put(task, bucket, deadline_ms)
+    def place(self, task: TimerTask, deadline_ms: int) -> TimerTaskList | None:
+        """Put a task, pending or not, where its deadline belongs. Locked.
 
-    def put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
-        """Put a task, pending or not, into a bucket. Locked."""
+        Returns the bucket in the outbox that it is in if it is due already, to be delivered.
+        """
+        due_ms = self.wheel.due_ms(deadline_ms)
+        if due_ms <= self.wheel.now_ms:
+            return self.place_due(task, deadline_ms, due_ms)
+        self._put(task, self._bucket_for(due_ms), deadline_ms)
+        return None
+
+    def place_due(self, task: TimerTask, deadline_ms: int, due_ms: int) -> TimerTaskList:
+        """Put a task, pending or not, into a bucket of its own in the outbox. Locked."""
+        self._refuse_foreign(task)
+        bucket = self._due_now(due_ms)
+        self._put(task, bucket, deadline_ms)
+        return bucket
+
+    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
+        """Put a task, pending or not, into a bucket."""
         if task._tt_list is not None:
             self._move(task, bucket, deadline_ms)
             return
@@ -57,10 +68,9 @@ class Buckets:
         bucket.add(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: int) -> None:
+        self._refuse_foreign(task)
         old, old_deadline_ms = task._tt_list, task.deadline_ms
         assert old is not None, task
-        if not old.belongs_to(self.lock):
-            raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
         try:
             old.remove(task)
             task.deadline_ms = deadline_ms
@@ -70,6 +80,11 @@ class Buckets:
                 task.deadline_ms = old_deadline_ms
                 old.add(task)
             raise
+
+    def _refuse_foreign(self, task: TimerTask) -> None:
+        bucket = task._tt_list
+        if bucket is not None and not bucket.belongs_to(self.lock):
+            raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
 
     def _bucket_for(self, due_ms: int) -> TimerTaskList:
         """The bucket for a due time to come. Locked."""
@@ -85,8 +100,8 @@ class Buckets:
             wheel.slots[slot] = bucket
         return bucket
 
-    def due_now(self, due_ms: int) -> TimerTaskList:
-        """A new bucket on its way to the executor, for what is due already. Locked."""
+    def _due_now(self, due_ms: int) -> TimerTaskList:
+        """A new bucket on its way to the executor, for what is due already."""
         bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
         bucket.hand_over()
         self.outbox.append(bucket)
@@ -94,13 +109,18 @@ class Buckets:
 
     def do_portion(self, now_ms: int) -> bool:
         """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
+        self.next_occupied()  # a bucket whose tasks were all cancelled does not come due
         budget = PORTION
-        with self.lock:
-            owed = self.wake_owed
-            while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
-                budget -= self._empty(bucket, budget)
-            # Whoever drains looks at the queue again before sleeping; only others are owed.
-            self.wake_owed = owed
+        try:
+            with self.lock:
+                owed = self.wake_owed
+                while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
+                    budget -= self._empty(bucket, budget)
+                # Whoever drains looks at the queue again before sleeping; only others are owed.
+                self.wake_owed = owed
+        except BaseException:
+            self.lock.abandon()
+            raise
         return budget < PORTION
 
     def _detach_next(self, now_ms: int) -> TimerTaskList | None:
@@ -111,9 +131,9 @@ class Buckets:
                 self.wheel.advance(now_ms)
                 return None
             self._draining = first
+        self._forget(self._draining)
         # Not further than its expiration: what cascades from it must still come in order.
         self.wheel.advance(self._draining.expiration_ms)
-        self._forget(self._draining)
         return self._draining
 
     def _forget(self, bucket: TimerTaskList) -> None:
@@ -143,7 +163,7 @@ class Buckets:
                 bucket.move_first(self._bucket_for(due_ms))
                 continue
             if due is None:
-                due = self.due_now(due_ms)
+                due = self._due_now(due_ms)
             bucket.move_first(due)
         return count
 
@@ -152,7 +172,7 @@ class Buckets:
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
-            with self.lock:
+            with self.lock.reading():
                 if not len(first):
                     self._forget(first)
         return None
@@ -160,12 +180,15 @@ class Buckets:
     def cancel_some(self) -> list[TimerTask]:
         """Cancel a portion of what is pending and return it; none when nothing is left."""
         with self.lock.reading():
-            while (bucket := self._draining or self.queue.first()) is not None:
+            while (bucket := self._first()) is not None:
                 if tasks := bucket.cancel_some(PORTION):
                     return tasks
                 self._forget(bucket)
                 self._draining = None
         return []
+
+    def _first(self) -> TimerTaskList | None:
+        return self.queue.first() if self._draining is None else self._draining
 
     def occupied(self) -> tuple[int, ...]:
         """How many buckets of each level have tasks, lowest level first."""
@@ -174,13 +197,14 @@ class Buckets:
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
-        with self.lock:
+        with self.lock.reading():
             self.wheel._check()
             queued = self.queue.snapshot()
             slots = [b for w in self.wheel.levels() for b in w.slots if b is not None]
-            assert {id(b) for b in slots} <= {id(b) for b in queued}, (slots, queued)
-            if self._draining is not None:
-                queued.append(self._draining)
-            assert self.tally.pending == sum(map(len, queued)), (self.tally, queued)
-            for bucket in self.outbox:
-                assert bucket.handed, bucket
+            assert set(slots) <= set(queued), (slots, queued)
+            held = set(queued) if self._draining is None else {*queued, self._draining}
+            pending = sum(len(bucket) for bucket in held if not bucket.handed)
+            assert self.tally.pending == pending, (self.tally.pending, held)
+            for bucket in held | set(self.outbox):
+                bucket._check()
+            assert all(bucket.handed for bucket in self.outbox), self.outbox

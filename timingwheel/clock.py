@@ -28,6 +28,12 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // _NS_PER_MS
 
 
+def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
+    """Seconds of the monotonic clock, also while freezegun has frozen time: for waits that end."""
+    # Bound when the module is imported: freezegun replaces names in modules, not defaults.
+    return read()
+
+
 def to_ms(delay: float | timedelta) -> int:
     """Seconds (or a timedelta) as the fewest whole milliseconds that are not less.
 
@@ -48,15 +54,19 @@ _PLAIN_SECONDS = 1e9
 def _to_ms_carefully(delay: float | timedelta) -> int:
     """Convert what is rare, and say what is wrong with the rest."""
     if isinstance(delay, timedelta):
-        delay_ms = -(-delay // timedelta(milliseconds=1))
+        delay_ms, rest = divmod(delay, timedelta(milliseconds=1))
+        delay_ms += bool(rest)
         negative = delay < timedelta()
     elif isinstance(delay, bool) or not isinstance(delay, (int, float)):
         raise TypeError(f"delay is {delay!r}; expected seconds (int, float) or a timedelta")
     elif isinstance(delay, float) and not math.isfinite(delay):
         raise ValueError(f"delay is {delay!r}; expected a finite number of seconds")
     else:
-        delay_ms = math.ceil(delay * 1000)
         negative = delay < 0
+        # Bounded before it is multiplied: the largest floats have no thousandfold.
+        bounded = max(0, min(delay, MAX_DELAY_MS))
+        delay_ms = round(bounded * 1000)
+        delay_ms += delay_ms / 1000 < bounded
     if negative:
         raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
     if delay_ms > MAX_DELAY_MS:
@@ -71,8 +81,7 @@ class ManualClock:
     """
 
     def __init__(self, start_ms: int = 0) -> None:
-        if isinstance(start_ms, bool) or not isinstance(start_ms, int):
-            raise TypeError(f"start_ms is {start_ms!r}; expected whole milliseconds (int)")
+        _check_reading("start_ms", start_ms)
         self._now_ms = start_ms
         self._lock = threading.Lock()  # guards _now_ms while it moves, and _listeners
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
@@ -87,6 +96,7 @@ class ManualClock:
 
     def advance_to(self, now_ms: int) -> None:
         """Move forward to a reading in milliseconds; ValueError if that would be backwards."""
+        _check_reading("now_ms", now_ms)
         self._move(now_ms, relative=False)
 
     def on_move(self, listener: Callable[[], None]) -> None:
@@ -110,6 +120,11 @@ class ManualClock:
         return f"<ManualClock {self._now_ms} ms>"
 
 
+def _check_reading(what: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
+
+
 class TimeSource:
     """How a timer reads a clock that yields nothing but whole milliseconds."""
 
@@ -117,17 +132,20 @@ class TimeSource:
         self.now_ms = clock
         # What a deadline is counted from; never less than the true time.
         self.ceiling_ms = clock
-        # True: no waiting in real time makes the clock move; it tells us when it does.
-        self.manual = isinstance(clock, ManualClock)
 
     def on_move(self, listener: Callable[[], None]) -> None:
-        """Have a bound method called when the clock was moved by hand; others tell nothing."""
+        """Have a bound method called when a `ManualClock` is moved; others tell nothing."""
         if isinstance(self.now_ms, ManualClock):
             self.now_ms.on_move(listener)
 
     def seconds_until(self, when_ms: int) -> float:
         """Seconds until the clock reads ``when_ms``; 0 when it does already."""
         return max(0, when_ms - self.now_ms()) / 1000
+
+    def sleep_for(self, delay: float | None) -> float | None:
+        """How long to sleep for a delay on this clock; None: until woken."""
+        # No sleep makes a manual clock move, but it tells us when it does.
+        return None if delay and isinstance(self.now_ms, ManualClock) else delay
 
 
 class MonotonicSource(TimeSource):
@@ -141,6 +159,19 @@ class MonotonicSource(TimeSource):
         """Seconds until `monotonic_ms` reads ``when_ms``, to the nanosecond."""
         return max(0, when_ms * _NS_PER_MS - time.monotonic_ns()) / 1e9
 
+    def sleep_for(self, delay: float | None) -> float | None:
+        """The delay itself; while time is frozen, a moment: nobody tells us when it is moved."""
+        return _LOOK_AT_FROZEN_TIME if delay and _frozen() else delay
+
+
+# Seconds between two looks. By freezegun's users only: it is the one case in which a timer polls.
+_LOOK_AT_FROZEN_TIME = 0.01
+
+
+def _frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
+    # The default as in real_seconds.
+    return time.monotonic_ns is not real
+
 
 def _monotonic_ceiling_ms() -> int:
     return -(-time.monotonic_ns() // _NS_PER_MS)
@@ -152,4 +183,5 @@ def time_source(clock: Clock | None) -> TimeSource:
         return MonotonicSource()
     if not callable(clock):
         raise TypeError(f"clock is {clock!r}; expected a callable that returns milliseconds")
+    _check_reading("a reading of the clock", clock())
     return TimeSource(clock)

@@ -16,39 +16,62 @@ from timingwheel.tasklist import TimerTaskList
 
 
 class DelayQueue:
-    """All methods may be called from any thread. Its lock is a leaf: it is held over no other."""
+    """All methods may be called from any thread. Its lock is a leaf: it is held over no other.
 
-    __slots__ = ("_buckets", "_lock")
+    A sorted list changes in several steps. An interrupt between them, or a finalizer that comes
+    back in here, finds it torn; it is then made anew from ``_members``.
+    """
+
+    __slots__ = ("_buckets", "_lock", "_members", "_torn")
 
     def __init__(self) -> None:
-        self._buckets: SortedKeyList[TimerTaskList, int] = SortedKeyList(
-            key=attrgetter("expiration_ms")
-        )
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # guards all of it
+        self._members: dict[TimerTaskList, None] = {}  # what is in the queue, in order of arrival
+        self._buckets = self._sorted()
+        self._torn = False
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return len(self._members)
 
     def offer(self, bucket: TimerTaskList) -> bool:
         """Put a bucket in; True if it is now the first."""
         with self._lock:
+            self._mend()
+            self._members[bucket] = None
+            self._torn = True
             self._buckets.add(bucket)
+            self._torn = False
             return self._buckets[0] is bucket
 
     def first(self) -> TimerTaskList | None:
         """The bucket that expires first, left where it is; None when there is none."""
         with self._lock:
-            return self._buckets[0] if self._buckets else None
+            self._mend()
+            return self._buckets[0] if self._members else None
 
     def remove(self, bucket: TimerTaskList) -> None:
         """Take a bucket out; nothing happens if it is out already."""
         with self._lock:
-            self._buckets.discard(bucket)
+            self._mend()
+            if bucket in self._members:
+                self._torn = True
+                del self._members[bucket]
+                self._buckets.remove(bucket)
+                self._torn = False
 
     def snapshot(self) -> list[TimerTaskList]:
         """The buckets of this moment, first to expire first. O(n)."""
         with self._lock:
+            self._mend()
             return list(self._buckets)
+
+    def _mend(self) -> None:
+        if self._torn:
+            self._buckets = self._sorted()
+            self._torn = False
+
+    def _sorted(self) -> "SortedKeyList[TimerTaskList, int]":
+        return SortedKeyList(self._members, key=attrgetter("expiration_ms"))
 
     def __repr__(self) -> str:
         return f"<DelayQueue {len(self)} buckets, first {self.first()!r}>"

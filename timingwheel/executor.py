@@ -1,11 +1,10 @@
 """Executors: in which thread expired tasks run.
 
 A timer hands over whole buckets, never single tasks. An executor here is anything with `Handover`'s
-two methods; it knows nothing of timers and only decides who calls ``run(bucket, catch)``. To run
-the same bucket twice, or from two threads, is harmless: each task is taken from it once.
+four methods; it knows nothing of timers and only decides who calls ``run(bucket)``. To run the
+same bucket twice, or from two threads, is harmless: each task is taken from it once.
 
-``catch`` says which exceptions of a task are reported and passed over. In threads of ours that is
-all of them; inline, a KeyboardInterrupt belongs to the caller.
+The locks here are taken again by the thread that has them when a finalizer adds a task.
 """
 
 import concurrent.futures
@@ -13,22 +12,30 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from timingwheel.tasklist import TimerTaskList
 
-Run = Callable[[TimerTaskList, type[BaseException]], None]
+Run = Callable[[TimerTaskList], None]
+Refuse = Callable[[TimerTaskList, BaseException], None]
 
 # A pool gets one job for so many tasks of a bucket; the jobs share the bucket.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
 
 
+@runtime_checkable
 class Handover(Protocol):
-    """What a timer needs of an executor."""
+    """What a timer needs of an executor. All of it may be called from any thread."""
 
     def execute(self, run: Run, bucket: TimerTaskList) -> None:
-        """Have ``run(bucket, catch)`` called, now or soon, once or more often."""
+        """Have ``run(bucket)`` called, now or soon, once or more often."""
+
+    def flush(self) -> None:
+        """Called when a run of `execute` is over: wake up whoever should know."""
+
+    def resume(self) -> None:
+        """Go on with what an exception in a caller's thread ended early."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let what was handed over finish; with ``wait``, for at most ``timeout`` seconds."""
@@ -48,31 +55,56 @@ class InlineExecutor:
     A task that is due when it is added runs in the thread that adds it. If that happens inside
     another task, it runs after that one: a task that adds itself again does not recurse. One
     instance may serve several timers and threads.
+
+    A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early;
+    whoever runs something next goes on from there.
     """
 
     def __init__(self) -> None:
         self._turn = _Turn()
+        self._lock = threading.RLock()  # guards _left
+        self._left: deque[tuple[Run, TimerTaskList]] = deque()  # by turns that ended early
 
     def execute(self, run: Run, bucket: TimerTaskList) -> None:
-        """Run the tasks of ``bucket`` now, or as soon as those that run in this thread are done.
+        """Run the tasks of ``bucket`` now, or as soon as those that run in this thread are done."""
+        self._turn.waiting.append((run, bucket))
+        self._run_turn(self._turn)
 
-        A KeyboardInterrupt or SystemExit of a task ends it early; the next call goes on from there.
-        """
-        turn = self._turn
-        turn.waiting.append((run, bucket))
+    def flush(self) -> None:
+        """Nothing to do: it has run."""
+
+    def resume(self) -> None:
+        """See `Handover`."""
+        if self._left:
+            self._run_turn(self._turn)
+
+    def _run_turn(self, turn: _Turn) -> None:
         if turn.running:
             return
         turn.running = True
         try:
+            self._adopt(turn)
             while turn.waiting:
-                first_run, first = turn.waiting[0]
-                first_run(first, Exception)
+                run, bucket = turn.waiting[0]
+                run(bucket)
                 turn.waiting.popleft()
+        except BaseException:
+            with self._lock:
+                self._left.extend(turn.waiting)
+                turn.waiting.clear()
+            raise
         finally:
             turn.running = False
 
-    def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Nothing to do: nothing is left behind."""
+    def _adopt(self, turn: _Turn) -> None:
+        if self._left:
+            with self._lock:
+                turn.waiting.extendleft(reversed(self._left))
+                self._left.clear()
+
+    def close(self, *, wait: bool, timeout: float | None) -> None:  # noqa: ARG002  # no thread
+        """See `Handover`."""
+        self.resume()
 
 
 class WorkerExecutor:
@@ -81,7 +113,7 @@ class WorkerExecutor:
     def __init__(self, name: str) -> None:
         self._name = name
         self._queue: SimpleQueue[tuple[Run, TimerTaskList] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # guards the two fields below
+        self._lock = threading.RLock()  # guards the two fields below
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -93,60 +125,107 @@ class WorkerExecutor:
             if not self._closed:
                 self._queue.put((run, bucket))
                 return
-        run(bucket, Exception)
+        run(bucket)
+
+    def flush(self) -> None:
+        """Nothing to do: each bucket is announced by itself."""
+
+    def resume(self) -> None:
+        """Nothing to do: the thread goes on by itself."""
 
     def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._work, name=self._name, daemon=True)
                 thread.start()
-                self._thread = thread
+                if self._thread is None:  # else a finalizer has started one meanwhile
+                    self._thread = thread
 
     def _work(self) -> None:
+        with self._lock:
+            # Nobody knows of a thread whose start was interrupted.
+            if self._thread is not threading.current_thread():
+                return
         while (job := self._queue.get()) is not None:
-            job[0](job[1], BaseException)
+            job[0](job[1])
+            del job  # or the last bucket would be kept until the next one comes
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """End the thread once its queue is empty. Does not wait for itself."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(None)
+            self._closed = True
+            # Each time anew: an interrupt may have come before the first.
+            self._queue.put(None)
             thread = self._thread
         if wait and thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
 
-class PoolExecutor:
-    """Adapts any ``concurrent.futures.Executor``; the pool stays its owner's to shut down."""
+class _Place(threading.local):
+    """Whether this thread is at a job of the pool."""
 
-    def __init__(self, pool: concurrent.futures.Executor) -> None:
+    at_job = False
+
+
+class PoolExecutor:
+    """Adapts any ``concurrent.futures.Executor``; the pool stays its owner's to shut down.
+
+    ``refuse(bucket, error)`` is told of a bucket whose jobs the pool has dropped.
+    """
+
+    def __init__(self, pool: concurrent.futures.Executor, refuse: Refuse) -> None:
         self._pool = pool
-        self._lock = threading.Lock()  # guards _running
-        self._running: set[concurrent.futures.Future[None]] = set()
+        self._refuse = refuse
+        self._place = _Place()
+        self._lock = threading.RLock()  # guards _running
+        self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: Run, bucket: TimerTaskList) -> None:
         """Submit a job for each thousand tasks or so. Raises what ``submit`` raises."""
-        for _ in range(min(MAX_JOBS, 1 + len(bucket) // TASKS_PER_JOB)):
-            future = self._pool.submit(run, bucket, BaseException)
-            with self._lock:
-                self._running.add(future)
-            future.add_done_callback(self._forget)
+        more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
+        self._submit(run, bucket)
+        for _ in range(more_jobs):
+            try:
+                self._submit(run, bucket)
+            except Exception:  # noqa: BLE001  # one job, which the pool took, does it all
+                return
+
+    def flush(self) -> None:
+        """Nothing to do: each job is announced by itself."""
+
+    def resume(self) -> None:
+        """Nothing to do: the pool goes on by itself."""
+
+    def _submit(self, run: Run, bucket: TimerTaskList) -> None:
+        future = self._pool.submit(self._job, run, bucket)
+        with self._lock:
+            self._running[future] = bucket
+        future.add_done_callback(self._forget)
+
+    def _job(self, run: Run, bucket: TimerTaskList) -> None:
+        at_job, self._place.at_job = self._place.at_job, True
+        try:
+            run(bucket)
+        finally:
+            self._place.at_job = at_job
 
     def _forget(self, future: concurrent.futures.Future[None]) -> None:
         with self._lock:
-            self._running.discard(future)
+            bucket = self._running.pop(future)
+            dropped = future.cancelled() and bucket not in self._running.values()
+        if dropped:
+            self._refuse(bucket, concurrent.futures.CancelledError("the pool dropped its job"))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Wait for the jobs that are with the pool."""
-        if wait:
+        """Wait for the jobs that are with the pool, unless called by one: they might by two."""
+        if wait and not self._place.at_job:
             with self._lock:
                 running = list(self._running)
             concurrent.futures.wait(running, timeout)
 
 
 def handover_to(
-    executor: "concurrent.futures.Executor | InlineExecutor | None", name: str
+    executor: "concurrent.futures.Executor | Handover | None", name: str, refuse: Refuse
 ) -> Handover:
     """The `Handover` for what a user passes as ``executor``. TypeError for what cannot serve."""
     if executor is None:
@@ -159,7 +238,9 @@ def handover_to(
             "where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
-        return PoolExecutor(executor)
+        return PoolExecutor(executor, refuse)
+    if isinstance(executor, Handover):
+        return executor
     raise TypeError(
         f"executor is {executor!r}; expected None, an InlineExecutor or a "
         "concurrent.futures.Executor"

@@ -26,24 +26,29 @@ class Waiter(Protocol):
 
 
 class ConditionWaiter:
-    """A `Waiter` within the process; a wake-up is kept until a wait consumes it."""
+    """A `Waiter` within the process; a wake-up is kept until a wait consumes it.
+
+    Inside is a bare lock, free while a wake-up is kept: both sides are one step, so a finalizer or
+    a signal handler may wake the very thread that it interrupts on its way into the wait.
+    """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
-        self._woken = False
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
 
     def wait(self, timeout: float | None) -> None:
-        """See `Waiter`."""
-        with self._condition:
-            if not self._woken and (timeout is None or timeout > 0):
-                self._condition.wait(timeout)
-            self._woken = False
+        """See `Waiter`. More than 292 years are for ever."""
+        if timeout is None or timeout >= threading.TIMEOUT_MAX:
+            self._asleep.acquire()
+        else:
+            self._asleep.acquire(timeout=max(0.0, timeout))
 
     def wake(self) -> None:
         """See `Waiter`."""
-        with self._condition:
-            self._woken = True
-            self._condition.notify()
+        try:
+            self._asleep.release()
+        except RuntimeError:  # it is free: a wake-up is kept already
+            pass
 
 
 class Reapable(Protocol):
@@ -69,10 +74,15 @@ class Reaper:
         self._timer = timer
         self._waiter = waiter
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._starting = threading.Lock()
+        # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
+        self.started = False
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread. Interrupted, it leaves none behind."""
+        with self._starting:
+            self._thread.start()
+            self.started = True
 
     def step(self) -> None:
         """Sleep until something is due or somebody wakes us, then do what is due."""
@@ -89,11 +99,14 @@ class Reaper:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        with self._starting:
+            if not self.started:
+                return
         while not self._timer.finished():
             try:
                 self.step()
             except BaseException:
-                # Tasks report to on_error; what comes here is a clock's or an inline SystemExit.
+                # Tasks report to on_error; what comes here is a clock's.
                 log.exception("%s goes on after an error", self._thread.name)
                 self._waiter.wait(PAUSE_AFTER_ERROR)
         self._timer.finish()

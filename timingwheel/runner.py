@@ -1,10 +1,10 @@
 """TaskRunner: runs the tasks of detached buckets, for whichever thread the executor chose."""
 
 import logging
-import time
+import threading
 from collections.abc import Callable
 
-from timingwheel.clock import Clock
+from timingwheel.clock import Clock, real_seconds
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
 from timingwheel.tasklist import TimerTaskList
@@ -18,19 +18,23 @@ TASKS_PER_LOOK = 256
 
 
 class TaskRunner:
-    """Runs each task of a bucket once, however many threads run that bucket at a time."""
+    """Runs each task of a bucket once, however many threads run that bucket at a time.
+
+    Whatever a task raises is reported and passed over, save that in the main thread Ctrl-C and
+    ``sys.exit`` belong to the program: they end a run early, and the next one goes on from there.
+    """
 
     def __init__(self, name: str, now_ms: Clock, on_error: OnError | None) -> None:
         self.lateness = LatenessHistogram()
-        # By time.monotonic: from then on tasks are cancelled instead. Set when the timer closes.
+        # By real_seconds: from then on tasks are cancelled instead. Set when the timer closes.
         self.give_up_at: float | None = None
         self._name = name
         self._now_ms = now_ms
         self._on_error = on_error
 
-    def run(self, bucket: TimerTaskList, catch: type[BaseException]) -> None:
-        """Run what is in ``bucket``; exceptions of class ``catch`` are reported and passed over."""
-        while self._run_some(bucket, catch):
+    def run(self, bucket: TimerTaskList) -> None:
+        """Run what is in ``bucket``."""
+        while self._run_some(bucket):
             pass
         while self._late() and (tasks := bucket.cancel_some(TASKS_PER_LOOK)):
             self.close(tasks)
@@ -40,35 +44,41 @@ class TaskRunner:
         for task in tasks:
             try:
                 task._tt_on_close()
-            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+            except BaseException as error:  # noqa: BLE001  # whatever user code raises is reported
                 self._report(error, task)
 
     def _late(self) -> bool:
-        return self.give_up_at is not None and time.monotonic() >= self.give_up_at
+        return self.give_up_at is not None and real_seconds() >= self.give_up_at
 
-    def _run_some(self, bucket: TimerTaskList, catch: type[BaseException]) -> bool:
-        late_ms = self._now_ms() - bucket.expiration_ms
+    def _late_ms(self, bucket: TimerTaskList) -> int:
+        try:
+            return self._now_ms() - bucket.expiration_ms
+        except Exception:
+            log.exception("the clock of timer %r raised", self._name)
+            return 0
+
+    def _run_some(self, bucket: TimerTaskList) -> bool:
+        late_ms = self._late_ms(bucket)
         count = 0
         try:
             while count < TASKS_PER_LOOK and not self._late():
                 task = bucket.take()
                 if task is None:
                     break
-                count += 1
-                self._run_one(task, catch)
+                # No call between take and try: an interrupt there would lose the task.
+                try:
+                    count += 1
+                    task.run()
+                except BaseException as error:  # noqa: BLE001  # likewise
+                    self._report(error, task)
+                finally:
+                    # Else it was added again. No call in between: see tasklist.
+                    if task._tt_state == RUNNING:
+                        task._tt_state = DONE
         finally:
             if count:
                 self.lateness.observe(late_ms, count)
         return count == TASKS_PER_LOOK
-
-    def _run_one(self, task: TimerTask, catch: type[BaseException]) -> None:
-        try:
-            task.run()
-        except catch as error:
-            self._report(error, task)
-        finally:
-            if task._tt_state == RUNNING:  # else it was added again
-                task._tt_state = DONE
 
     def refuse(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
@@ -77,10 +87,21 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        if self._on_error is None:
-            log.error("%r of timer %r raised", task, self._name, exc_info=error)
-            return
+        if _is_the_programs(error):
+            raise error
         try:
-            self._on_error(error, task)
-        except Exception:
+            if self._on_error is None:
+                log.error("%r of timer %r raised", task, self._name, exc_info=error)
+            else:
+                self._on_error(error, task)
+        except BaseException as another:
+            if _is_the_programs(another):
+                raise
             log.exception("on_error of timer %r raised", self._name)
+
+
+def _is_the_programs(error: BaseException) -> bool:
+    return (
+        isinstance(error, (KeyboardInterrupt, SystemExit))
+        and threading.current_thread() is threading.main_thread()
+    )

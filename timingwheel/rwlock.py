@@ -11,7 +11,8 @@ next one waits until those who queued are through, so a writer that comes back f
 portion cannot starve them either.
 
 The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
-runs in here may cancel a task. A reader must not become a writer.
+runs in here may cancel a task. Also one that it runs in a thread on its way through the gate: that
+one does not queue, or it would wait for itself. A reader must not become a writer.
 """
 
 import threading
@@ -24,12 +25,15 @@ class ReadWriteLock:
     Any thread. The write side raises RuntimeError in a thread that already has either side.
     """
 
-    __slots__ = ("_gate", "_lock", "_queued", "_refusal", "_writer")
+    __slots__ = ("_gate", "_lock", "_moves", "_queued", "_refusal", "_writer")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # Guards the two fields below. Order: the gate is never held while waiting for _lock.
-        self._gate = threading.Condition(threading.Lock())
+        # Guards the two fields below. Order: the gate is never held while waiting for _lock, save
+        # by a finalizer inside the gate; who has _lock never waits for the gate. The condition is
+        # not entered itself: an interrupt at the door of its Python methods would leave it locked.
+        self._gate = threading.RLock()
+        self._moves = threading.Condition(self._gate)
         self._queued = 0  # readers at the gate
         # Thread id of the writer, waiting or at work; 0: none. Readers peek at it without the
         # gate: one who looks too early merely gets in ahead of the writer.
@@ -47,36 +51,42 @@ class ReadWriteLock:
         self._refusal = error
         self._writer = -1
 
-    def _wait_turn(self) -> None:
+    def raise_refusal(self) -> None:
+        """Raise the error of `refuse`, if it was called."""
         if self._refusal is not None:
             raise self._refusal
+
+    def _wait_turn(self) -> None:
+        self.raise_refusal()
         # Who is inside already must not wait: the writer would wait for him.
-        if _owned(self._lock):
+        if _owned(self._lock) or _owned(self._gate):
             return
         with self._gate:
             self._queued += 1
             try:
                 while self._writer > 0:
-                    self._gate.wait()
+                    self._moves.wait()
             finally:
                 self._queued -= 1
-                if not self._queued:
-                    self._gate.notify_all()
+                try:
+                    self._moves.notify_all()
+                except BaseException:  # an interrupt: the writer may be waiting for us
+                    self._moves.notify_all()
+                    raise
 
     def __enter__(self) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-        if _owned(self._lock):
+        self.raise_refusal()
+        if _owned(self._lock) or _owned(self._gate):
             raise RuntimeError("this thread has the lock already and cannot become its writer")
         me = threading.get_ident()
         try:
             with self._gate:
                 while self._writer or self._queued:
-                    self._gate.wait()
+                    self._moves.wait()
                 self._writer = me
             self._lock.acquire()
         except BaseException:
-            self._let_go(me)
+            self.abandon()
             raise
 
     def __exit__(
@@ -85,22 +95,22 @@ class ReadWriteLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        me = threading.get_ident()
-        try:
-            self._let_go(me)
-        except KeyboardInterrupt:
-            # Leaving the lock taken is no option, and letting go twice does no harm.
-            self._let_go(me)
-            raise
+        self.abandon()
 
-    def _let_go(self, me: int) -> None:
-        if self._writer != me:
+    def abandon(self) -> None:
+        """Leave the write side, if this thread has it; nothing happens if it was left already.
+
+        An interrupt may come at the door of ``__exit__``, or half way through. Who may be
+        interrupted catches it and calls this: leaving the lock taken is no option.
+        """
+        if self._writer != threading.get_ident():
             return
         if _owned(self._lock):
             self._lock.release()
         with self._gate:
+            # In this order: who comes back here after an interrupt tells them again.
+            self._moves.notify_all()
             self._writer = 0
-            self._gate.notify_all()
 
     def __repr__(self) -> str:
         state = f"writer {self._writer}" if self._writer else "no writer"

@@ -45,7 +45,7 @@ class LatenessHistogram:
     """Counts lateness, a batch at a time. Any thread; its lock is a leaf."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
         self._sum_ms = 0
 

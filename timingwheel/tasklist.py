@@ -8,8 +8,9 @@ Lock: the timer's ReadWriteLock guards all buckets of that timer. Methods that s
 the locking to the caller, either side; the others take the read side.
 
 Sections under the lock that change more than one field are free of calls on purpose: CPython lets
-signal handlers in only at calls and loops, so a KeyboardInterrupt finds a bucket before such a
-section or after it, never inside. (Other threads are kept out by the lock alone.)
+signal handlers and the finalizers of collected objects in only at calls, loops and allocations, so
+a KeyboardInterrupt, or a finalizer that adds to this very bucket, finds it before such a section or
+after it, never inside. (Other threads are kept out by the lock alone.)
 """
 
 from timingwheel.rwlock import ReadWriteLock
@@ -34,7 +35,7 @@ class TimerTaskList:
     ``level``: 0 if all of it is due at ``expiration_ms``, else the wheel's, to be cascaded then.
     """
 
-    __slots__ = ("_head", "_lock", "_tally", "_tasks", "expiration_ms", "handed", "level")
+    __slots__ = ("_end", "_head", "_lock", "_tally", "_tasks", "expiration_ms", "handed", "level")
 
     def __init__(self, lock: ReadWriteLock, tally: Tally, level: int, expiration_ms: int) -> None:
         self._lock = lock
@@ -44,9 +45,10 @@ class TimerTaskList:
         self.handed = False  # to the executor
         self._tasks: list[TimerTask] = []
         self._head = 0  # those before it were taken, or moved to another list
+        self._end = 0  # length of _tasks, to be had without a call
 
     def __len__(self) -> int:
-        return len(self._tasks) - self._head
+        return self._end - self._head
 
     def belongs_to(self, lock: ReadWriteLock) -> bool:
         """Whether this is a bucket of the timer that has ``lock``."""
@@ -55,12 +57,11 @@ class TimerTaskList:
     def add(self, task: TimerTask) -> None:
         """Append a task that is in no list. Locked."""
         tasks = self._tasks
-        task._tt_index = len(tasks)
-        try:
-            tasks.append(task)
-        except BaseException:  # an interrupt: who called was not told that it was added
-            del tasks[task._tt_index :]
-            raise
+        one = (task,)
+        # From here on no call; `append` would be one.
+        tasks += one
+        task._tt_index = self._end
+        self._end += 1
         task._tt_list = self
         task._tt_state = NEW
         if self.handed:
@@ -75,6 +76,7 @@ class TimerTaskList:
         last._tt_index = index = task._tt_index
         tasks[index] = last
         del tasks[-1]
+        self._end -= 1
         task._tt_list = None
         if self.handed:
             self._tally.backlog -= 1
@@ -96,18 +98,14 @@ class TimerTaskList:
         with self._lock.reading():
             tasks = self._tasks[max(self._head, len(self._tasks) - limit) :]
             for task in reversed(tasks):
-                if task._tt_list is self:
-                    self.cancel(task)
+                self.cancel(task)
         return tasks
 
     def move_first(self, target: "TimerTaskList") -> None:
-        """Move the first task to another list of the same timer. Locked.
-
-        May be repeated after an interrupt: a task that has moved already is only passed over.
-        """
+        """Move the first task to another list of the same timer. Locked."""
         task = self._tasks[self._head]
-        if task._tt_list is self:
-            target.add(task)
+        target.add(task)
+        # CPython lets nobody in when a Python function returns: the two sides are one section.
         self._tasks[self._head] = _GONE
         self._head += 1
         self._tally.pending -= 1
@@ -131,7 +129,7 @@ class TimerTaskList:
             with self._lock.reading():
                 tasks = self._tasks
                 head = self._head
-                if head == len(tasks):
+                if head == self._end:
                     return None
                 task = tasks[head]
                 tasks[head] = _GONE
@@ -148,6 +146,8 @@ class TimerTaskList:
 
     def _put_back(self, task: TimerTask) -> None:
         with self._lock.reading():
+            if task._tt_list is not None or task._tt_state != RUNNING:
+                return  # somebody added it again meanwhile
             self._head -= 1
             self._tasks[self._head] = task
             task._tt_index = self._head
@@ -157,6 +157,7 @@ class TimerTaskList:
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken. Locked."""
+        assert len(self._tasks) == self._end, (self, len(self._tasks), self._end)
         assert all(task is _GONE for task in self._tasks[: self._head]), self
         for index, task in enumerate(self._tasks[self._head :], self._head):
             assert task._tt_list is self, (self, task, task._tt_list)

@@ -9,7 +9,7 @@ buckets and runs them under no lock at all.
 import concurrent.futures
 import contextlib
 import os
-import time
+import threading
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,14 +17,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from timingwheel.buckets import Buckets
-from timingwheel.clock import Clock, time_source, to_ms
+from timingwheel.clock import Clock, real_seconds, time_source, to_ms
 from timingwheel.errors import TimerClosed, TimerForked, TimerFull
-from timingwheel.executor import InlineExecutor, handover_to
+from timingwheel.executor import Handover, handover_to
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import TimerTaskList
+
+# Seconds that close grants a thread to end once its time is over, if no task holds it up.
+MOMENT = 0.1
 
 
 class Timer:
@@ -48,7 +51,7 @@ class Timer:
         tick_ms: int = 1,
         wheel_size: int = 20,
         clock: Clock | None = None,
-        executor: concurrent.futures.Executor | InlineExecutor | None = None,
+        executor: concurrent.futures.Executor | Handover | None = None,
         max_pending: int | None = None,
         on_error: OnError | None = None,
     ) -> None:
@@ -65,7 +68,7 @@ class Timer:
         self._source = time_source(clock)
         self._buckets = Buckets(tick_ms, wheel_size, self._source.now_ms())
         self._runner = TaskRunner(name, self._source.now_ms, on_error)
-        self._executor = handover_to(executor, name)
+        self._executor = handover_to(executor, name, self._runner.refuse)
         self._lock = self._buckets.lock
         # Guarded by _lock; _closed is set once.
         self._closed = False
@@ -110,20 +113,22 @@ class Timer:
                     raise TimerClosed(f"timer {self.name!r} is closed")
                 if self._max_pending is not None:
                     self._check_room(task)
-                buckets.place(task, deadline_ms)
+                due = buckets.place(task, deadline_ms)
         finally:
             if buckets.wake_owed:
                 self._wake()
-        if buckets.outbox:  # the clock passed its due time meanwhile
-            self._deliver()
+        if due is not None:  # the clock passed its due time meanwhile
+            self._deliver(due)
+            self._executor.flush()
 
     def _add_due(self, task: TimerTask) -> None:
         now_ms = self._source.now_ms()
         with self._lock.reading():
             if self._closed:
                 raise TimerClosed(f"timer {self.name!r} is closed")
-            self._buckets.put(task, self._buckets.due_now(now_ms), now_ms)
-        self._deliver()
+            due = self._buckets.place_due(task, now_ms, now_ms)
+        self._deliver(due)
+        self._executor.flush()
 
     def _check_room(self, task: TimerTask) -> None:
         moves = task._tt_list is not None and not task._tt_list.handed
@@ -139,7 +144,8 @@ class Timer:
         return True
 
     def stats(self) -> TimerStats:
-        """The figures of this moment; O(1) in the number of tasks."""
+        """The figures of this moment; O(1) in the number of tasks. Raises TimerForked."""
+        self._lock.raise_refusal()
         tally = self._buckets.tally
         return TimerStats(
             name=self.name,
@@ -156,32 +162,37 @@ class Timer:
         """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.
 
         True if a bucket came due, if only to cascade. Waits in real time, but ends early when a
-        `ManualClock` is moved to where something is due.
+        `ManualClock` is moved to where something is due, or a closed timer has nothing left.
         """
         patience_ms = to_ms(timeout)
+        self._lock.raise_refusal()
         if self._drain():
             return True
         if not patience_ms:
             return False
         sleeper = ConditionWaiter()
-        give_up_at = time.monotonic() + patience_ms / 1000
-        self._change_sleepers(add=sleeper)
         try:
-            while not self._drain():
-                left = give_up_at - time.monotonic()
-                if left <= 0:
-                    return False
-                patience = self.patience()
-                sleeper.wait(left if patience is None else min(left, patience))
+            self._change_sleepers(add=sleeper)
+            return self._drain_before(real_seconds() + patience_ms / 1000, sleeper)
         finally:
             self._change_sleepers(remove=sleeper)
+
+    def _drain_before(self, give_up_at: float, sleeper: Waiter) -> bool:
+        while not self._drain():
+            left = give_up_at - real_seconds()
+            if left <= 0 or self.finished():
+                return False
+            delay = self._source.sleep_for(self.delay_to_next())
+            sleeper.wait(left if delay is None else min(left, delay))
         return True
 
     def delay_to_next(self) -> float | None:
         """Seconds until the next occupied bucket comes due; 0.0 if one is, None if there is none.
 
         That may be before the next task is due: a bucket of a higher level comes due to cascade.
+        Raises TimerForked.
         """
+        self._lock.raise_refusal()
         if self._buckets.at_work():
             return 0.0
         first = self._buckets.next_occupied()
@@ -193,40 +204,48 @@ class Timer:
         Like `delay_to_next`, save that no waiting moves a `ManualClock`, and that a closed timer
         looks up when its time to finish is over.
         """
-        delay = self.delay_to_next()
-        if delay and self._source.manual:
-            delay = None
+        delay = self._source.sleep_for(self.delay_to_next())
         left = self._time_left() if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
 
     def _drain(self) -> bool:
-        if self._buckets.outbox:  # left by an interrupt, or under way in another thread
-            self._deliver()
+        self._executor.resume()
+        self._deliver_all()  # left by an interrupt, or under way in another thread
         worked = False
-        while self._buckets.do_portion(self._source.now_ms()):
+        # Read once: tasks that keep coming due while others run here must not hold us for ever.
+        now_ms = self._source.now_ms()
+        while self._buckets.do_portion(now_ms):
             worked = True
-            self._deliver()
+            self._deliver_all()
         return worked
 
-    def _deliver(self) -> None:
-        """Give the executor what is in the outbox. The same bucket twice does no harm."""
+    def _deliver_all(self) -> None:
         outbox = self._buckets.outbox
         while outbox:
-            with contextlib.suppress(IndexError, ValueError):  # another thread delivered it as well
+            try:
                 bucket = outbox[0]
-                self._execute(bucket)
-                outbox.remove(bucket)
+            except IndexError:  # another thread was faster
+                break
+            self._deliver(bucket)
+        self._executor.flush()
 
-    def _execute(self, bucket: TimerTaskList) -> None:
+    def _deliver(self, bucket: TimerTaskList) -> None:
+        """Give the executor a bucket of the outbox. The same bucket twice does no harm."""
         try:
             self._executor.execute(self._runner.run, bucket)
-        except RuntimeError as error:  # a pool that was shut down
+        except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
             self._runner.refuse(bucket, error)
+        with contextlib.suppress(ValueError):  # another thread delivered it as well
+            self._buckets.outbox.remove(bucket)
 
     def _wake(self) -> None:
         self._buckets.wake_owed = False
-        for sleeper in self._sleepers:
-            sleeper.wake()
+        try:
+            for sleeper in self._sleepers:
+                sleeper.wake()
+        except BaseException:  # an interrupt: whoever comes next wakes the rest
+            self._buckets.wake_owed = True
+            raise
 
     def _change_sleepers(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
         with self._lock.reading():
@@ -236,17 +255,25 @@ class Timer:
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock; nothing happens if it runs.
 
-        ``waiter``: what it sleeps on, if not a condition of its own. Raises TimerClosed.
+        ``waiter``: what it sleeps on, if not a condition of its own. Raises TimerClosed, and
+        RuntimeError if the system has no thread left.
         """
         with self._lock.reading():
             if self._closed:
                 raise TimerClosed(f"timer {self.name!r} is closed")
             if self._reaper is not None:
                 return
-            waiter = waiter or ConditionWaiter()
+            if waiter is None:
+                waiter = ConditionWaiter()
+            reaper = Reaper(self, waiter, f"{self.name}-reaper")
             self._change_sleepers(add=waiter)
-            self._reaper = Reaper(self, waiter, f"{self.name}-reaper")
-            self._reaper.start()
+            try:
+                reaper.start()
+            finally:
+                if reaper.started:
+                    self._reaper = reaper
+                else:
+                    self._change_sleepers(remove=waiter)
 
     def close(
         self,
@@ -263,7 +290,7 @@ class Timer:
         never ends is waited for no longer than ``timeout``. In a forked child: nothing.
         """
         if timeout is not None:
-            self._runner.give_up_at = time.monotonic() + to_ms(timeout) / 1000
+            self._runner.give_up_at = real_seconds() + to_ms(timeout) / 1000
         try:
             with self._lock.reading():
                 self._closed = True
@@ -275,9 +302,17 @@ class Timer:
         if self._reaper is None:
             self._drain()
         elif wait:
-            self._reaper.join(self._time_left())
+            self._reaper.join(self._time_to_end())
+            if self._time_left() == 0:
+                self._cancel_pending()  # should the reaper be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
-            self._executor.close(wait=wait, timeout=self._time_left())
+            self._executor.close(wait=wait, timeout=self._time_to_end())
+
+    @property
+    def running(self) -> bool:
+        """Whether a reaper thread advances it at this moment."""
+        reaper = self._reaper
+        return reaper is not None and not reaper.ended()
 
     def finished(self) -> bool:
         """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
@@ -287,13 +322,22 @@ class Timer:
 
     def finish(self) -> None:
         """The end of the reaper: what is left is cancelled, the executor told to end."""
-        self._cancel_pending()
-        self._deliver()
-        self._executor.close(wait=False, timeout=0)
+        try:
+            self._cancel_pending()
+            self._deliver_all()
+        finally:
+            self._executor.close(wait=False, timeout=0)
 
     def _time_left(self) -> float | None:
         give_up_at = self._runner.give_up_at
-        return None if give_up_at is None else max(0.0, give_up_at - time.monotonic())
+        if give_up_at is None:
+            return None
+        return min(max(0.0, give_up_at - real_seconds()), threading.TIMEOUT_MAX)
+
+    def _time_to_end(self) -> float | None:
+        # A thread whose time is over needs a moment to notice, and close leaves none behind.
+        left = self._time_left()
+        return None if left is None else max(left, MOMENT)
 
     def _cancel_pending(self) -> None:
         while tasks := self._buckets.cancel_some():

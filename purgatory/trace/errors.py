@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from purgatory.errors import PurgatoryError
+
 SHOWN = 5  # so many bad rows are described; the others are only counted
 _VALUE_WIDTH = 60
 
 
-class TraceError(ValueError):
+class TraceError(PurgatoryError, ValueError):
     """A trace cannot be read or written; the message names the file."""
 
 

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
     """Pass rows through; raise `OutOfOrder`, naming the row, where time goes backwards.
 
-    The time is that of the table's `time_column`. Equal times are in order.
+    The time is that of the table's `time_column`. Equal times are in order. `rows` is closed when
+    this ends, in whatever way.
     """
     time_of = rows.table.time_of
     before: int | None = None
-    for row in rows:
-        at = time_of(row)
-        if before is not None and at < before:
-            raise OutOfOrder(rows.where(), rows.table.time_column, before, at)
-        before = at
-        yield row
+    with rows:
+        for row in rows:
+            at = time_of(row)
+            if before is not None and at < before:
+                raise OutOfOrder(rows.where(), rows.table.time_column, before, at)
+            before = at
+            yield row
 
 
 def by_time(rows: Reader[RowT]) -> list[RowT]:

@@ -15,7 +15,7 @@ from purgatory.trace.errors import TraceError
 from purgatory.trace.tables import Column, ColumnType, Table
 
 _BATCH_ROWS: Final = 8_192
-_GROUP_ROWS: Final = 65_536
+_GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
 
 

@@ -72,18 +72,21 @@ class Reader(Generic[RowT]):
     def _read(self) -> Generator[RowT, None, None]:
         make = self.table.make
         records = self._records()
-        for record in records:
-            try:
-                row = make(*self._source.values(record))
-            except BadValue as error:
-                bad = self._bad_row(error)
-                if self._on_bad is None:
-                    raise self._refusal(bad, records) from None
-                self._on_bad(bad)
-                continue
-            yield row
+        try:
+            for record in records:
+                try:
+                    row = make(*self._source.values(record))
+                except BadValue as error:
+                    bad = self._bad_row(error)
+                    if self._on_bad is None:
+                        raise self._refusal(bad, records) from None
+                    self._on_bad(bad)
+                    continue
+                yield row
+        finally:
+            records.close()
 
-    def _records(self) -> Iterator[Any]:
+    def _records(self) -> Generator[Any, None, None]:
         """Yield the records of all files; `self._source` is the one the last came from."""
         for file in self._files:
             if file != self._file:

@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     lateness_ms: int
 
 
-def operation(  # noqa: PLR0917 - the columns of the table
+def operation(
     op_id: Any,
     kind: Any,
     submitted_ms: Any,
@@ -105,7 +105,7 @@ def key_event(key: Any, at_ms: Any) -> KeyEvent:
     return KeyEvent(key, at_ms)
 
 
-def outcome(  # noqa: PLR0917 - the columns of the table
+def outcome(
     op_id: Any,
     kind: Any,
     outcome: Any,

@@ -34,15 +34,13 @@ class Writer(Generic[RowT]):
         self.count = 0
         self._format = format_of(Path(path))
         self._target = Path(os.path.realpath(path))  # a link stays a link
-        self._hidden = self._target.with_name(f".{self._target.name}.{secrets.token_hex(8)}.tmp")
+        self._hidden = self._target.with_name(f".purgatory-{secrets.token_hex(8)}.tmp")
         self._file: IO[bytes] | None = None
         self._sink: Sink | None = None
 
     def __enter__(self) -> Writer[RowT]:
-        if self._target.exists() and not self._target.is_file():
-            # Replacing it would put a file in the place of a directory or a device.
-            raise TraceError(f"{self.path}: not a regular file")
         try:
+            self._check_target()
             self._file = self._hidden.open("xb")
             self._sink = self._format.sink(self._file, Path(self.path), self.table)
         except OSError as error:
@@ -82,6 +80,11 @@ class Writer(Generic[RowT]):
         finally:
             self._discard()
 
+    def _check_target(self) -> None:
+        # Replacing it would put a file in the place of a directory or a device.
+        if self._target.exists() and not self._target.is_file():
+            raise TraceError(f"{self.path}: not a regular file")
+
     def _publish(self) -> None:
         if self._sink is None or self._file is None:
             return
@@ -100,9 +103,11 @@ class Writer(Generic[RowT]):
             # It may fail as the write before it did, and that one is being reported.
             with contextlib.suppress(OSError, ValueError):
                 sink.close()
-        if file is not None:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if file is not None:
                 file.close()
+        # Whatever is known of the file: an interrupt may have come between its making and ours.
+        with contextlib.suppress(OSError):
             self._hidden.unlink(missing_ok=True)
 
     def _failure(self, error: OSError) -> TraceError:

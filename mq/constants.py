@@ -1,0 +1,645 @@
+"""Constants, named and numbered as in pyzmq, so that programs and messages agree.
+
+Who may use it: everybody.  Every member is also a name of this module and of the package.
+"""
+
+import errno as _errno
+from enum import Enum, IntEnum, IntFlag
+from typing import Self
+
+from mq.errors import EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM
+
+
+class _OptType(Enum):
+    int = "int"
+    int64 = "int64"
+    bytes = "bytes"
+    fd = "fd"
+
+
+class Errno(IntEnum):
+    """Error numbers: the system's, and ZeroMQ's own."""
+
+    EAGAIN = _errno.EAGAIN
+    EFAULT = _errno.EFAULT
+    EINVAL = _errno.EINVAL
+    ENOTSUP = _errno.ENOTSUP
+    EPROTONOSUPPORT = _errno.EPROTONOSUPPORT
+    ENOBUFS = _errno.ENOBUFS
+    ENETDOWN = _errno.ENETDOWN
+    EADDRINUSE = _errno.EADDRINUSE
+    EADDRNOTAVAIL = _errno.EADDRNOTAVAIL
+    ECONNREFUSED = _errno.ECONNREFUSED
+    EINPROGRESS = _errno.EINPROGRESS
+    ENOTSOCK = _errno.ENOTSOCK
+    EMSGSIZE = _errno.EMSGSIZE
+    EAFNOSUPPORT = _errno.EAFNOSUPPORT
+    ENETUNREACH = _errno.ENETUNREACH
+    ECONNABORTED = _errno.ECONNABORTED
+    ECONNRESET = _errno.ECONNRESET
+    ENOTCONN = _errno.ENOTCONN
+    ETIMEDOUT = _errno.ETIMEDOUT
+    EHOSTUNREACH = _errno.EHOSTUNREACH
+    ENETRESET = _errno.ENETRESET
+    EFSM = EFSM
+    ENOCOMPATPROTO = ENOCOMPATPROTO
+    ETERM = ETERM
+    EMTHREAD = EMTHREAD
+
+
+class ContextOption(IntEnum):
+    """Options of a context; those about threads are kept and have no effect."""
+
+    IO_THREADS = 1
+    MAX_SOCKETS = 2
+    SOCKET_LIMIT = 3
+    THREAD_PRIORITY = 3
+    THREAD_SCHED_POLICY = 4
+    MAX_MSGSZ = 5
+    MSG_T_SIZE = 6
+    THREAD_AFFINITY_CPU_ADD = 7
+    THREAD_AFFINITY_CPU_REMOVE = 8
+    THREAD_NAME_PREFIX = 9
+
+
+class SocketType(IntEnum):
+    """Kinds of sockets; those beyond XSUB exist by name only."""
+
+    PAIR = 0
+    PUB = 1
+    SUB = 2
+    REQ = 3
+    REP = 4
+    DEALER = 5
+    ROUTER = 6
+    PULL = 7
+    PUSH = 8
+    XPUB = 9
+    XSUB = 10
+    STREAM = 11
+    XREQ = 5
+    XREP = 6
+    SERVER = 12
+    CLIENT = 13
+    RADIO = 14
+    DISH = 15
+    GATHER = 16
+    SCATTER = 17
+    DGRAM = 18
+    PEER = 19
+    CHANNEL = 20
+
+
+class MessageOption(IntEnum):
+    """What `Frame.get` can be asked."""
+
+    MORE = 1
+    SHARED = 3
+    SRCFD = 2
+
+
+class Flag(IntFlag):
+    """Flags of send and recv."""
+
+    DONTWAIT = 1
+    SNDMORE = 2
+    NOBLOCK = 1
+
+
+class PollEvent(IntFlag):
+    """What a poller watches for."""
+
+    POLLIN = 1
+    POLLOUT = 2
+    POLLERR = 4
+    POLLPRI = 8
+
+
+class DeviceType(IntEnum):
+    """The classic devices; they differ in name only."""
+
+    STREAMER = 1
+    FORWARDER = 2
+    QUEUE = 3
+
+
+class SocketOption(IntEnum):
+    """Options of a socket; what concerns the network alone is kept and has no effect."""
+
+    _opt_type: _OptType
+
+    def __new__(cls, value: int, opt_type: _OptType = _OptType.int) -> Self:
+        """A member that knows the type of its values."""
+        self = int.__new__(cls, value)
+        self._value_ = value
+        self._opt_type = opt_type
+        return self
+
+    HWM = 1
+    AFFINITY = 4, _OptType.int64
+    ROUTING_ID = 5, _OptType.bytes
+    SUBSCRIBE = 6, _OptType.bytes
+    UNSUBSCRIBE = 7, _OptType.bytes
+    RATE = 8
+    RECOVERY_IVL = 9
+    SNDBUF = 11
+    RCVBUF = 12
+    RCVMORE = 13
+    FD = 14, _OptType.fd
+    EVENTS = 15
+    TYPE = 16
+    LINGER = 17
+    RECONNECT_IVL = 18
+    BACKLOG = 19
+    RECONNECT_IVL_MAX = 21
+    MAXMSGSIZE = 22, _OptType.int64
+    SNDHWM = 23
+    RCVHWM = 24
+    MULTICAST_HOPS = 25
+    RCVTIMEO = 27
+    SNDTIMEO = 28
+    LAST_ENDPOINT = 32, _OptType.bytes
+    ROUTER_MANDATORY = 33
+    TCP_KEEPALIVE = 34
+    TCP_KEEPALIVE_CNT = 35
+    TCP_KEEPALIVE_IDLE = 36
+    TCP_KEEPALIVE_INTVL = 37
+    IMMEDIATE = 39
+    XPUB_VERBOSE = 40
+    ROUTER_RAW = 41
+    IPV6 = 42
+    MECHANISM = 43
+    PLAIN_SERVER = 44
+    PLAIN_USERNAME = 45, _OptType.bytes
+    PLAIN_PASSWORD = 46, _OptType.bytes
+    CURVE_SERVER = 47
+    CURVE_PUBLICKEY = 48, _OptType.bytes
+    CURVE_SECRETKEY = 49, _OptType.bytes
+    CURVE_SERVERKEY = 50, _OptType.bytes
+    PROBE_ROUTER = 51
+    REQ_CORRELATE = 52
+    REQ_RELAXED = 53
+    CONFLATE = 54
+    ZAP_DOMAIN = 55, _OptType.bytes
+    ROUTER_HANDOVER = 56
+    TOS = 57
+    CONNECT_ROUTING_ID = 61, _OptType.bytes
+    GSSAPI_SERVER = 62
+    GSSAPI_PRINCIPAL = 63, _OptType.bytes
+    GSSAPI_SERVICE_PRINCIPAL = 64, _OptType.bytes
+    GSSAPI_PLAINTEXT = 65
+    HANDSHAKE_IVL = 66
+    SOCKS_PROXY = 68, _OptType.bytes
+    XPUB_NODROP = 69
+    BLOCKY = 70
+    XPUB_MANUAL = 71
+    XPUB_WELCOME_MSG = 72, _OptType.bytes
+    STREAM_NOTIFY = 73
+    INVERT_MATCHING = 74
+    HEARTBEAT_IVL = 75
+    HEARTBEAT_TTL = 76
+    HEARTBEAT_TIMEOUT = 77
+    XPUB_VERBOSER = 78
+    CONNECT_TIMEOUT = 79
+    TCP_MAXRT = 80
+    THREAD_SAFE = 81
+    MULTICAST_MAXTPDU = 84
+    VMCI_BUFFER_SIZE = 85, _OptType.int64
+    VMCI_BUFFER_MIN_SIZE = 86, _OptType.int64
+    VMCI_BUFFER_MAX_SIZE = 87, _OptType.int64
+    VMCI_CONNECT_TIMEOUT = 88
+    USE_FD = 89
+    GSSAPI_PRINCIPAL_NAMETYPE = 90
+    GSSAPI_SERVICE_PRINCIPAL_NAMETYPE = 91
+    BINDTODEVICE = 92, _OptType.bytes
+    IDENTITY = 5, _OptType.bytes
+    CONNECT_RID = 61, _OptType.bytes
+    TCP_ACCEPT_FILTER = 38, _OptType.bytes
+    IPC_FILTER_PID = 58
+    IPC_FILTER_UID = 59
+    IPC_FILTER_GID = 60
+    IPV4ONLY = 31
+    DELAY_ATTACH_ON_CONNECT = 39
+    FAIL_UNROUTABLE = 33
+    ROUTER_BEHAVIOR = 33
+    ZAP_ENFORCE_DOMAIN = 93
+    LOOPBACK_FASTPATH = 94
+    METADATA = 95, _OptType.bytes
+    MULTICAST_LOOP = 96
+    ROUTER_NOTIFY = 97
+    XPUB_MANUAL_LAST_VALUE = 98
+    SOCKS_USERNAME = 99, _OptType.bytes
+    SOCKS_PASSWORD = 100, _OptType.bytes
+    IN_BATCH_SIZE = 101
+    OUT_BATCH_SIZE = 102
+    WSS_KEY_PEM = 103, _OptType.bytes
+    WSS_CERT_PEM = 104, _OptType.bytes
+    WSS_TRUST_PEM = 105, _OptType.bytes
+    WSS_HOSTNAME = 106, _OptType.bytes
+    WSS_TRUST_SYSTEM = 107
+    ONLY_FIRST_SUBSCRIBE = 108
+    RECONNECT_STOP = 109
+    HELLO_MSG = 110, _OptType.bytes
+    DISCONNECT_MSG = 111, _OptType.bytes
+    PRIORITY = 112
+    BUSY_POLL = 113
+    HICCUP_MSG = 114, _OptType.bytes
+    XSUB_VERBOSE_UNSUBSCRIBE = 115
+    TOPICS_COUNT = 116
+    NORM_MODE = 117
+    NORM_UNICAST_NACK = 118
+    NORM_BUFFER_SIZE = 119
+    NORM_SEGMENT_SIZE = 120
+    NORM_BLOCK_SIZE = 121
+    NORM_NUM_PARITY = 122
+    NORM_NUM_AUTOPARITY = 123
+    NORM_PUSH = 124
+
+
+EAGAIN = Errno.EAGAIN
+EFAULT = Errno.EFAULT
+EINVAL = Errno.EINVAL
+ENOTSUP = Errno.ENOTSUP
+EPROTONOSUPPORT = Errno.EPROTONOSUPPORT
+ENOBUFS = Errno.ENOBUFS
+ENETDOWN = Errno.ENETDOWN
+EADDRINUSE = Errno.EADDRINUSE
+EADDRNOTAVAIL = Errno.EADDRNOTAVAIL
+ECONNREFUSED = Errno.ECONNREFUSED
+EINPROGRESS = Errno.EINPROGRESS
+ENOTSOCK = Errno.ENOTSOCK
+EMSGSIZE = Errno.EMSGSIZE
+EAFNOSUPPORT = Errno.EAFNOSUPPORT
+ENETUNREACH = Errno.ENETUNREACH
+ECONNABORTED = Errno.ECONNABORTED
+ECONNRESET = Errno.ECONNRESET
+ENOTCONN = Errno.ENOTCONN
+ETIMEDOUT = Errno.ETIMEDOUT
+EHOSTUNREACH = Errno.EHOSTUNREACH
+ENETRESET = Errno.ENETRESET
+IO_THREADS = ContextOption.IO_THREADS
+MAX_SOCKETS = ContextOption.MAX_SOCKETS
+SOCKET_LIMIT = ContextOption.SOCKET_LIMIT
+THREAD_PRIORITY = ContextOption.THREAD_PRIORITY
+THREAD_SCHED_POLICY = ContextOption.THREAD_SCHED_POLICY
+MAX_MSGSZ = ContextOption.MAX_MSGSZ
+MSG_T_SIZE = ContextOption.MSG_T_SIZE
+THREAD_AFFINITY_CPU_ADD = ContextOption.THREAD_AFFINITY_CPU_ADD
+THREAD_AFFINITY_CPU_REMOVE = ContextOption.THREAD_AFFINITY_CPU_REMOVE
+THREAD_NAME_PREFIX = ContextOption.THREAD_NAME_PREFIX
+PAIR = SocketType.PAIR
+PUB = SocketType.PUB
+SUB = SocketType.SUB
+REQ = SocketType.REQ
+REP = SocketType.REP
+DEALER = SocketType.DEALER
+ROUTER = SocketType.ROUTER
+PULL = SocketType.PULL
+PUSH = SocketType.PUSH
+XPUB = SocketType.XPUB
+XSUB = SocketType.XSUB
+STREAM = SocketType.STREAM
+XREQ = SocketType.XREQ
+XREP = SocketType.XREP
+SERVER = SocketType.SERVER
+CLIENT = SocketType.CLIENT
+RADIO = SocketType.RADIO
+DISH = SocketType.DISH
+GATHER = SocketType.GATHER
+SCATTER = SocketType.SCATTER
+DGRAM = SocketType.DGRAM
+PEER = SocketType.PEER
+CHANNEL = SocketType.CHANNEL
+MORE = MessageOption.MORE
+SHARED = MessageOption.SHARED
+SRCFD = MessageOption.SRCFD
+DONTWAIT = Flag.DONTWAIT
+SNDMORE = Flag.SNDMORE
+NOBLOCK = Flag.NOBLOCK
+POLLIN = PollEvent.POLLIN
+POLLOUT = PollEvent.POLLOUT
+POLLERR = PollEvent.POLLERR
+POLLPRI = PollEvent.POLLPRI
+STREAMER = DeviceType.STREAMER
+FORWARDER = DeviceType.FORWARDER
+QUEUE = DeviceType.QUEUE
+HWM = SocketOption.HWM
+AFFINITY = SocketOption.AFFINITY
+ROUTING_ID = SocketOption.ROUTING_ID
+SUBSCRIBE = SocketOption.SUBSCRIBE
+UNSUBSCRIBE = SocketOption.UNSUBSCRIBE
+RATE = SocketOption.RATE
+RECOVERY_IVL = SocketOption.RECOVERY_IVL
+SNDBUF = SocketOption.SNDBUF
+RCVBUF = SocketOption.RCVBUF
+RCVMORE = SocketOption.RCVMORE
+FD = SocketOption.FD
+EVENTS = SocketOption.EVENTS
+TYPE = SocketOption.TYPE
+LINGER = SocketOption.LINGER
+RECONNECT_IVL = SocketOption.RECONNECT_IVL
+BACKLOG = SocketOption.BACKLOG
+RECONNECT_IVL_MAX = SocketOption.RECONNECT_IVL_MAX
+MAXMSGSIZE = SocketOption.MAXMSGSIZE
+SNDHWM = SocketOption.SNDHWM
+RCVHWM = SocketOption.RCVHWM
+MULTICAST_HOPS = SocketOption.MULTICAST_HOPS
+RCVTIMEO = SocketOption.RCVTIMEO
+SNDTIMEO = SocketOption.SNDTIMEO
+LAST_ENDPOINT = SocketOption.LAST_ENDPOINT
+ROUTER_MANDATORY = SocketOption.ROUTER_MANDATORY
+TCP_KEEPALIVE = SocketOption.TCP_KEEPALIVE
+TCP_KEEPALIVE_CNT = SocketOption.TCP_KEEPALIVE_CNT
+TCP_KEEPALIVE_IDLE = SocketOption.TCP_KEEPALIVE_IDLE
+TCP_KEEPALIVE_INTVL = SocketOption.TCP_KEEPALIVE_INTVL
+IMMEDIATE = SocketOption.IMMEDIATE
+XPUB_VERBOSE = SocketOption.XPUB_VERBOSE
+ROUTER_RAW = SocketOption.ROUTER_RAW
+IPV6 = SocketOption.IPV6
+MECHANISM = SocketOption.MECHANISM
+PLAIN_SERVER = SocketOption.PLAIN_SERVER
+PLAIN_USERNAME = SocketOption.PLAIN_USERNAME
+PLAIN_PASSWORD = SocketOption.PLAIN_PASSWORD
+CURVE_SERVER = SocketOption.CURVE_SERVER
+CURVE_PUBLICKEY = SocketOption.CURVE_PUBLICKEY
+CURVE_SECRETKEY = SocketOption.CURVE_SECRETKEY
+CURVE_SERVERKEY = SocketOption.CURVE_SERVERKEY
+PROBE_ROUTER = SocketOption.PROBE_ROUTER
+REQ_CORRELATE = SocketOption.REQ_CORRELATE
+REQ_RELAXED = SocketOption.REQ_RELAXED
+CONFLATE = SocketOption.CONFLATE
+ZAP_DOMAIN = SocketOption.ZAP_DOMAIN
+ROUTER_HANDOVER = SocketOption.ROUTER_HANDOVER
+TOS = SocketOption.TOS
+CONNECT_ROUTING_ID = SocketOption.CONNECT_ROUTING_ID
+GSSAPI_SERVER = SocketOption.GSSAPI_SERVER
+GSSAPI_PRINCIPAL = SocketOption.GSSAPI_PRINCIPAL
+GSSAPI_SERVICE_PRINCIPAL = SocketOption.GSSAPI_SERVICE_PRINCIPAL
+GSSAPI_PLAINTEXT = SocketOption.GSSAPI_PLAINTEXT
+HANDSHAKE_IVL = SocketOption.HANDSHAKE_IVL
+SOCKS_PROXY = SocketOption.SOCKS_PROXY
+XPUB_NODROP = SocketOption.XPUB_NODROP
+BLOCKY = SocketOption.BLOCKY
+XPUB_MANUAL = SocketOption.XPUB_MANUAL
+XPUB_WELCOME_MSG = SocketOption.XPUB_WELCOME_MSG
+STREAM_NOTIFY = SocketOption.STREAM_NOTIFY
+INVERT_MATCHING = SocketOption.INVERT_MATCHING
+HEARTBEAT_IVL = SocketOption.HEARTBEAT_IVL
+HEARTBEAT_TTL = SocketOption.HEARTBEAT_TTL
+HEARTBEAT_TIMEOUT = SocketOption.HEARTBEAT_TIMEOUT
+XPUB_VERBOSER = SocketOption.XPUB_VERBOSER
+CONNECT_TIMEOUT = SocketOption.CONNECT_TIMEOUT
+TCP_MAXRT = SocketOption.TCP_MAXRT
+THREAD_SAFE = SocketOption.THREAD_SAFE
+MULTICAST_MAXTPDU = SocketOption.MULTICAST_MAXTPDU
+VMCI_BUFFER_SIZE = SocketOption.VMCI_BUFFER_SIZE
+VMCI_BUFFER_MIN_SIZE = SocketOption.VMCI_BUFFER_MIN_SIZE
+VMCI_BUFFER_MAX_SIZE = SocketOption.VMCI_BUFFER_MAX_SIZE
+VMCI_CONNECT_TIMEOUT = SocketOption.VMCI_CONNECT_TIMEOUT
+USE_FD = SocketOption.USE_FD
+GSSAPI_PRINCIPAL_NAMETYPE = SocketOption.GSSAPI_PRINCIPAL_NAMETYPE
+GSSAPI_SERVICE_PRINCIPAL_NAMETYPE = SocketOption.GSSAPI_SERVICE_PRINCIPAL_NAMETYPE
+BINDTODEVICE = SocketOption.BINDTODEVICE
+IDENTITY = SocketOption.IDENTITY
+CONNECT_RID = SocketOption.CONNECT_RID
+TCP_ACCEPT_FILTER = SocketOption.TCP_ACCEPT_FILTER
+IPC_FILTER_PID = SocketOption.IPC_FILTER_PID
+IPC_FILTER_UID = SocketOption.IPC_FILTER_UID
+IPC_FILTER_GID = SocketOption.IPC_FILTER_GID
+IPV4ONLY = SocketOption.IPV4ONLY
+DELAY_ATTACH_ON_CONNECT = SocketOption.DELAY_ATTACH_ON_CONNECT
+FAIL_UNROUTABLE = SocketOption.FAIL_UNROUTABLE
+ROUTER_BEHAVIOR = SocketOption.ROUTER_BEHAVIOR
+ZAP_ENFORCE_DOMAIN = SocketOption.ZAP_ENFORCE_DOMAIN
+LOOPBACK_FASTPATH = SocketOption.LOOPBACK_FASTPATH
+METADATA = SocketOption.METADATA
+MULTICAST_LOOP = SocketOption.MULTICAST_LOOP
+ROUTER_NOTIFY = SocketOption.ROUTER_NOTIFY
+XPUB_MANUAL_LAST_VALUE = SocketOption.XPUB_MANUAL_LAST_VALUE
+SOCKS_USERNAME = SocketOption.SOCKS_USERNAME
+SOCKS_PASSWORD = SocketOption.SOCKS_PASSWORD
+IN_BATCH_SIZE = SocketOption.IN_BATCH_SIZE
+OUT_BATCH_SIZE = SocketOption.OUT_BATCH_SIZE
+WSS_KEY_PEM = SocketOption.WSS_KEY_PEM
+WSS_CERT_PEM = SocketOption.WSS_CERT_PEM
+WSS_TRUST_PEM = SocketOption.WSS_TRUST_PEM
+WSS_HOSTNAME = SocketOption.WSS_HOSTNAME
+WSS_TRUST_SYSTEM = SocketOption.WSS_TRUST_SYSTEM
+ONLY_FIRST_SUBSCRIBE = SocketOption.ONLY_FIRST_SUBSCRIBE
+RECONNECT_STOP = SocketOption.RECONNECT_STOP
+HELLO_MSG = SocketOption.HELLO_MSG
+DISCONNECT_MSG = SocketOption.DISCONNECT_MSG
+PRIORITY = SocketOption.PRIORITY
+BUSY_POLL = SocketOption.BUSY_POLL
+HICCUP_MSG = SocketOption.HICCUP_MSG
+XSUB_VERBOSE_UNSUBSCRIBE = SocketOption.XSUB_VERBOSE_UNSUBSCRIBE
+TOPICS_COUNT = SocketOption.TOPICS_COUNT
+NORM_MODE = SocketOption.NORM_MODE
+NORM_UNICAST_NACK = SocketOption.NORM_UNICAST_NACK
+NORM_BUFFER_SIZE = SocketOption.NORM_BUFFER_SIZE
+NORM_SEGMENT_SIZE = SocketOption.NORM_SEGMENT_SIZE
+NORM_BLOCK_SIZE = SocketOption.NORM_BLOCK_SIZE
+NORM_NUM_PARITY = SocketOption.NORM_NUM_PARITY
+NORM_NUM_AUTOPARITY = SocketOption.NORM_NUM_AUTOPARITY
+NORM_PUSH = SocketOption.NORM_PUSH
+
+__all__ = [  # noqa: RUF022 - filled below
+    "AFFINITY",
+    "BACKLOG",
+    "BINDTODEVICE",
+    "BLOCKY",
+    "BUSY_POLL",
+    "CHANNEL",
+    "CLIENT",
+    "CONFLATE",
+    "CONNECT_RID",
+    "CONNECT_ROUTING_ID",
+    "CONNECT_TIMEOUT",
+    "CURVE_PUBLICKEY",
+    "CURVE_SECRETKEY",
+    "CURVE_SERVER",
+    "CURVE_SERVERKEY",
+    "ContextOption",
+    "DEALER",
+    "DELAY_ATTACH_ON_CONNECT",
+    "DGRAM",
+    "DISCONNECT_MSG",
+    "DISH",
+    "DONTWAIT",
+    "DeviceType",
+    "EADDRINUSE",
+    "EADDRNOTAVAIL",
+    "EAFNOSUPPORT",
+    "EAGAIN",
+    "ECONNABORTED",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EFAULT",
+    "EFSM",
+    "EHOSTUNREACH",
+    "EINPROGRESS",
+    "EINVAL",
+    "EMSGSIZE",
+    "EMTHREAD",
+    "ENETDOWN",
+    "ENETRESET",
+    "ENETUNREACH",
+    "ENOBUFS",
+    "ENOCOMPATPROTO",
+    "ENOTCONN",
+    "ENOTSOCK",
+    "ENOTSUP",
+    "EPROTONOSUPPORT",
+    "ETERM",
+    "ETIMEDOUT",
+    "EVENTS",
+    "Errno",
+    "FAIL_UNROUTABLE",
+    "FD",
+    "FORWARDER",
+    "Flag",
+    "GATHER",
+    "GSSAPI_PLAINTEXT",
+    "GSSAPI_PRINCIPAL",
+    "GSSAPI_PRINCIPAL_NAMETYPE",
+    "GSSAPI_SERVER",
+    "GSSAPI_SERVICE_PRINCIPAL",
+    "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE",
+    "HANDSHAKE_IVL",
+    "HEARTBEAT_IVL",
+    "HEARTBEAT_TIMEOUT",
+    "HEARTBEAT_TTL",
+    "HELLO_MSG",
+    "HICCUP_MSG",
+    "HWM",
+    "IDENTITY",
+    "IMMEDIATE",
+    "INVERT_MATCHING",
+    "IN_BATCH_SIZE",
+    "IO_THREADS",
+    "IPC_FILTER_GID",
+    "IPC_FILTER_PID",
+    "IPC_FILTER_UID",
+    "IPV4ONLY",
+    "IPV6",
+    "LAST_ENDPOINT",
+    "LINGER",
+    "LOOPBACK_FASTPATH",
+    "MAXMSGSIZE",
+    "MAX_MSGSZ",
+    "MAX_SOCKETS",
+    "MECHANISM",
+    "METADATA",
+    "MORE",
+    "MSG_T_SIZE",
+    "MULTICAST_HOPS",
+    "MULTICAST_LOOP",
+    "MULTICAST_MAXTPDU",
+    "MessageOption",
+    "NOBLOCK",
+    "NORM_BLOCK_SIZE",
+    "NORM_BUFFER_SIZE",
+    "NORM_MODE",
+    "NORM_NUM_AUTOPARITY",
+    "NORM_NUM_PARITY",
+    "NORM_PUSH",
+    "NORM_SEGMENT_SIZE",
+    "NORM_UNICAST_NACK",
+    "ONLY_FIRST_SUBSCRIBE",
+    "OUT_BATCH_SIZE",
+    "PAIR",
+    "PEER",
+    "PLAIN_PASSWORD",
+    "PLAIN_SERVER",
+    "PLAIN_USERNAME",
+    "POLLERR",
+    "POLLIN",
+    "POLLOUT",
+    "POLLPRI",
+    "PRIORITY",
+    "PROBE_ROUTER",
+    "PUB",
+    "PULL",
+    "PUSH",
+    "PollEvent",
+    "QUEUE",
+    "RADIO",
+    "RATE",
+    "RCVBUF",
+    "RCVHWM",
+    "RCVMORE",
+    "RCVTIMEO",
+    "RECONNECT_IVL",
+    "RECONNECT_IVL_MAX",
+    "RECONNECT_STOP",
+    "RECOVERY_IVL",
+    "REP",
+    "REQ",
+    "REQ_CORRELATE",
+    "REQ_RELAXED",
+    "ROUTER",
+    "ROUTER_BEHAVIOR",
+    "ROUTER_HANDOVER",
+    "ROUTER_MANDATORY",
+    "ROUTER_NOTIFY",
+    "ROUTER_RAW",
+    "ROUTING_ID",
+    "SCATTER",
+    "SERVER",
+    "SHARED",
+    "SNDBUF",
+    "SNDHWM",
+    "SNDMORE",
+    "SNDTIMEO",
+    "SOCKET_LIMIT",
+    "SOCKS_PASSWORD",
+    "SOCKS_PROXY",
+    "SOCKS_USERNAME",
+    "SRCFD",
+    "STREAM",
+    "STREAMER",
+    "STREAM_NOTIFY",
+    "SUB",
+    "SUBSCRIBE",
+    "SocketOption",
+    "SocketType",
+    "TCP_ACCEPT_FILTER",
+    "TCP_KEEPALIVE",
+    "TCP_KEEPALIVE_CNT",
+    "TCP_KEEPALIVE_IDLE",
+    "TCP_KEEPALIVE_INTVL",
+    "TCP_MAXRT",
+    "THREAD_AFFINITY_CPU_ADD",
+    "THREAD_AFFINITY_CPU_REMOVE",
+    "THREAD_NAME_PREFIX",
+    "THREAD_PRIORITY",
+    "THREAD_SAFE",
+    "THREAD_SCHED_POLICY",
+    "TOPICS_COUNT",
+    "TOS",
+    "TYPE",
+    "UNSUBSCRIBE",
+    "USE_FD",
+    "VMCI_BUFFER_MAX_SIZE",
+    "VMCI_BUFFER_MIN_SIZE",
+    "VMCI_BUFFER_SIZE",
+    "VMCI_CONNECT_TIMEOUT",
+    "WSS_CERT_PEM",
+    "WSS_HOSTNAME",
+    "WSS_KEY_PEM",
+    "WSS_TRUST_PEM",
+    "WSS_TRUST_SYSTEM",
+    "XPUB",
+    "XPUB_MANUAL",
+    "XPUB_MANUAL_LAST_VALUE",
+    "XPUB_NODROP",
+    "XPUB_VERBOSE",
+    "XPUB_VERBOSER",
+    "XPUB_WELCOME_MSG",
+    "XREP",
+    "XREQ",
+    "XSUB",
+    "XSUB_VERBOSE_UNSUBSCRIBE",
+    "ZAP_DOMAIN",
+    "ZAP_ENFORCE_DOMAIN",
+]

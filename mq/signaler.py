@@ -1,0 +1,76 @@
+"""Signaler: one bit a thread can sleep on, and any poller can watch.
+
+Who may call it: `send` any thread; `wait`, `recv` and `fileno` the one thread that is woken.
+An eventfd where the platform has one, else a pipe; both never block their writer.
+"""
+
+import os
+import select
+import sys
+
+
+class Signaler:
+    """A pollable wake-up.  Signals carry no meaning beyond "look", and merge.
+
+    `use_pipe=True` takes the fallback even where an eventfd is to be had.  Raises OSError (EMFILE)
+    when no descriptor is left.  `close` is for the owner, once no one can call `send` any more.
+    """
+
+    __slots__ = ("__weakref__", "_poll", "_read_fd", "_write_fd")
+
+    def __init__(self, *, use_pipe: bool = False) -> None:
+        self._read_fd = self._write_fd = -1  # for __del__, should the next line fail
+        if use_pipe or not hasattr(os, "eventfd"):
+            self._read_fd, self._write_fd = _nonblocking_pipe()
+        else:
+            self._read_fd = self._write_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._read_fd, select.POLLIN)
+
+    def send(self) -> None:
+        """Wake the reader, now or at its next `wait`.  Never blocks."""
+        try:
+            # Eight bytes are what an eventfd wants; a pipe takes them as well as one.
+            os.write(self._write_fd, _ONE)
+        except BlockingIOError:
+            pass  # so many signals are outstanding that one more says nothing new
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether a signal is there, after at most `timeout` seconds (None: for ever)."""
+        return bool(self._poll.poll(None if timeout is None else timeout * 1000))
+
+    def recv(self) -> bool:
+        """Consume all signals outstanding; whether there was one.  Never blocks."""
+        try:
+            while os.read(self._read_fd, 4096) and self._read_fd != self._write_fd:
+                pass  # a pipe may hold more than one read takes, an eventfd never does
+        except BlockingIOError:
+            return self._read_fd != self._write_fd
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable with a signal; -1 once closed."""
+        return self._read_fd
+
+    def close(self) -> None:
+        """Give the descriptors back.  Idempotent."""
+        fds = {self._read_fd, self._write_fd} - {-1}
+        self._read_fd = self._write_fd = -1
+        for fd in fds:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Signaler fd={self._read_fd}>"
+
+
+_ONE = (1).to_bytes(8, sys.byteorder)
+
+
+def _nonblocking_pipe() -> tuple[int, int]:
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    os.set_blocking(write_fd, False)
+    return read_fd, write_fd

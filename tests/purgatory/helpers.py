@@ -1,0 +1,118 @@
+"""What the tests of the purgatory share: operations that record their callbacks, and no threads."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from purgatory import DelayedOperation, Purgatory
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+# A wait that only a hang uses up.
+HANG = 30.0
+
+
+class Recorder(DelayedOperation):
+    """Completes when ``ready`` is set; writes down what was called, in order."""
+
+    def __init__(self, timeout: Any = 30.0, *, ready: bool = False) -> None:
+        super().__init__(timeout)
+        self.ready = ready
+        self.calls: list[str] = []
+        self.tries = 0
+
+    def try_complete(self) -> bool:
+        self.tries += 1
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.calls.append("complete")
+
+    def on_expiration(self) -> None:
+        self.calls.append("expiration")
+
+    def on_cancel(self) -> None:
+        self.calls.append("cancel")
+
+
+class Hooked(Recorder):
+    """A Recorder that calls functions of the test from its callbacks."""
+
+    def __init__(self, timeout: Any = 30.0, **hooks: Callable[[], object]) -> None:
+        super().__init__(timeout)
+        self.hooks = hooks
+
+    def _hook(self, name: str) -> Any:
+        return self.hooks[name]() if name in self.hooks else None
+
+    def try_complete(self) -> bool:
+        answer = self._hook("try_complete")
+        return super().try_complete() if answer is None else answer
+
+    def on_complete(self) -> None:
+        super().on_complete()
+        self._hook("on_complete")
+
+    def on_expiration(self) -> None:
+        super().on_expiration()
+        self._hook("on_expiration")
+
+    def on_cancel(self) -> None:
+        super().on_cancel()
+        self._hook("on_cancel")
+
+
+class Bench:
+    """A purgatory whose time is moved by hand and whose timer runs in the caller's thread."""
+
+    def __init__(self, *, tick_ms: int = 1, wheel_size: int = 20, **options: Any) -> None:
+        timer_options = {key: options.pop(key) for key in ("max_pending",) if key in options}
+        self.clock = ManualClock()
+        self.timer = Timer(
+            "wheel",
+            tick_ms=tick_ms,
+            wheel_size=wheel_size,
+            clock=self.clock,
+            executor=InlineExecutor(),
+            **timer_options,
+        )
+        self.errors: list[tuple[BaseException, DelayedOperation]] = []
+        options.setdefault("on_error", lambda error, op: self.errors.append((error, op)))
+        self.purgatory = Purgatory("bench", timer=self.timer, **options)
+
+    def advance(self, seconds: float) -> None:
+        """Move the time, expire what is due, and verify every invariant."""
+        self.clock.advance(seconds)
+        self.timer.advance_clock()
+        self.purgatory._check()
+
+
+def in_thread(function: Callable[[], object]) -> object:
+    """Call a function in another thread and return its result; AssertionError if it hangs."""
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
+    thread.start()
+    thread.join(HANG)
+    assert not thread.is_alive(), f"{function} hangs"
+    assert results, f"{function} raised"
+    return results[0]
+
+
+def all_in_threads(*functions: Callable[[], object]) -> None:
+    """Run functions in a thread each, started together; AssertionError if one hangs or raises."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(functions))
+
+    def run(function: Callable[[], object]) -> None:
+        try:
+            barrier.wait(HANG)
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(f,), daemon=True) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(4 * HANG)
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    assert not errors, errors

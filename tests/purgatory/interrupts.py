@@ -1,0 +1,83 @@
+"""Where a KeyboardInterrupt can come, and how to raise one exactly there.
+
+CPython looks for signals when a Python function begins, after a call of a C function, and when a
+loop jumps back. `interrupted_at` raises one at the n-th such place in the packages named.
+"""
+
+import dis
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import purgatory
+import timingwheel
+
+PURGATORY = str(Path(purgatory.__file__).parent)
+TIMINGWHEEL = str(Path(timingwheel.__file__).parent)
+
+_CALLS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
+_instructions: dict[CodeType, dict[int, str]] = {}
+
+
+def _opcode(code: CodeType, offset: int) -> str:
+    if code not in _instructions:
+        _instructions[code] = {i.offset: i.opname for i in dis.get_instructions(code)}
+    return _instructions[code].get(offset, "")
+
+
+class Interrupter:
+    """A trace function that raises KeyboardInterrupt once, at the n-th place; 0: never."""
+
+    def __init__(self, at: int, folders: tuple[str, ...]) -> None:
+        self.at = at
+        self.folders = folders
+        self.seen = 0
+        self.where = ""
+        self.fired = False
+        self._last: dict[FrameType, str] = {}
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "call":
+            caller = frame.f_back
+            if caller is not None:
+                # Returning from a Python function is no place; it began, which was one.
+                self._last[caller] = ""
+            if not frame.f_code.co_filename.startswith(self.folders):
+                return None
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
+            self._place(frame)
+        elif event == "opcode":
+            if self._last.get(frame) in _CALLS | {"JUMP_BACKWARD"}:
+                self._place(frame)
+            self._last[frame] = _opcode(frame.f_code, frame.f_lasti)
+        elif event == "return":
+            self._last.pop(frame, None)
+        return self
+
+    def _place(self, frame: FrameType) -> None:
+        self.seen += 1
+        if self.seen == self.at:
+            self.fired = True
+            self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+            raise KeyboardInterrupt
+
+
+def interrupted_at(
+    at: int, function: Callable[[], object], folders: tuple[str, ...] = (PURGATORY,)
+) -> Interrupter:
+    """Call a function and interrupt it at a place; what is known about it afterwards."""
+    interrupter = Interrupter(at, folders)
+    before = sys.gettrace()
+    sys.settrace(interrupter)
+    try:
+        function()
+    except KeyboardInterrupt:
+        sys.settrace(before)
+        assert interrupter.fired
+    else:
+        sys.settrace(before)
+        assert not interrupter.fired, f"the interrupt at {interrupter.where} was swallowed"
+    return interrupter

@@ -1,0 +1,357 @@
+"""The command bus: posted completions, the one loop, and how it ends."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mq import Mailbox
+from purgatory import (
+    DelayedOperation,
+    Ended,
+    KeyedOperation,
+    MailboxJournal,
+    Outcome,
+    Purgatory,
+    PurgatoryClosed,
+    PurgatoryForked,
+)
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def manual():
+    """A purgatory without threads, on a clock moved by hand."""
+    purgatory = Purgatory(timer=Timer(clock=ManualClock(), executor=InlineExecutor()))
+    yield purgatory
+    purgatory.close()
+
+
+def thread_names():
+    """The threads of this process."""
+    return {thread.name for thread in threading.enumerate()}
+
+
+def open_descriptors():
+    """How many files this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+class TestCompleteLater:
+    def test_returns_at_once_and_completes_soon(self):
+        """The loop's thread completes, not the one that posts."""
+        names = []
+        with Purgatory("bus") as p:
+            future = p.defer("k")
+            future.add_done_callback(lambda _: names.append(threading.current_thread().name))
+            assert p.complete_later("k", 7) is None
+            assert future.result(PATIENCE) == 7
+        assert names == ["bus-reaper"]
+
+    def test_asks_the_condition_of_operations(self):
+        """A posted completion checks operations of the user's own, too."""
+        done = threading.Event()
+
+        class Op(DelayedOperation):
+            ready = False
+
+            def try_complete(self):
+                return self.ready and self.force_complete()
+
+            def on_complete(self):
+                done.set()
+
+        with Purgatory() as p:
+            op = Op(PATIENCE)
+            p.try_complete_else_watch(op, ["k"])
+            op.ready = True
+            p.complete_later("k")
+            assert done.wait(PATIENCE)
+
+    def test_posts_of_one_thread_keep_their_order(self):
+        """First posted, first done; the first value of a key counts."""
+        with Purgatory() as p:
+            future = p.defer(*range(1000), need=1000)
+            for number in range(1000):
+                p.complete_later(number, number)
+                p.complete_later(number, "too late")
+            result = future.result(PATIENCE)
+        assert list(result.items()) == [(number, number) for number in range(1000)]
+
+    def test_eight_threads_lose_nothing(self):
+        """Each future gets its value."""
+        with Purgatory() as p:
+            futures = [[p.defer((t, n)) for n in range(500)] for t in range(8)]
+
+            def post(t):
+                for n in range(500):
+                    p.complete_later((t, n), n)
+
+            threads = [threading.Thread(target=post, args=(t,)) for t in range(8)]
+            for thread in threads:
+                thread.start()
+            for own in futures:
+                assert [future.result(PATIENCE) for future in own] == list(range(500))
+            for thread in threads:
+                thread.join()
+            assert p.stats().mailbox_commands >= 4000
+
+    def test_from_a_finalizer(self):
+        """A __del__ may post, wherever the collector runs it."""
+
+        class Connection:
+            def __del__(self):
+                p.complete_later("gone", "closed")
+
+        with Purgatory() as p:
+            future = p.defer("gone")
+            connection = Connection()
+            connection.self = connection
+            del connection
+            gc.collect()
+            assert future.result(PATIENCE) == "closed"
+
+    def test_from_a_signal_handler(self):
+        """A signal handler may post while its thread is anywhere in our code."""
+        with Purgatory() as p:
+            future = p.defer("signal")
+            before = signal.signal(signal.SIGUSR1, lambda *_: p.complete_later("signal", 1))
+            try:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                assert future.result(PATIENCE) == 1
+            finally:
+                signal.signal(signal.SIGUSR1, before)
+
+    def test_from_a_callback_in_the_loop(self):
+        """A callback that runs in the loop may post to it."""
+        with Purgatory() as p:
+            first, second = p.defer("a"), p.defer("b")
+            first.add_done_callback(lambda _: p.complete_later("b", 2))
+            p.complete_later("a", 1)
+            assert second.result(PATIENCE) == 2
+
+    def test_bad_input(self, manual):
+        """An unhashable key is refused at once, by the thread that posts it."""
+        with pytest.raises(TypeError, match="unhashable"):
+            manual.complete_later([1])
+        with pytest.raises(TypeError, match="unhashable"):
+            manual.cancel_later({})
+        assert manual.stats().mailbox_commands == 0
+
+    def test_after_close(self, manual):
+        """Closed is closed."""
+        manual.close()
+        with pytest.raises(PurgatoryClosed):
+            manual.complete_later("k")
+        with pytest.raises(PurgatoryClosed):
+            manual.cancel_later("k")
+
+    def test_a_key_that_fails_stops_nothing(self, caplog):
+        """A key whose comparison raises in the loop is logged; the next command is done."""
+
+        class Key:
+            def __init__(self, bad):
+                self.bad = bad
+
+            def __hash__(self):
+                return 1
+
+            def __eq__(self, other):
+                if self.bad or other.bad:
+                    raise ArithmeticError("no such comparison")
+                return True
+
+        with Purgatory() as p:
+            watched, future = p.defer(Key(bad=False)), p.defer("k")
+            p.complete_later(Key(bad=True))
+            p.complete_later("k", 1)
+            assert future.result(PATIENCE) == 1
+            assert not watched.done()
+        assert "no such comparison" in caplog.text
+
+
+class TestCancelLater:
+    def test_cancels(self):
+        """What waits for the key is cancelled by the loop."""
+        with Purgatory() as p:
+            future = p.defer("k")
+            p.cancel_later("k")
+            with pytest.raises(Exception, match="cancelled"):
+                future.result(PATIENCE)
+
+
+class TestLoop:
+    def test_one_loop_with_a_timer_of_its_own(self):
+        """Commands and deadlines share one thread; a worker appears with the first expiry."""
+        before = thread_names()
+        with Purgatory("mine") as p:
+            assert thread_names() - before == {"mine-reaper"}
+            with pytest.raises(TimeoutError):
+                p.defer("k", timeout=0.01).result(PATIENCE)
+            assert thread_names() - before == {"mine-reaper", "mine-executor"}
+        assert thread_names() == before
+
+    def test_a_loop_for_commands_alone_on_a_shared_timer(self):
+        """The shared timer's own threads are left alone."""
+        before = thread_names()
+        timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+        with Purgatory("mine", timer=timer) as p:
+            assert thread_names() - before == {"mine-bus"}
+            future = p.defer("k")
+            p.complete_later("k", 1)
+            assert future.result(PATIENCE) == 1
+        assert thread_names() == before
+
+    def test_an_earlier_deadline_wakes_it(self):
+        """A wake-up is a command like any other."""
+        with Purgatory() as p:
+            p.defer("far", timeout=3600)
+            near = p.defer("near", timeout=0.02)
+            with pytest.raises(TimeoutError):
+                near.result(PATIENCE)
+
+    def test_commands_do_not_keep_deadlines_waiting(self):
+        """A stream of posts is done in batches, with a look at the clock between them."""
+        stop = threading.Event()
+        with Purgatory() as p:
+
+            def post():
+                while not stop.is_set():
+                    p.complete_later("nobody waits for this")
+
+            thread = threading.Thread(target=post)
+            thread.start()
+            try:
+                with pytest.raises(TimeoutError):
+                    p.defer("k", timeout=0.05).result(PATIENCE)
+            finally:
+                stop.set()
+                thread.join()
+
+    def test_step_without_threads(self, manual):
+        """What was posted waits for a step."""
+        future = manual.defer("k")
+        manual.complete_later("k", 1)
+        assert not future.done()
+        assert manual.stats().mailbox_depth == 1
+        assert manual.step() is False
+        assert future.result(0) == 1
+        assert manual.stats().mailbox_depth == 0
+
+    def test_step_advances_its_own_timer(self):
+        """And waits no longer than the next deadline."""
+        p = Purgatory()
+        future = p.defer("k", timeout=0.02)
+        while not future.done():
+            p.step(0.05)
+        assert isinstance(future.exception(), TimeoutError)
+        p.close()
+
+    def test_step_beside_a_loop_is_refused(self):
+        """A mailbox has one reader."""
+        with Purgatory() as p, pytest.raises(RuntimeError, match="loop"):
+            p.step()
+
+
+class TestClose:
+    @pytest.mark.parametrize("started", [True, False])
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_what_was_posted_before_is_done(self, started, shared):
+        """Close comes behind it: the futures have their values, not OperationCancelled."""
+        timer = Timer(clock=ManualClock(), executor=InlineExecutor()) if shared else None
+        p = Purgatory(timer=timer)
+        if started:
+            p.start()
+        futures = [p.defer(number) for number in range(2000)]
+        for number in range(2000):
+            p.complete_later(number, number)
+        p.close()
+        assert [future.result(0) for future in futures] == list(range(2000))
+
+    def test_from_the_loop_itself(self):
+        """A callback in the loop may close; what was posted behind it is done all the same."""
+        p = Purgatory()
+        p.start()
+        first, second, third = p.defer("a"), p.defer("b"), p.defer("c")
+        first.add_done_callback(lambda _: p.close())
+        for key in "ab":
+            p.complete_later(key, key)
+        assert second.result(PATIENCE) == "b"
+        with pytest.raises(Exception, match="cancelled"):
+            third.result(PATIENCE)
+        p.close()
+
+    def test_leaves_no_thread_and_no_descriptor(self):
+        """A hundred purgatories later the process has what it had."""
+
+        def run():
+            with Purgatory(executor_workers=2) as p:
+                p.complete_later("k")
+                with pytest.raises(TimeoutError):
+                    p.defer("k2", timeout=0.001).result(PATIENCE)
+
+        run()
+        threads, descriptors = thread_names(), open_descriptors()
+        for _ in range(100):
+            run()
+        assert thread_names() == threads
+        assert open_descriptors() <= descriptors + 2
+
+
+class TestFork:
+    def test_the_child_is_refused(self, manual):
+        """Posting in a forked child raises; the parent's mailbox is not touched."""
+        pid = os.fork()
+        if not pid:
+            try:
+                manual.complete_later("k")
+            except PurgatoryForked:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        future = manual.defer("k")
+        manual.complete_later("k", 1)
+        manual.step()
+        assert future.result(0) == 1
+
+
+class TestMailboxJournal:
+    def test_outcomes_as_commands(self, manual):
+        """Another thread's mailbox hears of each end, once."""
+        mailbox = Mailbox()
+        p = Purgatory(timer=manual.timer, journal=MailboxJournal(mailbox))
+        completed, cancelled = KeyedOperation(5), KeyedOperation(5)
+        p.try_complete_else_watch(completed, ["a"])
+        p.try_complete_else_watch(cancelled, ["b"])
+        p.complete("a")
+        p.close()
+        heard = [mailbox.recv(0), mailbox.recv(0), mailbox.recv(0)]
+        assert heard == [
+            Ended(completed, Outcome.COMPLETED),
+            Ended(cancelled, Outcome.CANCELLED),
+            None,
+        ]
+
+
+def test_an_idle_purgatory_uses_no_cpu():
+    """Two seconds of nothing cost less than a hundredth of one."""
+    code = """
+import threading, time
+from purgatory import Purgatory
+with Purgatory() as p:
+    p.defer("k", timeout=3600)
+    before = time.process_time()
+    threading.Event().wait(2)
+    print(time.process_time() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert float(done.stdout) < 0.02

@@ -1,0 +1,121 @@
+"""Memory is exact: what has ended is released at once, without the cycle collector."""
+
+import gc
+import weakref
+
+import pytest
+
+from purgatory import DelayedOperation, Purgatory
+from tests.purgatory.helpers import Bench
+from timingwheel import TimerFull
+
+
+class Plain(DelayedOperation):
+    """An operation that may be referenced weakly."""
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """Only reference counts release anything here."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("end", ["complete", "expire", "cancel", "cancel_for_key", "close"])
+def test_an_ended_operation_is_released(end):
+    """No list, wheel or bucket pins it, although its other keys stay idle."""
+    bench = Bench()
+    p = bench.purgatory
+    op = Plain(1)
+    gone = weakref.ref(op)
+    p.try_complete_else_watch(op, ["a", "b", "c"])
+    neighbour = Plain(30)
+    p.try_complete_else_watch(neighbour, ["a", "b"])
+    if end == "complete":
+        op.force_complete()
+    elif end == "expire":
+        bench.advance(1)
+    elif end == "cancel":
+        op.cancel()
+    elif end == "cancel_for_key":
+        p.cancel_for_key("c")
+    else:
+        p.close()
+    del op
+    assert gone() is None
+
+
+@pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close"])
+def test_an_ended_future_is_released(end):
+    """The future and its operation are no cycle once it has ended."""
+    bench = Bench()
+    p = bench.purgatory
+    future = p.defer("a", "b", timeout=1, need=2)
+    operation = future._operation
+    assert operation is not None
+    futures = weakref.ref(future)
+    del operation
+    value = Plain(1)
+    values = weakref.ref(value)
+    p.complete("a", value)
+    del value
+    if end == "complete":
+        p.complete("b")
+    elif end == "expire":
+        bench.advance(1)
+    elif end == "cancel":
+        future.cancel()
+    else:
+        p.close()
+    assert future.done()
+    del future
+    assert futures() is None
+    assert values() is None
+
+
+def test_a_refused_operation_is_released():
+    """TimerFull keeps neither operation nor future, nor does its traceback."""
+    bench = Bench(max_pending=1)
+    p = bench.purgatory
+    p.defer("k")
+    op = Plain(1)
+    gone = weakref.ref(op)
+    before = len([o for o in gc.get_objects() if isinstance(o, DelayedOperation)])
+    for _ in range(3):
+        try:
+            p.try_complete_else_watch(op, ["k", "x"])
+        except TimerFull:
+            pass
+        with pytest.raises(TimerFull):
+            p.defer("k")
+    del op
+    assert gone() is None
+    assert len([o for o in gc.get_objects() if isinstance(o, DelayedOperation)]) == before - 1
+
+
+def test_keys_without_operations_take_no_memory():
+    """A key is forgotten with the last operation that watches it."""
+    p = Bench().purgatory
+    for number in range(1000):
+        p.defer(number, -number - 1)
+    for number in range(1000):
+        p.complete(number)
+    assert p.stats().watched_keys == 0
+    assert p._lists._of_key == {}
+
+
+def test_a_closed_purgatory_is_released():
+    """Neither a registry, nor the list of living ones, nor its timer pins it."""
+    bench = Bench()
+    gone = weakref.ref(bench.purgatory)
+    bench.purgatory.close()
+    bench.purgatory = None
+    assert gone() is None
+
+
+def test_a_purgatory_that_nobody_names_is_released():
+    """Dropped without close, it leaves the list of living ones by itself."""
+    gone = weakref.ref(Purgatory())
+    assert gone() is None

@@ -1,0 +1,303 @@
+"""Metrics: what Prometheus sees, in which registry, over HTTP."""
+
+import socket
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+import purgatory
+from purgatory import Purgatory
+from purgatory.metrics import MetricsError, PurgatoryCollector, serve
+from tests.purgatory.helpers import HANG, Bench, Recorder
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def bench(registry):
+    return Bench(registry=registry)
+
+
+def samples(registry):
+    """All samples of a scrape, as name and labels -> value; AssertionError for a duplicate."""
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in found, key
+            found[key] = sample.value
+    return found
+
+
+class TestSamples:
+    def test_every_metric(self, bench, registry):
+        """Each metric and label, with the figures of a small history."""
+        p = bench.purgatory
+        for _ in range(3):
+            p.defer("a", "b", timeout=0.05)
+        p.complete("a")
+        p.defer("a", timeout=1)
+        p.defer("b", timeout=30).cancel()
+        bench.clock.advance(1.0)
+        bench.timer.advance_clock()
+        p.defer("x", "y", timeout=500)
+        p.defer("x", timeout=0.003)
+        assert samples(registry) == samples_of(
+            {
+                "purgatory_operations_pending": {("bench",): 2},
+                "purgatory_watch_entries": {("bench",): 3},
+                "purgatory_watched_keys": {("bench",): 2},
+                "mq_mailbox_commands_total": {("bench",): 0},
+                "mq_mailbox_depth": {("bench",): 0},
+                "purgatory_operations_total": {
+                    ("bench", "completed"): 3,
+                    ("bench", "expired"): 1,
+                    ("bench", "cancelled"): 1,
+                },
+            }
+        ) | {key: value for key, value in samples(registry).items() if "timingwheel" in key[0]}
+        wheel = (("name", "wheel"),)
+        found = samples(registry)
+        stats = bench.timer.stats()
+        assert found["timingwheel_timers_pending", wheel] == 2
+        assert found["timingwheel_timers_total", (*wheel, ("outcome", "fired"))] == 1
+        assert found["timingwheel_timers_total", (*wheel, ("outcome", "cancelled"))] == 4
+        assert found["timingwheel_cascades_total", wheel] == stats.cascades
+        assert found["timingwheel_executor_backlog", wheel] == 0
+        levels = {
+            labels[0][1]: value
+            for (name, labels), value in found.items()
+            if name == "timingwheel_buckets_occupied"
+        }
+        assert levels == {str(n): count for n, count in enumerate(stats.buckets_occupied)}
+        assert sum(levels.values()) == 2
+        buckets = [
+            (labels[0], value)
+            for (name, labels), value in found.items()
+            if name == "timingwheel_lateness_seconds_bucket"
+        ]
+        assert (("le", "+Inf"), 1) in buckets
+        assert (("le", "0.001"), 1) in buckets
+        assert found["timingwheel_lateness_seconds_count", wheel] == 1
+        assert found["timingwheel_lateness_seconds_sum", wheel] == 0
+
+    def test_types(self, bench, registry):
+        """Gauges, counters and one histogram, each with help."""
+        families = {
+            family.name: (family.type, bool(family.documentation)) for family in registry.collect()
+        }
+        assert families == {
+            "mq_mailbox_commands": ("counter", True),
+            "mq_mailbox_depth": ("gauge", True),
+            "purgatory_operations_pending": ("gauge", True),
+            "purgatory_watch_entries": ("gauge", True),
+            "purgatory_watched_keys": ("gauge", True),
+            "purgatory_operations": ("counter", True),
+            "timingwheel_timers_pending": ("gauge", True),
+            "timingwheel_timers": ("counter", True),
+            "timingwheel_buckets_occupied": ("gauge", True),
+            "timingwheel_cascades": ("counter", True),
+            "timingwheel_lateness_seconds": ("histogram", True),
+            "timingwheel_executor_backlog": ("gauge", True),
+        }
+
+    def test_no_label_names_a_key(self, bench, registry):
+        """Watch keys are never labels."""
+        bench.purgatory.defer("secret-key")
+        assert b"secret-key" not in generate_latest(registry)
+
+    def test_lateness_is_cumulative(self, registry):
+        """Buckets count all that were at most so late, in seconds."""
+        bench = Bench(registry=registry)
+        for delay in (0.1, 0.1, 0.095, 0.05):
+            bench.purgatory.defer("k", timeout=delay)
+        bench.clock.advance(0.1)
+        bench.timer.advance_clock()
+        get = registry.get_sample_value
+        values = [
+            get("timingwheel_lateness_seconds_bucket", {"name": "wheel", "le": bound})
+            for bound in ("0.0", "0.002", "0.005", "0.02", "0.05", "5.0", "+Inf")
+        ]
+        assert values == [2, 2, 3, 3, 4, 4, 4]
+        assert get("timingwheel_lateness_seconds_sum", {"name": "wheel"}) == 0.055
+
+
+def samples_of(metrics):
+    """Expected samples, written name -> label values -> value."""
+    return {
+        (name, tuple(zip(("name", "outcome"), labels, strict=False))): value
+        for name, values in metrics.items()
+        for labels, value in values.items()
+    }
+
+
+class TestRegistry:
+    def test_two_in_one_registry(self, registry):
+        """Told apart by name; a shared timer is shown once."""
+        timer = Timer("shared", clock=ManualClock(), executor=InlineExecutor())
+        one = Purgatory("one", timer=timer, registry=registry)
+        Purgatory("two", timer=timer, registry=registry)
+        one.defer("k")
+        found = samples(registry)
+        assert found["purgatory_operations_pending", (("name", "one"),)] == 1
+        assert found["purgatory_operations_pending", (("name", "two"),)] == 0
+        assert found["timingwheel_timers_pending", (("name", "shared"),)] == 1
+
+    def test_timers_of_one_name_are_summed(self, registry):
+        """A page with the same labels twice would be refused: they are shown as one."""
+        benches = [Bench(), Bench()]
+        for number, bench in enumerate(benches):
+            Purgatory(f"p{number}", timer=bench.timer, registry=registry).defer("k", timeout=1)
+        benches[1].advance(1)
+        found = samples(registry)
+        assert found["timingwheel_timers_pending", (("name", "wheel"),)] == 1
+        assert found["timingwheel_lateness_seconds_count", (("name", "wheel"),)] == 1
+
+    def test_a_name_is_taken_once(self, registry):
+        """The same name again is a ValueError; after close it is free."""
+        p = Purgatory("same", registry=registry)
+        with pytest.raises(ValueError, match="name is 'same'"):
+            Purgatory("same", registry=registry)
+        assert Purgatory("same", registry=CollectorRegistry()).name == "same"
+        p.close()
+        assert samples(registry) == {}
+        again = Purgatory("same", registry=registry)
+        p.close()  # a second close does not remove the newcomer
+        assert ("purgatory_operations_pending", (("name", "same"),)) in samples(registry)
+        again.close()
+
+    def test_without_registry_nothing_is_registered(self):
+        """The default registry stays as it was."""
+        before = len(list(REGISTRY.collect()))
+        Purgatory().close()
+        assert len(list(REGISTRY.collect())) == before
+
+    def test_no_lock_is_held_while_it_yields(self, bench, registry):
+        """Between two families everything may be used: submit, register, close."""
+        p = bench.purgatory
+        families = iter(registry.collect())
+        next(families)
+        done = threading.Event()
+
+        def use():
+            p.defer("k").cancel()
+            Purgatory("another", registry=registry).close()
+            samples(registry)
+            done.set()
+
+        threading.Thread(target=use, daemon=True).start()
+        assert done.wait(HANG)
+        assert len(list(families)) == 11
+
+    def test_describe_has_no_samples(self, registry):
+        """A registry learns the names without a scrape, and tells of clashes."""
+        collector = PurgatoryCollector(list)
+        assert all(not family.samples for family in collector.describe())
+        registry.register(collector)
+        with pytest.raises(ValueError, match="Duplicated"):
+            registry.register(PurgatoryCollector(list))
+
+    def test_scrapes_while_purgatories_come_and_go(self):
+        """A scrape of all living purgatories is not disturbed by new ones."""
+        stop = threading.Event()
+
+        def churn():
+            while not stop.is_set():
+                for purgatory_ in [Purgatory(f"p{n}") for n in range(20)]:
+                    purgatory_.close()
+
+        thread = threading.Thread(target=churn)
+        thread.start()
+        try:
+            for _ in range(500):
+                purgatory.purgatory.living()
+        finally:
+            stop.set()
+            thread.join()
+
+
+def fetch(server):
+    """The page of a server."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=HANG) as page:
+        return page.read().decode()
+
+
+class TestServe:
+    def test_a_registry_over_http(self, bench, registry):
+        """The page shows the figures of the moment it is asked for."""
+        op = Recorder()
+        with serve(0, registry=registry) as server:
+            assert 'purgatory_operations_pending{name="bench"} 0.0' in fetch(server)
+            bench.purgatory.try_complete_else_watch(op, ["k"])
+            assert 'purgatory_operations_pending{name="bench"} 1.0' in fetch(server)
+            op.force_complete()
+            line = 'purgatory_operations_total{name="bench",outcome="completed"} 1.0'
+            assert line in fetch(server)
+        with pytest.raises(urllib.error.URLError):
+            fetch(server)
+
+    def test_all_living_purgatories(self):
+        """Without a registry all that are alive are shown, closed ones are not."""
+        p, closed = Purgatory("a-living-one"), Purgatory("a-closed-one")
+        closed.close()
+        with serve(0) as server:
+            page = fetch(server)
+        assert 'name="a-living-one"' in page
+        assert "a-closed-one" not in page
+        p.close()
+
+    def test_a_port_in_use(self):
+        """It names the address and says why, and leaves no thread."""
+        before = set(threading.enumerate())
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with pytest.raises(MetricsError, match=f"127.0.0.1:{port}.*in use"):
+                serve(port)
+        assert set(threading.enumerate()) <= before
+
+    @pytest.mark.parametrize(("port", "addr"), [(70000, "127.0.0.1"), (0, "256.1.1.1")])
+    def test_an_address_that_is_none(self, port, addr):
+        """Ports out of range and addresses that are not ours are MetricsErrors too."""
+        with pytest.raises(MetricsError, match=str(port)):
+            serve(port, addr)
+
+    def test_close_ends_its_thread(self):
+        """After close no thread is left; closing again is no error."""
+        before = set(threading.enumerate())
+        server = serve(0)
+        assert server.addr == "127.0.0.1"
+        server.close()
+        server.close()
+        assert set(threading.enumerate()) <= before
+
+    def test_close_lets_an_answer_be_sent(self):
+        """What was asked before the close is answered before it returns."""
+
+        class Slow(Collector):
+            def collect(self):
+                asked.set()
+                server._thread.join()  # now close has nothing left to wait for but this answer
+                yield GaugeMetricFamily("slow", "x" * 10_000_000, 1)
+
+        registry, asked, pages = CollectorRegistry(), threading.Event(), []
+        registry.register(Slow())
+        server = serve(0, registry=registry)
+        client = threading.Thread(target=lambda: pages.append(fetch(server)))
+        client.start()
+        assert asked.wait(HANG)
+        server.close()
+        assert server._answers._under_way == 0
+        client.join(HANG)
+        assert "slow 1.0" in pages[0]

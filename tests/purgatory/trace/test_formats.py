@@ -1,0 +1,203 @@
+"""Rows survive every format, and a suffix names the format."""
+
+import gzip
+import json
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purgatory.trace import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    KeyEvent,
+    Operation,
+    Outcome,
+    TraceError,
+    read_events,
+    read_operations,
+    read_outcomes,
+    write_events,
+    write_operations,
+    write_outcomes,
+)
+
+SUFFIXES = ["parquet", "csv", "jsonl", "ndjson", "json", "csv.gz", "jsonl.gz", "CSV", "json.GZ"]
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+# All that UTF-8 can hold, with what CSV and JSON find hard made likely.
+hard = st.sampled_from(['"', ",", "\n", "\r", "\r\n", "\0", " ", "\ufeff", "\u2028", "\\", "é"])
+texts = st.text() | st.lists(hard | st.characters(exclude_categories=("Cs",)), max_size=4).map(
+    "".join
+)
+names = texts.filter(bool)
+plain_names = names.filter(lambda name: "|" not in name)
+
+
+@st.composite
+def operations(draw):
+    """Any operation that every format can hold."""
+    keys = tuple(draw(st.lists(plain_names, min_size=1, max_size=4)))
+    submitted_ms = draw(int64)
+    return Operation(
+        draw(names),
+        draw(texts),
+        submitted_ms,
+        draw(st.integers(0, min(2**63 - 1, 2**63 - 1 - submitted_ms))),
+        keys,
+        draw(st.integers(1, len(set(keys)))),
+    )
+
+
+@st.composite
+def outcomes(draw):
+    """Any outcome."""
+    outcome = draw(st.sampled_from((COMPLETED, EXPIRED, CANCELLED)))
+    by_key = draw(names) if outcome == COMPLETED else None
+    times = draw(st.tuples(int64, int64, int64, int64, int64))
+    return Outcome(draw(names), draw(texts), outcome, times[0], by_key, *times[1:])
+
+
+def round_trip(path, write, read, rows):
+    """Write rows, read them back."""
+    with write(path) as out:
+        for row in rows:
+            out.write(row)
+    assert out.count == len(rows)
+    return list(read(path))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "csv.gz", "json.gz"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_rows_survive_every_format(tmp_path_factory, suffix, data):
+    """What is written is read, to the last character and millisecond, in the same order."""
+    path = tmp_path_factory.mktemp("trace") / f"table.{suffix}"
+    tables = (
+        (write_operations, read_operations, operations()),
+        (write_events, read_events, st.builds(KeyEvent, names, int64)),
+        (write_outcomes, read_outcomes, outcomes()),
+    )
+    for write, read, strategy in tables:
+        rows = data.draw(st.lists(strategy, max_size=5))
+        back = round_trip(path, write, read, rows)
+        assert back == rows
+        assert all(type(row) is type(other) for row, other in zip(back, rows, strict=True))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_suffix_is_written_and_read(tmp_path, suffix):
+    """Long and short names of a format, in either case."""
+    rows = [KeyEvent("k", 1), KeyEvent("l", 2)]
+    assert round_trip(tmp_path / f"events.{suffix}", write_events, read_events, rows) == rows
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl.gz"])
+def test_many_rows_survive(tmp_path, suffix):
+    """More rows than a batch or a row group of Parquet holds."""
+    rows = [Operation(f"op-{n}", "é" * (n % 3), n, n, (f"k-{n}", "x"), 1) for n in range(70_000)]
+    path = tmp_path / f"ops.{suffix}"
+    assert round_trip(path, write_operations, read_operations, rows) == rows
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "jsonl.gz", "csv", "jsonl"])
+def test_the_same_rows_give_the_same_bytes(tmp_path, suffix):
+    """No time and no name of a temporary file gets into the output."""
+    found = set()
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.{suffix}"
+        round_trip(path, write_events, read_events, [KeyEvent("k", 1)])
+        found.add(path.read_bytes())
+    assert len(found) == 1
+
+
+def test_csv_is_what_others_expect(tmp_path):
+    """A header, line feeds, quotes only where needed, '|' between keys."""
+    path = tmp_path / "ops.csv"
+    with write_operations(path) as out:
+        out.write(Operation("a", "", 1, 2, ("k", "l"), 2))
+        out.write(Operation('b,"', "x\ny", 1, 2, ("k",)))
+    assert path.read_bytes() == (
+        b'op_id,kind,submitted_ms,timeout_ms,keys,need\na,,1,2,k|l,2\n"b,""","x\ny",1,2,k,1\n'
+    )
+
+
+def test_json_lines_are_what_others_expect(tmp_path):
+    """One object a line; text as it is; null for no key."""
+    path = tmp_path / "out.jsonl.gz"
+    row = Outcome("a", "é", EXPIRED, 3, None, 1, 3, 2, 0)
+    with write_outcomes(path) as out:
+        out.write(row)
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert "é" in text
+    assert text.endswith("}\n")
+    assert json.loads(text) == row._asdict()
+
+
+def test_parquet_has_the_schema_of_the_contract(tmp_path):
+    """Names and types as other programs rely on."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    text, int64_ = pa.string(), pa.int64()
+    expected = {
+        write_operations: [
+            ("op_id", text),
+            ("kind", text),
+            ("submitted_ms", int64_),
+            ("timeout_ms", int64_),
+            ("keys", pa.list_(text)),
+            ("need", pa.int32()),
+        ],
+        write_events: [("key", text), ("at_ms", int64_)],
+        write_outcomes: [
+            ("op_id", text),
+            ("kind", text),
+            ("outcome", text),
+            ("at_ms", int64_),
+            ("by_key", text),
+            ("submitted_ms", int64_),
+            ("deadline_ms", int64_),
+            ("waited_ms", int64_),
+            ("lateness_ms", int64_),
+        ],
+    }
+    for write, fields in expected.items():
+        path = tmp_path / "table.parquet"
+        with write(path):
+            pass
+        schema = pq.read_schema(path)
+        assert list(zip(schema.names, schema.types, strict=True)) == fields
+
+
+@pytest.mark.parametrize(
+    "name", ["ops", "ops.txt", "ops.parquet.gz", "ops.gz", "ops.csv.zip", ".csv", "csv"]
+)
+def test_an_unknown_suffix_is_refused(tmp_path, name):
+    """On reading and on writing, before anything is opened."""
+    path = tmp_path / name
+    with pytest.raises(TraceError, match=r"suffix must be one of \.parquet"):
+        write_events(path)
+    path.write_text("key,at_ms\nk,1\n")
+    with pytest.raises(TraceError, match="suffix must be one of"):
+        read_events(path)
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    """CSV goes on working; Parquet says what to install."""
+    with write_events(tmp_path / "events.parquet") as out:
+        out.write(KeyEvent("k", 1))
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(TraceError, match=r"timer-purgatory\[trace\]"):
+        read_events(tmp_path / "events.parquet")
+    with (
+        pytest.raises(TraceError, match=r"timer-purgatory\[trace\]"),
+        write_events(tmp_path / "other.parquet"),
+    ):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["events.parquet"]
+    rows = [KeyEvent("k", 1)]
+    assert round_trip(tmp_path / "events.csv", write_events, read_events, rows) == rows

@@ -1,0 +1,477 @@
+"""Reading: every broken row and file is told with its place, in constant memory."""
+
+import gzip
+import os
+import tracemalloc
+
+import pytest
+
+from purgatory.trace import (
+    BadRows,
+    KeyEvent,
+    Operation,
+    SkippedRows,
+    TraceError,
+    read_events,
+    read_operations,
+    read_outcomes,
+    write_events,
+    write_operations,
+)
+from purgatory.trace.reader import table_of
+
+HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
+
+
+@pytest.fixture
+def pq():
+    """Arrow and its Parquet module, to make files that our writers would refuse to make."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def write(path, **columns):
+        parquet.write_table(pa.table(columns), path)
+        return path
+
+    write.pa = pa
+    return write
+
+
+def text_file(tmp_path, name, text):
+    path = tmp_path / name
+    data = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def first_bad(read, path):
+    with pytest.raises(BadRows) as caught:
+        list(read(path))
+    assert str(path) in str(caught.value)
+    return caught.value.rows[0]
+
+
+# Bad rows
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value"),
+    [
+        (",x,1,2,k,1", "op_id", None),
+        ("a,x,,2,k,1", "submitted_ms", None),
+        ("a,x,1.5,2,k,1", "submitted_ms", "1.5"),
+        ("a,x,1_000,2,k,1", "submitted_ms", "1_000"),
+        ("a,x,\u0661,2,k,1", "submitted_ms", "\u0661"),
+        ("a,x,9223372036854775808,2,k,1", "submitted_ms", 2**63),
+        ("a,x," + "9" * 5000 + ",2,k,1", "submitted_ms", "9" * 5000),
+        ("a,x,1,-2,k,1", "timeout_ms", -2),
+        ("a,x,1,soon,k,1", "timeout_ms", "soon"),
+        ("a,x,1,2,,1", "keys", None),
+        ("a,x,1,2,k||l,1", "keys", ["k", "", "l"]),
+        ("a,x,1,2,k,0", "need", 0),
+        ("a,x,1,2,k|k,2", "need", 2),
+        ("a,x,1,2,k", "", ["a", "x", "1", "2", "k"]),
+        ("a,x,1,2,k,1,1", "", ["a", "x", "1", "2", "k", "1", "1"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["ops.csv", "ops.csv.gz"])
+def test_a_broken_csv_row_is_named(tmp_path, name, row, column, value):
+    """File, physical line, column, value and what was expected."""
+    path = text_file(tmp_path, name, f"{HEADER}good,x,1,2,k,1\n\n{row}\n")
+    bad = first_bad(read_operations, path)
+    assert (bad.path, bad.unit, bad.number) == (str(path), "line", 4)
+    assert (bad.column, bad.value) == (column, value)
+    assert bad.expected
+
+
+def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
+    """A quoted field may hold line breaks; an editor jumps to where the row begins."""
+    path = text_file(tmp_path, "ops.csv", HEADER + 'a,"x\n\ny",1,2,k,1\n"b\n",x,1,-2,k,1\n')
+    rows = read_operations(path)
+    assert next(rows).kind == "x\n\ny"
+    assert rows.where() == f"{path}, line 2"
+    with pytest.raises(BadRows) as caught:
+        next(rows)
+    assert caught.value.rows[0].number == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "value"),
+    [
+        ('{"at_ms": 1}', "key", None),
+        ('{"key": null, "at_ms": 1}', "key", None),
+        ('{"key": 5, "at_ms": 1}', "key", 5),
+        ('{"key": "\\ud800", "at_ms": 1}', "key", "\ud800"),
+        ('{"key": "k"}', "at_ms", None),
+        ('{"key": "k", "at_ms": "1"}', "at_ms", "1"),
+        ('{"key": "k", "at_ms": 1.0}', "at_ms", 1.0),
+        ('{"key": "k", "at_ms": true}', "at_ms", True),
+        ('{"key": "k", "at_ms": 1e400}', "at_ms", float("inf")),
+        ('{"key": "k", "at_ms": 9223372036854775808}', "at_ms", 2**63),
+        ('{"key": "k", "at_ms": ' + "9" * 5000 + "}", "", None),
+        ('{"key": "k", "at_', "", '{"key": "k", "at_'),
+        ('["k", 1]', "", '["k", 1]'),
+        ("[" * 100_000, "", None),
+        ("null", "", "null"),
+    ],
+)
+def test_a_broken_json_line_is_named(tmp_path, line, column, value):
+    """As for CSV; what is not an object, or is too deep or too big, is a bad row too."""
+    path = text_file(tmp_path, "e.jsonl", f'\n{{"key": "k", "at_ms": 1}}\n{line}\n')
+    bad = first_bad(read_events, path)
+    assert (bad.unit, bad.number, bad.column) == ("line", 3, column)
+    assert value is None or bad.value == value
+
+
+def test_a_broken_parquet_row_is_named(tmp_path, pq):
+    """Rows are counted from 1."""
+    path = pq(tmp_path / "e.parquet", key=["a", "", None], at_ms=[1, 2, 3])
+    bad = first_bad(read_events, path)
+    assert (bad.unit, bad.number, bad.column, bad.value) == ("row", 2, "key", "")
+    good = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]], "need": [1]}
+    changes = [
+        ("op_id", None),
+        ("submitted_ms", None),
+        ("timeout_ms", -1),
+        ("keys", None),
+        ("keys", []),
+        ("keys", [None]),
+        ("keys", [""]),
+        ("need", 2),
+    ]
+    for column, value in changes:
+        columns = {name: values * 2 for name, values in good.items()}
+        columns[column] = [good[column][0], value]
+        bad = first_bad(read_operations, pq(tmp_path / "o.parquet", **columns))
+        assert (bad.number, bad.column) == (2, column)
+
+
+def test_bytes_that_are_not_utf8_are_a_bad_row(tmp_path, pq):
+    """In every format, with the row's place; the rows around it are readable."""
+    pa = pq.pa
+    raw = pa.array([b"a", b"\xff", b"c"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    paths = [
+        text_file(tmp_path, "e.csv", b"key,at_ms\na,1\n\xff,2\nc,3\n"),
+        text_file(
+            tmp_path,
+            "e.jsonl",
+            b'{"key":"a","at_ms":1}\n{"key":"\xff","at_ms":2}\n{"key":"c","at_ms":3}\n',
+        ),
+        pq(tmp_path / "e.parquet", key=text, at_ms=[1, 2, 3]),
+    ]
+    for path, number in zip(paths, (3, 2, 2), strict=True):
+        skipped = SkippedRows()
+        assert list(read_events(path, on_bad=skipped)) == [KeyEvent("a", 1), KeyEvent("c", 3)]
+        assert [(bad.number, bad.column) for bad in skipped.first] == [(number, "key")]
+
+
+def test_reading_stops_at_the_first_five_bad_rows(tmp_path):
+    """The good rows before came through; the error lists five and says that there may be more."""
+    lines = ["good,1"] + [f"bad-{n},x" for n in range(9)]
+    path = text_file(tmp_path, "e.csv", "key,at_ms\n" + "\n".join(lines))
+    rows = read_events(path)
+    assert next(rows) == KeyEvent("good", 1)
+    with pytest.raises(BadRows) as caught:
+        next(rows)
+    assert [bad.number for bad in caught.value.rows] == [3, 4, 5, 6, 7]
+    assert caught.value.more
+    assert "there may be more" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(StopIteration):
+        next(rows)
+
+
+def test_fewer_bad_rows_are_listed_and_no_more_are_announced(tmp_path):
+    """The rest of a short file was seen."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms\nk,x\nk,1\nk,y\n")
+    with pytest.raises(BadRows) as caught:
+        list(read_events(path))
+    assert [bad.number for bad in caught.value.rows] == [2, 4]
+    assert not caught.value.more
+    assert "more" not in str(caught.value)
+
+
+def test_looking_for_more_bad_rows_has_an_end(tmp_path):
+    """A bad row at the top of a huge file is told without reading the file."""
+    good = "k,1\n" * 20_000
+    path = text_file(tmp_path, "e.csv", f"key,at_ms\nk,x\n{good}k,y\n")
+    with pytest.raises(BadRows) as caught:
+        list(read_events(path))
+    assert len(caught.value.rows) == 1
+    assert caught.value.more
+
+
+def test_bad_rows_can_be_skipped_and_counted(tmp_path):
+    """With `on_bad`, all good rows come and each bad one is counted; five are kept."""
+    lines = "".join(f"k,{n}\nk,x\n" for n in range(20))
+    path = text_file(tmp_path, "e.csv", "key,at_ms\n" + lines)
+    skipped = SkippedRows()
+    assert list(read_events(path, on_bad=skipped)) == [KeyEvent("k", n) for n in range(20)]
+    assert skipped.count == 20
+    assert [bad.number for bad in skipped.first] == [3, 5, 7, 9, 11]
+
+
+# Columns
+
+
+def test_columns_may_come_in_any_order_with_others_among_them(tmp_path, pq):
+    """Names decide; unknown columns are ignored; kind and need may be absent or empty."""
+    expected = [Operation("a", "", 1, 2, ("k", "l"), 1)]
+    csv = text_file(tmp_path, "a.csv", "x,keys,timeout_ms, op_id ,submitted_ms\n?,k|l,2,a,1\n")
+    bom = text_file(tmp_path, "b.csv", b"\xef\xbb\xbf" + HEADER.encode() + b"a,,1,2,k|l,\r\n")
+    line = '{"x":[1],"keys":["k","l"],"timeout_ms":2,"op_id":"a","submitted_ms":1}'
+    json = text_file(tmp_path, "c.json", line)
+    null = text_file(tmp_path, "d.json", line.replace("{", '{"need":null,"kind":null,'))
+    parquet = pq(
+        tmp_path / "e.parquet",
+        x=[{"y": 1}],
+        keys=[["k", "l"]],
+        timeout_ms=[2],
+        op_id=["a"],
+        submitted_ms=[1],
+    )
+    for path in (csv, bom, json, null, parquet):
+        assert list(read_operations(path)) == expected
+
+
+def test_related_types_of_parquet_are_read(tmp_path, pq):
+    """Large strings, dictionaries, large lists and narrow integers hold the same values."""
+    pa = pq.pa
+    path = pq(
+        tmp_path / "o.parquet",
+        op_id=pa.array(["a", "b"], pa.large_string()),
+        kind=pa.array(["x", None]).dictionary_encode(),
+        submitted_ms=pa.array([1, 2], pa.int16()),
+        timeout_ms=pa.array([3, 4], pa.uint64()),
+        keys=pa.array([["k"], ["l", "m"]], pa.large_list(pa.large_string())),
+        need=pa.array([None, None], pa.null()),
+    )
+    assert list(read_operations(path)) == [
+        Operation("a", "x", 1, 3, ("k",), 1),
+        Operation("b", "", 2, 4, ("l", "m"), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "found"),
+    [
+        ("submitted_ms", [1.0], "double"),
+        ("timeout_ms", ["1"], "string"),
+        ("keys", ["k"], "string"),
+        ("keys", [[1]], "list"),
+        ("op_id", [1], "int64"),
+    ],
+)
+def test_a_parquet_column_of_a_wrong_type_is_refused(tmp_path, pq, column, values, found):
+    """At once, with the type found."""
+    columns = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]]}
+    path = pq(tmp_path / "o.parquet", **columns | {column: values})
+    with pytest.raises(TraceError, match=f"column {column} holds {found}"):
+        read_operations(path)
+
+
+def test_a_missing_column_is_refused(tmp_path, pq):
+    """At once, and by name: the file is of another table."""
+    csv = text_file(tmp_path, "e.csv", "key,when\nk,1\n")
+    parquet = pq(tmp_path / "e.parquet", key=["k"])
+    for path in (csv, parquet):
+        with pytest.raises(TraceError, match=r"no column at_ms"):
+            read_events(path)
+    with pytest.raises(TraceError, match="no column op_id, outcome, at_ms"):
+        read_outcomes(parquet)
+
+
+def test_a_column_twice_is_refused(tmp_path):
+    """Which one is meant cannot be known."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms,key\nk,1,l\n")
+    with pytest.raises(TraceError, match="column key is there more than once"):
+        read_events(path)
+
+
+def test_the_table_is_recognised_by_its_columns(tmp_path):
+    """In every format; a file of something else is refused."""
+    with write_operations(tmp_path / "o.jsonl") as out:
+        out.write(Operation("a", "", 1, 2, ("k",)))
+    with write_events(tmp_path / "e.csv"):
+        pass
+    assert table_of(tmp_path / "o.jsonl").name == "operations"
+    assert table_of(tmp_path / "e.csv").name == "events"
+    for name, text in (("x.csv", "a,b\n1,2\n"), ("x.json", "[1]"), ("y.json", "")):
+        with pytest.raises(TraceError, match="none of the tables"):
+            table_of(text_file(tmp_path, name, text))
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("e.csv", b"", "empty"),
+        ("e.csv", "key,at_ms\nk,1\n".encode("utf-16"), "not UTF-8"),
+        ("e.json", '{"key":"k","at_ms":1}\n'.encode("utf-16"), "not UTF-8"),
+        ("e.csv", gzip.compress(b"key,at_ms\nk,1\n"), "not UTF-8"),
+        ("e.parquet", b"", "not a Parquet file"),
+        ("e.parquet", b"key,at_ms\n", "not a Parquet file"),
+        ("e.parquet", b"PAR1 and then something else", "damaged Parquet file"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path, name, data, message):
+    """One clear error that names the file."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match=message) as caught:
+        list(read_events(path))
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["e.csv.gz", "e.jsonl.gz"])
+def test_a_damaged_gz_is_refused(tmp_path, name):
+    """Not gzip at all, cut short, or with a wrong checksum: after the rows that could be read."""
+    path = tmp_path / name
+    with write_events(path) as out:
+        for n in range(50_000):
+            out.write(KeyEvent(f"key-{n * 7919 % 50_000}", n))
+    whole = path.read_bytes()
+    for data in (b"key,at_ms\nk,1\n", whole[: len(whole) // 2], whole[:-4] + b"\0\0\0\0"):
+        path.write_bytes(data)
+        rows = []
+        with pytest.raises(TraceError) as caught:
+            rows.extend(read_events(path))
+        count = len(rows)
+        assert not isinstance(caught.value, BadRows)
+        assert str(path) in str(caught.value)
+        assert (count == 0) == (data[:2] != whole[:2])
+        assert count == 0 or f"after line {count + ('csv' in name)}" in str(caught.value)
+
+
+def test_a_damaged_page_of_parquet_is_refused(tmp_path, pq):
+    """The footer is sound, so it opens; the damage is met on the way."""
+    path = tmp_path / "e.parquet"
+    with write_events(path) as out:
+        for n in range(10_000):
+            out.write(KeyEvent(f"key-{n * 7919 % 50_000}", n))
+    data = bytearray(path.read_bytes())
+    for at in range(100, len(data) // 2, 50):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(TraceError) as caught:
+        list(read_events(path))
+    assert str(path) in str(caught.value)
+
+
+def test_a_field_beyond_the_limit_of_csv_is_refused(tmp_path):
+    """An open quote swallows what follows; it ends as an error, not in all memory."""
+    path = text_file(tmp_path, "e.csv", 'key,at_ms\nk,1\n"' + "x,1\n" * 100_000)
+    rows = read_events(path)
+    assert next(rows) == KeyEvent("k", 1)
+    with pytest.raises(TraceError, match="after line 2: field larger than field limit"):
+        next(rows)
+
+
+def test_what_cannot_be_opened_is_refused_at_once(tmp_path):
+    """Missing, a loop of links, an impossible name: the operating system's words, and the name."""
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    for name in ("missing.csv", "missing/e.csv", "loop.csv", "x" * 300 + ".csv", "nul\0.csv"):
+        with pytest.raises(TraceError) as caught:
+            read_events(tmp_path / name)
+        assert str(tmp_path / name) in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path):
+    """Permission denied, with the name."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms\n")
+    path.chmod(0)
+    with pytest.raises(TraceError, match="Permission denied"):
+        read_events(path)
+
+
+# Directories
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "json.gz"])
+def test_a_directory_of_parts_is_read_by_name(tmp_path, suffix):
+    """Part files in order of their names; notes of other programs are left alone."""
+    parts = tmp_path / f"events.{suffix}"
+    parts.mkdir()
+    for part in (2, 0, 1):
+        with write_events(parts / f"part-{part}.{suffix}") as out:
+            for n in range(3):
+                out.write(KeyEvent(f"{part}", n))
+    for name in ("_SUCCESS", f".part-0.{suffix}.crc", f".hidden.{suffix}", "README"):
+        (parts / name).write_text("not rows")
+    rows = read_events(parts)
+    assert list(rows) == [KeyEvent(f"{part}", n) for part in range(3) for n in range(3)]
+    assert rows.where().startswith(f"{parts / 'part-2'}.{suffix}, ")
+
+
+def test_a_directory_without_parts_is_refused(tmp_path):
+    """Rather than read as an empty trace."""
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(TraceError, match="directory without files"):
+        read_events(tmp_path)
+
+
+def test_a_bad_part_is_named(tmp_path):
+    """Row, column and type errors name the part, not the directory."""
+    text_file(tmp_path, "a.csv", "key,at_ms\nk,1\n")
+    text_file(tmp_path, "b.csv", "key,at_ms\nk,x\n")
+    text_file(tmp_path, "c.csv", "key\nk\n")
+    skipped = SkippedRows()
+    with pytest.raises(TraceError, match=r"c\.csv: .* no column at_ms"):
+        list(read_events(tmp_path, on_bad=skipped))
+    assert skipped.first[0].path == str(tmp_path / "b.csv")
+    with pytest.raises(BadRows) as caught:
+        list(read_events(tmp_path))
+    assert caught.value.more
+
+
+# The reader itself
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_where_is_the_row_returned_last(tmp_path, suffix):
+    """For messages about a row, at any time between two rows."""
+    path = tmp_path / f"e.{suffix}"
+    with write_events(path) as out:
+        for n in range(20_000):
+            out.write(KeyEvent("k", n))
+    begin = {"csv": 2, "json": 1, "parquet": 1}[suffix]
+    unit = "row" if suffix == "parquet" else "line"
+    with read_events(path) as rows:
+        for number, _ in enumerate(rows, begin):
+            if number % 997 == 0:
+                assert rows.where() == f"{path}, {unit} {number}"
+
+
+def test_a_reader_left_early_is_closed(tmp_path):
+    """After close there are no more rows, and the file may be left at any point."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\nk,2\n")
+    with read_events(path) as rows:
+        next(rows)
+    assert list(rows) == []
+    unread = read_events(path)
+    unread.close()
+    unread.close()
+    assert list(unread) == []
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl.gz"])
+def test_memory_does_not_follow_the_size(tmp_path, suffix):
+    """100,000 rows, some 45 MB as objects, pass through a few megabytes."""
+    path = tmp_path / f"ops.{suffix}"
+    with write_operations(path) as out:
+        for n in range(100_000):
+            out.write(Operation(f"operation-{n}", "kind", n, 1000, (f"key-{n}",)))
+    with read_operations(path) as rows:
+        next(rows)  # imports what it needs
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in read_operations(path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 100_000
+    assert peak < 8_000_000

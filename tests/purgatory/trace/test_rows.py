@@ -1,0 +1,150 @@
+"""Which values a row may hold."""
+
+import pickle
+
+import pytest
+
+from purgatory.trace import KeyEvent, Operation, Outcome, TraceError
+from purgatory.trace.errors import BadValue
+from purgatory.trace.rows import INT64_MAX, INT64_MIN, key_event, operation, outcome
+
+OPERATION = {
+    "op_id": "op",
+    "kind": "kind",
+    "submitted_ms": 100,
+    "timeout_ms": 50,
+    "keys": ("a", "b"),
+    "need": 2,
+}
+OUTCOME = {
+    "op_id": "op",
+    "kind": "kind",
+    "outcome": "completed",
+    "at_ms": 120,
+    "by_key": "a",
+    "submitted_ms": 100,
+    "deadline_ms": 150,
+    "waited_ms": 20,
+    "lateness_ms": 0,
+}
+
+
+def test_a_good_operation_is_made_as_given():
+    """All values arrive; a list of keys becomes a tuple."""
+    assert operation(**OPERATION) == Operation("op", "kind", 100, 50, ("a", "b"), 2)
+    assert operation(**OPERATION | {"keys": ["a", "b"]}).keys == ("a", "b")
+    assert operation(**OPERATION).deadline_ms == 150
+
+
+def test_kind_and_need_have_defaults():
+    """Null in a file means: no kind, one key."""
+    row = operation(**OPERATION | {"kind": None, "need": None})
+    assert (row.kind, row.need) == ("", 1)
+    assert outcome(**OUTCOME | {"kind": None}).kind == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("op_id", ""),
+        ("op_id", None),
+        ("op_id", 7),
+        ("op_id", "\udcff"),
+        ("kind", 7),
+        ("kind", "\udcff"),
+        ("submitted_ms", None),
+        ("submitted_ms", "100"),
+        ("submitted_ms", 100.0),
+        ("submitted_ms", True),
+        ("submitted_ms", INT64_MAX + 1),
+        ("submitted_ms", INT64_MIN - 1),
+        ("timeout_ms", -1),
+        ("timeout_ms", None),
+        ("timeout_ms", 1.5),
+        ("timeout_ms", INT64_MAX + 1),
+        ("timeout_ms", INT64_MAX - 99),  # the deadline is beyond 64 bits
+        ("keys", ()),
+        ("keys", None),
+        ("keys", "ab"),
+        ("keys", ("a", "")),
+        ("keys", ("a", None)),
+        ("keys", ("a", 7)),
+        ("keys", ("a", "\udcff")),
+        ("need", 0),
+        ("need", 3),
+        ("need", True),
+        ("need", 1.0),
+        ("need", "1"),
+    ],
+)
+def test_a_bad_operation_is_refused_by_column(column, value):
+    """The error names the column and the value, and says what was expected."""
+    with pytest.raises(BadValue) as caught:
+        operation(**OPERATION | {column: value})
+    assert (caught.value.column, caught.value.value) == (column, value)
+    assert f"column {column}" in str(caught.value)
+    assert "expected" in str(caught.value)
+
+
+def test_need_counts_distinct_keys():
+    """A key named twice is one key."""
+    with pytest.raises(BadValue, match="from 1 to 1"):
+        operation(**OPERATION | {"keys": ("a", "a")})
+
+
+def test_the_ends_of_64_bits_are_allowed():
+    """The smallest and the greatest time, and a deadline at the very end."""
+    assert operation(**OPERATION | {"submitted_ms": INT64_MIN}).submitted_ms == INT64_MIN
+    assert operation(**OPERATION | {"timeout_ms": INT64_MAX - 100}).deadline_ms == INT64_MAX
+
+
+def test_events_are_checked():
+    """A key and a time."""
+    assert key_event("k", 5) == KeyEvent("k", 5)
+    for key, at_ms, column in (("", 5, "key"), (None, 5, "key"), ("\ud800", 5, "key")):
+        with pytest.raises(BadValue) as caught:
+            key_event(key, at_ms)
+        assert caught.value.column == column
+    for at_ms in (None, "5", 5.0, False, 2**63):
+        with pytest.raises(BadValue, match="column at_ms"):
+            key_event("k", at_ms)
+
+
+@pytest.mark.parametrize(
+    ("change", "column"),
+    [
+        ({"op_id": ""}, "op_id"),
+        ({"kind": 1}, "kind"),
+        ({"outcome": "done"}, "outcome"),
+        ({"outcome": None}, "outcome"),
+        ({"by_key": ""}, "by_key"),
+        ({"by_key": 1}, "by_key"),
+        ({"outcome": "expired"}, "by_key"),
+        ({"at_ms": None}, "at_ms"),
+        ({"submitted_ms": 1.0}, "submitted_ms"),
+        ({"deadline_ms": "x"}, "deadline_ms"),
+        ({"waited_ms": 2**63}, "waited_ms"),
+        ({"lateness_ms": True}, "lateness_ms"),
+    ],
+)
+def test_a_bad_outcome_is_refused_by_column(change, column):
+    """As for operations; only a completed one may name a key."""
+    with pytest.raises(BadValue) as caught:
+        outcome(**OUTCOME | change)
+    assert caught.value.column == column
+
+
+def test_a_good_outcome_is_made_as_given():
+    """Completed by a key, completed without one, expired."""
+    assert outcome(**OUTCOME) == Outcome(**OUTCOME)
+    assert outcome(**OUTCOME | {"by_key": None}).by_key is None
+    assert outcome(**OUTCOME | {"by_key": None, "outcome": "expired"}).outcome == "expired"
+
+
+def test_a_long_value_is_shortened_and_the_error_survives_pickling():
+    """A message stays readable; errors cross process borders."""
+    error = BadValue("keys", "x" * 1000, "less")
+    assert len(str(error)) < 120
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert isinstance(again, TraceError)

@@ -1,0 +1,189 @@
+"""The timer under load from several threads: exactly once, bounded waits, memory that returns."""
+
+import gc
+import random
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
+
+
+class Counted(TimerTask):
+    """A task that counts its runs and the cancels that were told they prevented it."""
+
+    def __init__(self, delay):
+        super().__init__(delay)
+        self.runs = 0
+        self.prevented = 0
+
+    def run(self):
+        """Count."""
+        self.runs += 1
+
+
+def together(*targets):
+    """Run all in threads of their own; an error in one fails the test."""
+    with ThreadPoolExecutor(len(targets)) as pool:
+        for future in [pool.submit(target) for target in targets]:
+            future.result(100)
+
+
+def churn(timer, seed, rounds, keep):
+    """Add and cancel with a generator of one's own; cancels are counted where they are told."""
+    rng = random.Random(seed)
+    mine = []
+    for _ in range(rounds):
+        if mine and rng.random() < 0.4:
+            task = mine.pop(rng.randrange(len(mine)))
+            task.prevented += task.cancel()
+        else:
+            task = timer.add(Counted(rng.choice((0, 0.001, 0.002, 0.01, 0.021, 0.05, 30))))
+            mine.append(task)
+            keep.append(task)
+
+
+@pytest.mark.parametrize("kind", ["worker", "inline", "pool"])
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 20), (1, 3), (7, 2)])
+def test_each_task_ends_exactly_once(kind, tick_ms, wheel_size):
+    """Four threads add and cancel while the reaper runs: every task ran, xor was cancelled once."""
+    with ThreadPoolExecutor(2) as pool:
+        executor = {"worker": None, "inline": InlineExecutor(), "pool": pool}[kind]
+        timer = Timer(tick_ms=tick_ms, wheel_size=wheel_size, executor=executor)
+        timer.start()
+        tasks = []
+        together(*[lambda seed=seed: churn(timer, seed, 4000, tasks) for seed in range(4)])
+        timer._check()
+        long = [task for task in tasks if task.delay_ms == 30_000 and not task.done()]
+        assert len(timer) >= len(long)
+        for task in long:
+            task.prevented += task.cancel()
+        timer.close(cancel_pending=False)
+        assert len(timer) == 0
+        timer._check()
+        assert {task.runs + task.prevented for task in tasks} == {1}
+        stats = timer.stats()
+        assert stats.fired == sum(task.runs for task in tasks)
+        assert stats.cancelled == sum(task.prevented for task in tasks)
+        assert stats.executor_backlog == 0
+
+
+def test_one_task_added_and_cancelled_by_all():
+    """Re-armed and cancelled by four threads while two advance: runs and cancels fit together."""
+    timer = Timer(executor=InlineExecutor())
+    task, added, stop = Counted(0.001), [], threading.Event()
+
+    def pull(seed):
+        rng = random.Random(seed)
+        for _ in range(3000):
+            if rng.random() < 0.6:
+                timer.add(task)
+                added.append(1)
+            else:
+                task.cancel()
+
+    def drive():
+        while not stop.is_set():
+            timer.advance_clock(0.001)
+
+    drivers = [threading.Thread(target=drive) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    together(*[lambda seed=seed: pull(seed) for seed in range(4)])
+    stop.set()
+    for driver in drivers:
+        driver.join()
+    timer._check()
+    assert len(timer) in (0, 1)
+    task.cancel()
+    stats = timer.stats()
+    assert (stats.pending, stats.executor_backlog) == (0, 0)
+    assert stats.fired + stats.cancelled <= len(added)
+    timer.close()
+
+
+def test_add_does_not_wait_for_a_drain():
+    """While 300,000 tasks come due at once, another thread goes on adding.
+
+    How long the longest add takes is for the benchmarks; here only that none waits for the whole
+    drain, on however busy a machine.
+    """
+    clock = ManualClock()
+    timer = Timer(clock=clock)
+    # An hour away, over many buckets of higher levels: all of it must cascade.
+    for i in range(300_000):
+        timer.schedule(3600 + i % 977 / 100, int)
+    clock.advance(7200)
+    done, waits, left = threading.Event(), [], []
+
+    def add():
+        while not done.wait(0.0005):
+            before = time.perf_counter()
+            timer.schedule(10_000, int)
+            waits.append(time.perf_counter() - before)
+            left.append(len(timer) - len(waits))
+
+    adder = threading.Thread(target=add)
+    adder.start()
+    timer.advance_clock()
+    done.set()
+    adder.join()
+    assert len([count for count in left if 1000 < count < 299_000]) > 10, "no add in its midst"
+    assert max(waits) < 2
+    timer._check()
+    timer.close(timeout=0)
+
+
+def test_memory_returns_when_all_are_cancelled():
+    """Of 60,000 far timers nothing is kept once they are cancelled, not even in long lists."""
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    rng = random.Random(1)
+    gc.collect()
+    objects = len(gc.get_objects())
+    tracemalloc.start()
+    try:
+        tasks = [timer.schedule(rng.uniform(3600, 10**6), int) for _ in range(60_000)]
+        full, _ = tracemalloc.get_traced_memory()
+        rng.shuffle(tasks)
+        while tasks:
+            assert tasks.pop().cancel()
+        del tasks
+        gc.collect()
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(timer) == 0
+    assert full > 5_000_000
+    assert left < full / 20
+    assert len(gc.get_objects()) - objects < 5000
+    assert timer.delay_to_next() is None
+    assert len(timer._buckets.queue) == 0
+    timer.close()
+
+
+def test_memory_returns_when_all_have_fired():
+    """A worker that sleeps keeps nothing of the tasks that it ran."""
+    clock = ManualClock()
+    timer = Timer(clock=clock)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(30_000):
+            timer.schedule(1.001, int)
+        clock.advance(2)
+        timer.advance_clock()
+        pause = threading.Event()
+        while timer.stats().fired < 30_000:
+            pause.wait(0.01)
+        for _ in range(500):
+            if tracemalloc.get_traced_memory()[0] - before < 100_000:
+                break
+            pause.wait(0.01)
+        left = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert left < 100_000
+    timer.close()

@@ -1,0 +1,93 @@
+"""Every snippet and command of the README and the docs does what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language):
+    """The fenced blocks of one language, as test parameters named by page and line."""
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in FENCE.finditer(text):
+            if match[1] == language:
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(pytest.param(match[2], id=f"{page.name}:{line}"))
+    return found
+
+
+def environment():
+    """The environment of a user in this virtual environment."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("snippet", blocks("python"))
+def test_snippet_runs(snippet, tmp_path):
+    """Pasted into a file and run, without warnings."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", snippet],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# A year of flights, twice: seconds on an idle machine, minutes on a busy one.
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("commands", blocks("console"))
+def test_commands_run(commands, tmp_path):
+    """Pasted into a shell; installing is what `scripts/check-core` tries."""
+    kept = [line for line in commands.splitlines() if not line.startswith("pip ")]
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join(kept)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=800,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_example_prints_what_its_comments_say(tmp_path):
+    """The first snippet of the README."""
+    snippet = FENCE.search((ROOT / "README.md").read_text())[2]
+    done = subprocess.run(
+        [sys.executable, "-c", snippet],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [
+        "accepted {'paid:17': 12.5, 'packed:17': 'box 4'}",
+        "1 of 'order:18' not completed within 50 ms",
+    ]
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_two_commands_are_run_by_ci(command):
+    """The README names them, the Makefile has them, CI runs them."""
+    assert f"`{command}`" in (ROOT / "README.md").read_text()
+    assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text()
+    assert f"\n{command}\n" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Every relative link of a page names a file."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target

@@ -1,0 +1,36 @@
+"""What the timer's tests share: a timer that is driven by hand, and a trap for lost threads."""
+
+import threading
+
+import pytest
+
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_behind():
+    """Every test ends with the threads that it began with."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive(), thread
+
+
+@pytest.fixture
+def clock():
+    """A clock at 0."""
+    return ManualClock()
+
+
+@pytest.fixture
+def timer(clock):
+    """A timer on that clock which runs its tasks inline; a failing task fails the test."""
+    errors = []
+    timer = Timer(
+        clock=clock, executor=InlineExecutor(), on_error=lambda error, task: errors.append(error)
+    )
+    yield timer
+    timer._check()
+    timer.close()
+    assert errors == []

@@ -1,0 +1,118 @@
+"""TaskRunner through a timer: errors, lateness, the end of time."""
+
+import logging
+
+import pytest
+
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+
+def boom():
+    """Fail."""
+    raise LookupError("boom")
+
+
+def run_due(timer, seconds=1):
+    """Move the manual clock and do what is due."""
+    timer._source.now_ms.advance(seconds)
+    timer.advance_clock()
+
+
+@pytest.fixture
+def plain():
+    """A timer with the default on_error."""
+    timer = Timer("kettle", clock=ManualClock(), executor=InlineExecutor())
+    yield timer
+    timer.close()
+
+
+class TestErrors:
+    """Where an exception of a task goes."""
+
+    def test_logged_with_traceback_by_default(self, plain, caplog):
+        """The log names the timer and the task and shows the traceback."""
+        plain.schedule(1, boom)
+        with caplog.at_level(logging.ERROR, logger="timingwheel"):
+            run_due(plain)
+        (record,) = caplog.records
+        assert "boom" in record.getMessage()
+        assert "kettle" in record.getMessage()
+        assert isinstance(record.exc_info[1], LookupError)
+        assert record.exc_info[2] is not None
+
+    def test_on_error_gets_exception_and_task(self):
+        """on_error(exc, task), once a failure."""
+        seen = []
+        timer = Timer(
+            clock=ManualClock(),
+            executor=InlineExecutor(),
+            on_error=lambda *args: seen.append(args),
+        )
+        task = timer.schedule(1, boom)
+        run_due(timer)
+        ((error, failed),) = seen
+        assert isinstance(error, LookupError)
+        assert failed is task
+        assert task.done()
+        timer.close()
+
+    def test_on_error_that_raises_is_logged(self, caplog):
+        """It stops nothing else."""
+        ran = []
+        timer = Timer(
+            clock=ManualClock(), executor=InlineExecutor(), on_error=lambda error, task: 1 / 0
+        )
+        timer.schedule(1, boom)
+        timer.schedule(1, ran.append, 1)
+        with caplog.at_level(logging.ERROR, logger="timingwheel"):
+            run_due(timer)
+        assert ran == [1]
+        assert [type(r.exc_info[1]) for r in caplog.records] == [ZeroDivisionError]
+        timer.close()
+
+    def test_a_failing_task_stops_no_other(self, plain, caplog):
+        """Those before and after it in the same tick run."""
+        ran = []
+        for name in ("a", boom, "b"):
+            plain.schedule(1, name) if callable(name) else plain.schedule(1, ran.append, name)
+        run_due(plain)
+        assert ran == ["a", "b"]
+        assert len(caplog.records) == 1
+
+
+class TestLateness:
+    """Clock at the start minus due time."""
+
+    def test_counted_in_batches(self, plain):
+        """Each task that fired is counted once, in the bucket of its lateness."""
+        for _ in range(600):
+            plain.schedule(1, int)
+        plain.schedule(1.5, int)
+        run_due(plain, 1.507)
+        lateness = plain.stats().lateness
+        assert sum(lateness.counts) == 601
+        assert lateness.sum_ms == 600 * 507 + 7
+        assert lateness.counts[lateness.bounds_ms.index(10)] == 1
+        assert lateness.counts[lateness.bounds_ms.index(1000)] == 600
+
+    def test_on_time_is_zero(self, plain):
+        """A task that starts in its tick is not late."""
+        plain.schedule(1, int)
+        run_due(plain)
+        assert plain.stats().lateness.counts[0] == 1
+
+
+def test_states_after_a_run_in_which_it_was_added_again(plain):
+    """A task that adds itself again is pending after its run, not done."""
+    states = []
+
+    def again():
+        if not states:
+            plain.add(task)
+        states.append(task.done())
+
+    task = plain.schedule(1, again)
+    run_due(plain)
+    assert (task.done(), len(plain)) == (False, 1)
+    run_due(plain)
+    assert (task.done(), len(plain), states) == (True, 0, [False, False])

@@ -1,0 +1,614 @@
+"""Timer: the contract, by hand on a manual clock."""
+
+import dataclasses
+import math
+import threading
+import time
+from datetime import timedelta
+
+import freezegun
+import pytest
+
+from timingwheel import (
+    InlineExecutor,
+    ManualClock,
+    Timer,
+    TimerClosed,
+    TimerError,
+    TimerFull,
+    TimerTask,
+    monotonic_ms,
+)
+from timingwheel.clock import MAX_DELAY_MS
+
+SHAPES = [(tick, size) for tick in (1, 100) for size in (2, 3, 20, 512)]
+
+
+def make(tick_ms=1, wheel_size=20, start_ms=0, **options):
+    """A timer and its manual clock."""
+    clock = ManualClock(start_ms)
+    timer = Timer(
+        clock=clock, executor=InlineExecutor(), tick_ms=tick_ms, wheel_size=wheel_size, **options
+    )
+    return timer, clock
+
+
+class TestConstruction:
+    """What a timer may be made of."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"name": 5},
+            {"tick_ms": 1.0},
+            {"tick_ms": True},
+            {"tick_ms": "1"},
+            {"wheel_size": 20.0},
+            {"max_pending": 1.5},
+            {"clock": 7},
+            {"executor": "pool"},
+            {"on_error": "log"},
+        ],
+    )
+    def test_wrong_types(self, options):
+        """A TypeError that names the argument."""
+        with pytest.raises(TypeError, match=next(iter(options))):
+            Timer(**options)
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"tick_ms": 0}, {"tick_ms": -1}, {"wheel_size": 1}, {"max_pending": 0}],
+    )
+    def test_bad_values(self, options):
+        """A ValueError that names the argument."""
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Timer(**options)
+
+    def test_an_empty_timer_is_true(self, timer):
+        """len() is 0, yet `if timer` does not mean that."""
+        assert len(timer) == 0
+        assert timer
+
+    def test_repr(self, timer):
+        """Name, state and pending count."""
+        timer.schedule(1, print)
+        assert repr(timer) == "<Timer 'timer', not started, 1 pending>"
+        timer.close()
+        assert repr(timer) == "<Timer 'timer', closed, 0 pending>"
+
+
+class TestSchedule:
+    """schedule and add."""
+
+    def test_returns_the_task_added(self, timer, clock):
+        """schedule makes it, add takes it; both return it, pending."""
+        ran = []
+        task = timer.schedule(1, lambda *args: ran.append(args), 1, 2)
+        assert isinstance(task, TimerTask)
+        own = TimerTask(timedelta(seconds=2), ran.append, "own")
+        assert timer.add(own) is own
+        assert len(timer) == 2
+        clock.advance(2)
+        assert timer.advance_clock()
+        assert ran == [(1, 2), "own"]
+
+    @pytest.mark.parametrize("delay", [math.nan, math.inf, -math.inf, -1, -1e-9, 1e308, 10**40])
+    def test_bad_delay(self, timer, delay):
+        """A ValueError, and nothing is added."""
+        with pytest.raises(ValueError, match="delay"):
+            timer.schedule(delay, print)
+        assert len(timer) == 0
+
+    @pytest.mark.parametrize("delay", ["1", None, [], 1j])
+    def test_delay_of_a_wrong_type(self, timer, delay):
+        """A TypeError, and nothing is added."""
+        with pytest.raises(TypeError, match="delay"):
+            timer.schedule(delay, print)
+        assert len(timer) == 0
+
+    @pytest.mark.parametrize("task", [None, print, 5, object()])
+    def test_add_what_is_no_task(self, timer, task):
+        """A TypeError."""
+        with pytest.raises(TypeError, match="task is"):
+            timer.add(task)
+
+    def test_the_delay_counts_from_add(self, timer, clock):
+        """Not from the making of the task."""
+        ran = []
+        task = TimerTask(5, ran.append, 1)
+        clock.advance(3)
+        timer.add(task)
+        assert task.deadline_ms == 8000
+        clock.advance(4.999)
+        timer.advance_clock()
+        assert ran == []
+        clock.advance(0.001)
+        timer.advance_clock()
+        assert ran == [1]
+
+    def test_delay_0_runs_at_once(self, timer):
+        """Without anybody advancing the clock; it is never pending."""
+        ran = []
+        task = timer.schedule(0, ran.append, 1)
+        timer.add(TimerTask(0.0, ran.append, 2))
+        timer.schedule(timedelta(), ran.append, 3)
+        assert ran == [1, 2, 3]
+        assert task.done()
+        assert (len(timer), timer.delay_to_next()) == (0, None)
+
+    def test_delay_0_with_a_worker(self):
+        """It runs in the worker, of a timer that is not started, too."""
+        ran = threading.Event()
+        timer = Timer()
+        timer.schedule(0, ran.set)
+        assert ran.wait(30)
+        timer.close()
+
+    def test_foreign_task(self, timer, clock):
+        """A task that is pending in another timer is refused, and stays there."""
+        other, other_clock = make()
+        ran = []
+        task = other.schedule(1, ran.append, 1)
+        with pytest.raises(TimerError, match="another timer"):
+            timer.add(task)
+        zero = TimerTask(0, ran.append, 2)
+        zero.delay_ms = 1000
+        other.add(zero)
+        zero.delay_ms = 0
+        with pytest.raises(TimerError, match="another timer"):
+            timer.add(zero)
+        assert timer.delay_to_next() is None
+        other_clock.advance(1)
+        other.advance_clock()
+        assert ran == [1, 2]
+        timer.add(task)
+        assert len(timer) == 1
+        other.close()
+
+
+class TestNeverEarly:
+    """Deadlines are rounded up to a tick, in any shape of wheel."""
+
+    @pytest.mark.parametrize(("tick", "size"), SHAPES)
+    @pytest.mark.parametrize("start", [0, 1, 99, 12_345_678, -5, -777_777])
+    def test_not_before_its_deadline_nor_a_tick_after(self, tick, size, start):
+        """Stepping millisecond by millisecond: due in the first tick that is not before it."""
+        timer, clock = make(tick, size, start)
+        ran = {}
+        delays = (1, 2, 3, 19, 20, 21, 99, 100, 101, 399, 400, 401, 1000)
+        for delay in delays:
+            timer.schedule(delay / 1000, lambda d=delay: ran.setdefault(d, clock()))
+        for _ in range(1101):
+            clock.advance(0.001)
+            timer.advance_clock()
+        timer._check()
+        for delay in delays:
+            deadline = start + delay
+            assert deadline <= ran[delay] < deadline + tick
+            assert ran[delay] % tick == 0
+        timer.close()
+
+    @pytest.mark.parametrize(("tick", "size"), SHAPES)
+    def test_after_a_long_pause(self, tick, size):
+        """A wheel far behind the clock still fires right, and in order."""
+        timer, clock = make(tick, size)
+        clock.advance(timedelta(days=400))
+        ran = []
+        for delay in (0.3, 0.05, 7200, 0.301):
+            timer.schedule(delay, ran.append, delay)
+        clock.advance(0.04)
+        timer.advance_clock()
+        assert ran == []
+        clock.advance(1)
+        timer.advance_clock()
+        assert ran == [0.05, 0.3, 0.301]
+        clock.advance(7200)
+        timer.advance_clock()
+        assert ran[-1] == 7200
+        timer._check()
+        timer.close()
+
+    @pytest.mark.parametrize(("tick", "size"), SHAPES)
+    def test_huge_delays(self, tick, size):
+        """Up to the limit delays are kept, cascade and fire."""
+        timer, clock = make(tick, size)
+        ran = []
+        for delay in (MAX_DELAY_MS // 1000, 10**12, timedelta.max):
+            timer.schedule(delay, ran.append, delay)
+        timer._check()
+        assert timer.delay_to_next() <= 10**12
+        clock.advance(10**12 - 1)
+        timer.advance_clock()
+        assert ran == []
+        clock.advance(1)
+        timer.advance_clock()
+        assert ran == [10**12]
+        clock.advance_to(MAX_DELAY_MS)
+        timer.advance_clock()
+        assert len(ran) == 3
+        timer._check()
+        timer.close()
+
+    def test_default_clock(self):
+        """Counted from the truth, not from a truncated millisecond."""
+        early = []
+        timer = Timer(executor=InlineExecutor())
+        for delay in range(1, 40):
+            due = time.monotonic_ns() + delay * 1_000_000
+            timer.schedule(delay / 1000, lambda due=due: early.append(time.monotonic_ns() < due))
+        while len(early) < 39:
+            timer.advance_clock(timeout=1)
+        assert not any(early)
+        timer.close()
+
+    def test_order_is_by_due_tick(self, timer, clock):
+        """Whatever the order of adding."""
+        ran = []
+        for delay in (30, 10, 20, 8000, 1, 400, 0.02):
+            timer.schedule(delay, ran.append, delay)
+        clock.advance(10_000)
+        timer.advance_clock()
+        assert ran == sorted(ran)
+        assert len(ran) == 7
+
+
+class TestKafka:
+    """TimerTest: tick 1, wheel size 3, no reaper."""
+
+    def test_task_expiration(self):
+        """5 + 180 + 400 tasks; the loop is run until nothing comes due; sorted ids come out."""
+        timer, clock = make(1, 3)
+        delays = [*range(5), *range(10, 100), *range(10, 100), *range(100, 500)]
+        ran = []
+        for delay in delays:
+            timer.schedule(delay / 1000, ran.append, delay)
+        while len(timer):
+            clock.advance(timer.delay_to_next())
+            assert timer.advance_clock(2)
+        assert ran == sorted(delays)
+        timer.close()
+
+
+class TestRearm:
+    """Adding a pending task again."""
+
+    def test_moves_stays_one_runs_once(self, timer, clock):
+        """Later or earlier, from level to level."""
+        ran = []
+        task = TimerTask(1, lambda: ran.append(clock()))
+        for delay_ms, at in ((5, 5), (8000, 8001), (30, 32)):
+            task.delay_ms = delay_ms
+            timer.add(task)
+            assert (len(timer), task.deadline_ms) == (1, at)
+            clock.advance(0.001)
+            timer._check()
+        clock.advance(10)
+        timer.advance_clock()
+        timer.advance_clock()
+        assert len(ran) == 1
+        assert timer.stats().fired == 1
+
+    def test_heartbeat(self, timer, clock):
+        """Re-armed in time, again and again, it does not fire until it is left alone."""
+        ran = []
+        task = timer.schedule(1, ran.append, 1)
+        for _ in range(50):
+            clock.advance(0.9)
+            timer.advance_clock()
+            timer.add(task)
+        assert ran == []
+        clock.advance(1)
+        timer.advance_clock()
+        assert ran == [1]
+
+    def test_after_it_came_due_and_before_it_started(self):
+        """It is pending again, and does not run now."""
+        clock, held, go, ran = ManualClock(), threading.Event(), threading.Event(), []
+        timer = Timer(clock=clock)
+        timer.schedule(1, lambda: (held.set(), go.wait(30)))
+        clock.advance(1)
+        timer.advance_clock()
+        assert held.wait(30)
+        task = timer.schedule(1, ran.append, 1)
+        gone = timer.schedule(1, ran.append, 2)
+        clock.advance(1)
+        timer.advance_clock()
+        assert (len(timer), timer.stats().executor_backlog) == (0, 2)
+        timer.add(task)
+        assert gone.cancel()
+        assert (len(timer), timer.stats().executor_backlog) == (1, 0)
+        go.set()
+        clock.advance(1)
+        timer.advance_clock()
+        timer.close()
+        assert ran == [1]
+
+    def test_from_its_own_run(self, timer, clock):
+        """A periodic task."""
+        at = []
+
+        def beat():
+            at.append(clock())
+            if len(at) < 4:
+                timer.add(task)
+
+        task = timer.schedule(0.5, beat)
+        for _ in range(5):
+            clock.advance(0.5)
+            timer.advance_clock()
+        assert at == [500, 1000, 1500, 2000]
+
+    def test_to_delay_0(self, timer):
+        """A pending task with no delay left runs at once, and once."""
+        ran = []
+        task = timer.schedule(1, ran.append, 1)
+        task.delay_ms = 0
+        timer.add(task)
+        assert (ran, len(timer)) == ([1], 0)
+
+
+class TestCancel:
+    """True for the one call that prevented the run."""
+
+    def test_on_every_level(self, timer, clock):
+        """Before it is due, after it cascaded, beside others in its bucket."""
+        ran = []
+        tasks = [timer.schedule(d, ran.append, d) for d in (0.001, 0.03, 0.5, 9, 200) for _ in "ab"]
+        for task in tasks[::2]:
+            assert task.cancel()
+            timer._check()
+        assert len(timer) == 5
+        clock.advance(190)
+        timer.advance_clock()
+        assert tasks[-1].cancel()
+        clock.advance(20)
+        timer.advance_clock()
+        assert ran == [0.001, 0.03, 0.5, 9]
+
+    def test_by_a_task_of_the_same_tick(self, timer, clock):
+        """Handed over, not started: it can still be prevented, by one that ran before it."""
+        ran, results = [], []
+        timer.schedule(1, lambda: results.append(second.cancel()))
+        second = timer.schedule(1, ran.append, 1)
+        clock.advance(1)
+        timer.advance_clock()
+        assert (results, ran, second.cancelled()) == ([True], [], True)
+        assert timer.stats().cancelled == 1
+
+
+class TestAdvance:
+    """advance_clock, delay_to_next."""
+
+    def test_true_only_if_a_bucket_came_due(self, timer, clock):
+        """If only to cascade; emptied buckets do not count."""
+        assert timer.advance_clock() is False
+        timer.schedule(0.025, print).cancel()
+        clock.advance(1)
+        assert timer.advance_clock() is False
+        timer.schedule(0.025, int)
+        clock.advance(0.024)
+        assert timer.advance_clock() is True
+        assert timer.advance_clock() is False
+        clock.advance(0.001)
+        assert timer.advance_clock() is True
+
+    @pytest.mark.parametrize("timeout", [-1, math.nan, math.inf, -1e-9])
+    def test_bad_timeout(self, timer, timeout):
+        """A ValueError."""
+        with pytest.raises(ValueError, match="delay"):
+            timer.advance_clock(timeout)
+
+    def test_waits_up_to_timeout(self, timer):
+        """In real time, and no shorter."""
+        before = time.monotonic()
+        assert timer.advance_clock(timedelta(milliseconds=50)) is False
+        assert time.monotonic() - before >= 0.05
+
+    def test_ends_early_when_a_task_comes_due(self):
+        """Added before or while it waits, by the real clock."""
+        timer, ran = Timer(executor=InlineExecutor()), []
+        timer.schedule(0.01, ran.append, 1)
+        assert timer.advance_clock(300)
+        threading.Timer(0.05, timer.schedule, (0.01, ran.append, 2)).start()
+        while len(ran) < 2:
+            assert timer.advance_clock(300)
+        timer.close()
+
+    def test_ends_early_when_a_manual_clock_is_moved(self, timer, clock):
+        """To where something is due; not before."""
+        timer.schedule(10, int)
+        for seconds in (5, 5):
+            threading.Timer(0.02, clock.advance, (seconds,)).start()
+        while len(timer):
+            assert timer.advance_clock(300)
+        assert clock() == 10_000
+
+    def test_ends_when_the_timer_is_closed(self, timer):
+        """Nothing can come due any more."""
+        timer.schedule(10, int)
+        threading.Timer(0.02, timer.close).start()
+        assert timer.advance_clock(300) is False
+
+    def test_wait_of_centuries(self):
+        """A timeout beyond what the system can wait for is no error."""
+        timer = Timer(executor=InlineExecutor())
+        timer.schedule(0.02, int)
+        assert timer.advance_clock(MAX_DELAY_MS // 1000)
+        timer.close()
+
+    def test_comes_back_although_tasks_keep_coming_due(self):
+        """What comes due while it works is left to the next call."""
+        now = [0]
+        timer = Timer(clock=lambda: now[0], executor=InlineExecutor())
+        runs = []
+
+        def slow():
+            timer.schedule(0.005, slow)
+            now[0] += 10
+            runs.append(now[0])
+
+        timer.schedule(0.005, slow)
+        now[0] = 5
+        assert timer.advance_clock()
+        assert runs == [15]
+        assert timer.advance_clock()
+        assert runs == [15, 25]
+        timer.close()
+
+    def test_delay_to_next(self, timer, clock):
+        """None, seconds, or 0.0; of occupied buckets only."""
+        assert timer.delay_to_next() is None
+        far = timer.schedule(0.3, int)
+        near = timer.schedule(0.019, int)
+        assert timer.delay_to_next() == 0.019
+        near.cancel()
+        assert timer.delay_to_next() == pytest.approx(0.3)
+        clock.advance(0.31)
+        assert timer.delay_to_next() == 0.0
+        timer.advance_clock()
+        assert timer.delay_to_next() is None
+        assert far.done()
+
+    def test_delay_to_next_leads_to_everything(self, timer, clock):
+        """Sleeping no longer than it says, nothing is late by more than a tick."""
+        at = []
+        for delay in (0.001, 0.019, 0.02, 0.399, 0.4, 8.123, 3600, 86_400):
+            timer.schedule(delay, lambda d=delay: at.append(clock() - round(d * 1000)))
+        wakes = 0
+        while (delay := timer.delay_to_next()) is not None:
+            clock.advance(delay)
+            timer.advance_clock()
+            wakes += 1
+        assert at == [0] * 8
+        assert wakes < 30
+
+    def test_a_clock_below_zero(self):
+        """Any start will do."""
+        timer, clock = make(100, 3, -10_000)
+        ran = []
+        timer.schedule(0.05, lambda: ran.append(clock()))
+        timer.schedule(20, lambda: ran.append(clock()))
+        while len(timer):
+            clock.advance(timer.delay_to_next())
+            timer.advance_clock()
+        assert ran == [-9900, 10_000]
+        timer.close()
+
+
+class TestLimit:
+    """max_pending."""
+
+    def test_full(self):
+        """TimerFull names the limit; what was accepted stays; room comes back."""
+        timer, clock = make(max_pending=3)
+        ran = []
+        tasks = [timer.schedule(d, ran.append, d) for d in (1, 2, 3)]
+        with pytest.raises(TimerFull, match="max_pending=3"):
+            timer.schedule(4, ran.append, 4)
+        refused = TimerTask(4, ran.append, 4)
+        with pytest.raises(TimerFull):
+            timer.add(refused)
+        assert (len(timer), refused.done(), refused.cancelled()) == (3, False, False)
+        timer.add(tasks[0])
+        tasks[1].cancel()
+        timer.add(refused)
+        clock.advance(1)
+        timer.advance_clock()
+        timer.schedule(5, ran.append, 5)
+        clock.advance(10)
+        timer.advance_clock()
+        assert ran == [1, 3, 4, 5]
+        timer.close()
+
+    def test_full_is_a_timer_error(self):
+        """One base for what a caller may want to catch."""
+        assert issubclass(TimerFull, TimerError)
+        assert issubclass(TimerClosed, TimerError)
+
+
+class TestStats:
+    """A frozen picture."""
+
+    def test_figures(self, timer, clock):
+        """Each task is counted where it is."""
+        tasks = [timer.schedule(d, int) for d in (0.001, 0.002, 0.025, 0.5)]
+        tasks[1].cancel()
+        clock.advance(0.026)
+        timer.advance_clock()
+        stats = timer.stats()
+        assert (stats.name, stats.pending, stats.fired, stats.cancelled) == ("timer", 1, 2, 1)
+        assert (stats.executor_backlog, stats.cascades) == (0, 1)
+        assert stats.buckets_occupied == (0, 0, 1)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            stats.pending = 0
+
+    def test_callbacks_run_under_no_lock_of_ours(self):
+        """From another thread, while a callback runs, everything can be done; it is waited for."""
+        timer, clock = make()
+        pending = [timer.schedule(100, int), timer.schedule(100, int)]
+        results = []
+
+        def use():
+            timer.schedule(50, int)
+            timer.add(pending[1])
+            results.append((pending[0].cancel(), len(timer), timer.stats().pending))
+            timer.delay_to_next()
+            clock.advance(0.001)
+            timer.advance_clock()
+            timer._check()
+
+        def callback():
+            thread = threading.Thread(target=use, daemon=True)
+            thread.start()
+            thread.join(30)
+            results.append(thread.is_alive())
+
+        timer.schedule(1, callback)
+        clock.advance(1)
+        timer.advance_clock()
+        timer.schedule(0, callback)
+        assert results == [(True, 2, 2), False, (False, 3, 3), False]
+        timer.close()
+
+
+class TestFreezegun:
+    """A timer on the default clock while time is frozen."""
+
+    def test_frozen_time_is_honoured(self):
+        """Tasks come due by the frozen clock, and only by that."""
+        ran = []
+        with freezegun.freeze_time("2026-01-01") as frozen:
+            timer = Timer(executor=InlineExecutor())
+            task = timer.schedule(3600, ran.append, 1)
+            assert task.deadline_ms == monotonic_ms() + 3_600_000
+            timer.advance_clock()
+            assert ran == []
+            assert timer.delay_to_next() <= 3600
+            frozen.tick(3600)
+            assert timer.advance_clock()
+            while len(timer):
+                assert timer.advance_clock()
+            timer.close()
+        assert ran == [1]
+
+    def test_waits_end(self):
+        """advance_clock and close wait in real time, frozen or not."""
+        with freezegun.freeze_time("2026-01-01"):
+            timer = Timer(executor=InlineExecutor())
+            timer.schedule(3600, int)
+            assert timer.advance_clock(0.05) is False
+            timer.start()
+            timer.close(cancel_pending=False, timeout=0.05)
+            assert len(timer) == 0
+
+    def test_in_the_reapers_thread(self):
+        """The reaper reads the frozen clock as well: it fires neither early nor never."""
+        fired = threading.Event()
+        with freezegun.freeze_time("2026-01-01") as frozen, Timer() as timer:
+            timer.schedule(3600, fired.set)
+            timer.schedule(0, int)
+            assert not fired.wait(0.05)
+            frozen.tick(3599)
+            assert not fired.wait(0.05)
+            frozen.tick(1)
+            assert fired.wait(30)

@@ -1,0 +1,275 @@
+"""A KeyboardInterrupt at every point where CPython can deliver one.
+
+CPython lets signal handlers in when a Python function is entered, when a C function returns to one,
+and when a loop jumps back. A profile and a trace function see just these points, so a small
+scenario is run again and again, interrupted at the first of them, the second, and so on to the
+last. The program goes on after the interrupt, and at the end every task must be accounted for.
+"""
+
+import _weakrefset
+import gc
+import sys
+from collections import Counter
+
+import pytest
+
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
+
+
+@pytest.fixture(autouse=True)
+def _no_collection():
+    """Interrupts hit our code, not what others have hung on the collector (hypothesis does)."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+# Finalizers run where the interpreter likes, and swallow what is raised in them.
+NOT_OURS = (__file__, _weakrefset.__file__)
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt in this thread at the n-th point, in no task's own code."""
+
+    def __init__(self, n):
+        self._left = n
+        self._tasks = 0  # tasks under way: theirs is user code
+
+    @property
+    def fired(self):
+        """Whether the n-th point was reached."""
+        return self._left <= 0
+
+    def __enter__(self):
+        gc.disable()  # what its callbacks do is not ours
+        sys.setprofile(self._profile)
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+        sys.setprofile(None)
+        gc.enable()
+
+    def _point(self, frame):
+        if self._tasks or frame.f_code.co_filename in NOT_OURS:
+            return
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+    def _profile(self, frame, event, arg):
+        if frame.f_code is TimerTask.run.__code__ and event in ("call", "return"):
+            self._tasks += 1 if event == "call" else -1
+        elif event in ("call", "c_return"):
+            self._point(frame)
+
+    def _trace(self, frame, event, arg):
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        at = -1
+
+        def local(frame, event, arg):
+            nonlocal at
+            if event == "opcode":
+                back, at = frame.f_lasti < at, frame.f_lasti
+                if back:
+                    self._point(frame)
+            return local
+
+        return local
+
+
+class Ledger:
+    """A small program on a timer, and what it knows of each of its tasks."""
+
+    def __init__(self, wheel_size=3):
+        self.clock = ManualClock()
+        self.errors = []
+        self.timer = Timer(
+            clock=self.clock,
+            wheel_size=wheel_size,
+            executor=InlineExecutor(),
+            on_error=lambda error, task: self.errors.append(error),
+        )
+        self.runs = Counter()
+        self.expected = {}  # name -> how many runs may be
+        self.due = {}
+        self.tasks = {}
+        self.interrupts = 0
+
+    def _step(self, interrupter, action):
+        """Do something under the interrupter; False if it was interrupted."""
+        try:
+            with interrupter:
+                action()
+        except KeyboardInterrupt:
+            self.interrupts += 1
+            return False
+        return True
+
+    def add(self, interrupter, name, delay, then=None):
+        """Add a task; when interrupted it may have been added or not."""
+
+        def run():
+            assert self.clock() >= self.due[name], (name, self.clock(), self.due)
+            self.runs[name] += 1
+            if then is not None:
+                then()
+
+        self.due[name] = self.clock() + round(delay * 1000)
+        task = self.tasks[name] = TimerTask(delay, run)
+        done = self._step(interrupter, lambda: self.timer.add(task))
+        self.expected[name] = {1} if done else {0, 1}
+
+    def rearm(self, interrupter, name):
+        """Add a task again: it runs once, interrupted or not."""
+        if not self.runs[name]:
+            before, after = self.due[name], self.clock() + self.tasks[name].delay_ms
+            self.due[name] = min(before, after)
+            if self._step(interrupter, lambda: self.timer.add(self.tasks[name])):
+                self.due[name] = after
+                self.expected[name] = {1}
+            elif self.expected[name] == {0}:  # it had been cancelled before
+                self.expected[name] = {0, 1}
+
+    def cancel(self, interrupter, name):
+        """Cancel a task; when interrupted it may have been cancelled or not."""
+        result = []
+        done = self._step(interrupter, lambda: result.append(self.tasks[name].cancel()))
+        if not done:
+            self.expected[name] = {0, 1}
+        elif result[0]:
+            assert self.runs[name] == 0
+            self.expected[name] = {0}
+
+    def advance(self, interrupter, seconds):
+        """Move the clock and do what is due."""
+        self.clock.advance(seconds)
+        self._step(interrupter, self.timer.advance_clock)
+        self.timer._check()
+
+    def settle(self):
+        """Let everything fire; every task must have had its due, and nothing is left."""
+        for _ in range(4):
+            self.clock.advance(1000)
+            self.timer.advance_clock()
+        self.timer._check()
+        for name, allowed in self.expected.items():
+            assert self.runs[name] in allowed, (name, self.runs, self.expected)
+            assert self.tasks[name].done() or 0 in allowed, name
+        stats = self.timer.stats()
+        assert (stats.pending, stats.executor_backlog) == (0, 0)
+        assert stats.fired == sum(self.runs.values())
+        assert self.timer.delay_to_next() is None
+        assert self.errors == []
+
+
+def add_cancel_advance(ledger, interrupter):
+    """Levels, a cascade of several tasks, cancels on each of them."""
+    ledger.add(interrupter, "near", 0.002)
+    ledger.add(interrupter, "same bucket", 0.012)
+    ledger.add(interrupter, "its neighbour", 0.013)
+    ledger.add(interrupter, "its second neighbour", 0.014)
+    ledger.add(interrupter, "far", 1.0)
+    ledger.cancel(interrupter, "its neighbour")
+    ledger.advance(interrupter, 0.002)
+    ledger.advance(interrupter, 0.007)
+    ledger.add(interrupter, "late comer", 0.004)
+    ledger.cancel(interrupter, "far")
+    ledger.advance(interrupter, 0.003)
+    ledger.advance(interrupter, 0.02)
+
+
+def rearm(ledger, interrupter):
+    """Tasks that move, within and between levels, and one that was cancelled before."""
+    ledger.add(interrupter, "beat", 0.005)
+    ledger.add(interrupter, "other", 0.005)
+    ledger.advance(interrupter, 0.003)
+    ledger.rearm(interrupter, "beat")
+    ledger.advance(interrupter, 0.003)
+    ledger.rearm(interrupter, "beat")
+    ledger.cancel(interrupter, "beat")
+    ledger.rearm(interrupter, "beat")
+    ledger.advance(interrupter, 0.005)
+
+
+def at_once(ledger, interrupter):
+    """Delay 0, also from inside a task: it runs after that one, and is not forgotten."""
+    timer, clock = ledger.timer, ledger.clock
+
+    def inner():
+        assert clock() == 0
+        ledger.runs["inner"] += 1
+
+    tasks = ledger.tasks
+    tasks["inner"] = TimerTask(0, inner)
+    ledger.due["inner"] = 0
+
+    def add_inner():
+        ledger.expected["inner"] = {1}
+        timer.add(tasks["inner"])
+
+    ledger.add(interrupter, "outer", 0, then=add_inner)
+    ledger.add(interrupter, "another", 0)
+    ledger._step(interrupter, timer.advance_clock)
+    # Of an interrupted add one learns nothing; what it took must be run by the next one.
+    timer.advance_clock()
+
+
+def overdue(ledger, interrupter):
+    """A long pause: many buckets and levels at one drain."""
+    for delay in (0.001, 0.004, 0.02, 0.021, 0.1, 0.3):
+        ledger.add(interrupter, str(delay), delay)
+    ledger.advance(interrupter, 0.25)
+    ledger.advance(interrupter, 0.25)
+
+
+def looked_at(ledger, interrupter):
+    """Asking the timer drops empty buckets; that may be interrupted as well."""
+    for delay in (0.002, 0.005, 0.05, 0.2):
+        ledger.add(interrupter, str(delay), delay)
+    for delay in (0.002, 0.005):
+        ledger.cancel(interrupter, str(delay))
+    ledger._step(interrupter, ledger.timer.delay_to_next)
+    ledger._step(interrupter, ledger.timer.stats)
+    ledger.timer._check()
+    ledger.advance(interrupter, 0.05)
+
+
+@pytest.mark.parametrize("scenario", [add_cancel_advance, rearm, at_once, overdue, looked_at])
+def test_interrupted_at_every_point(scenario):
+    """Wherever it comes: the structure is whole, nothing is lost, nothing runs twice."""
+    n = 0
+    while True:
+        n += 1
+        ledger, interrupter = Ledger(), Interrupter(n)
+        scenario(ledger, interrupter)
+        ledger.settle()
+        if not interrupter.fired:
+            break
+        assert ledger.interrupts == 1, n
+    assert n > 50
+
+
+def test_interrupted_close_can_be_repeated():
+    """A second close finishes what the first one began: each task ran or is cancelled."""
+    n = 0
+    while True:
+        n += 1
+        ledger, interrupter = Ledger(), Interrupter(n)
+        for delay in (0.001, 0.002, 0.05, 0.2, 3):
+            ledger.timer.schedule(delay, print)
+        tasks = [ledger.timer.schedule(0.05, print) for _ in range(3)]
+        ledger.clock.advance(0.002)
+        ledger._step(interrupter, ledger.timer.close)
+        ledger.timer.close()
+        ledger.timer._check()
+        assert len(ledger.timer) == 0
+        assert all(task.cancelled() for task in tasks)
+        stats = ledger.timer.stats()
+        assert stats.fired + stats.cancelled == 8
+        if not interrupter.fired:
+            break
+    assert n > 50

@@ -1,0 +1,243 @@
+"""A hypothesis state machine: Timer against a sorted list, checked after every step."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull, TimerTask
+
+MAX_PENDING = 12
+
+# Milliseconds, hours and what lies around the edges of slots and levels.
+delays_ms = st.one_of(
+    st.integers(0, 50),
+    st.sampled_from([0, 1, 99, 100, 101, 400, 512, 8000, 51_200, 262_144, 3_600_000, 10**10]),
+    st.integers(0, 40_000_000),
+)
+advances_ms = st.one_of(
+    st.integers(0, 30),
+    st.sampled_from([1, 19, 20, 21, 100, 512, 5000]),
+    st.integers(0, 20_000_000),
+)
+
+
+class Task(TimerTask):
+    """A task that tells the machine when it runs, and then does to another one what it was told."""
+
+    def __init__(self, machine, delay_ms, then, other):
+        super().__init__(delay_ms / 1000)
+        self.machine, self.then, self.other = machine, then, other
+
+    def run(self):
+        """See the class."""
+        self.machine.task_ran(self)
+
+
+class TimerMachine(RuleBasedStateMachine):
+    """The model: a dict of pending tasks with deadlines, and what has run."""
+
+    tick_ms = 1
+    wheel_size = 20
+    tasks = Bundle("tasks")
+
+    def __init__(self):
+        super().__init__()
+        self.clock = ManualClock(-12_345)
+        self.errors = []
+        self.timer = Timer(
+            clock=self.clock,
+            executor=InlineExecutor(),
+            tick_ms=self.tick_ms,
+            wheel_size=self.wheel_size,
+            max_pending=MAX_PENDING,
+            on_error=lambda error, task: self.errors.append(error),
+        )
+        self.pending = {}  # task -> due time, by the model
+        self.due = {}  # came due in the drain under way, not run yet -> due time
+        self.fired = self.cancelled = 0
+        self.last_due = None
+        self.closed = False
+
+    def due_ms(self, deadline_ms):
+        """The first tick that is not before a deadline."""
+        while deadline_ms % self.tick_ms:
+            deadline_ms += self.tick_ms - deadline_ms % self.tick_ms
+        return deadline_ms
+
+    # What may be done to a timer, by a rule or by a task.
+
+    def do_add(self, task):
+        """Add, or add again."""
+        waits = task in self.pending
+        at_once = task.delay_ms == 0
+        if self.closed:
+            with pytest.raises(TimerClosed):
+                self.timer.add(task)
+            return
+        if not at_once and not waits and len(self.pending) >= MAX_PENDING:
+            with pytest.raises(TimerFull):
+                self.timer.add(task)
+            return
+        self.pending.pop(task, None)
+        self.due.pop(task, None)
+        if at_once:
+            self.due[task] = None  # runs now, or after the task that adds it
+        else:
+            self.pending[task] = self.due_ms(self.clock() + task.delay_ms)
+        self.timer.add(task)
+
+    def do_cancel(self, task):
+        """Cancel what waits, or is due and has not begun."""
+        prevented = task in self.pending or task in self.due
+        self.pending.pop(task, None)
+        self.due.pop(task, None)
+        assert task.cancel() is prevented
+        if prevented:
+            self.cancelled += 1
+            assert task.cancelled()
+
+    def task_ran(self, task):
+        """It must be one that is due, and none that was due in an earlier tick may be left."""
+        due_ms = self.due.pop(task)
+        self.fired += 1
+        assert not task.done()
+        if due_ms is not None:
+            assert task.deadline_ms <= due_ms <= self.clock()
+            assert self.last_due is None or self.last_due <= due_ms, "out of order"
+            self.last_due = due_ms
+        if task.then == "cancel":
+            self.do_cancel(task.other)
+        elif task.then == "add" and not (task.other.delay_ms == 0 and task.other.then == "add"):
+            self.do_add(task.other)
+
+    # Rules.
+
+    @rule(
+        target=tasks,
+        delay_ms=delays_ms,
+        then=st.sampled_from(["nothing", "cancel", "add"]),
+        other=st.one_of(st.none(), tasks),
+    )
+    def make(self, delay_ms, then, other):
+        """A new task, not added yet; without another one it acts on itself."""
+        task = Task(self, delay_ms, then, other)
+        task.other = other or task
+        return task
+
+    @rule(target=tasks, delay_ms=delays_ms, count=st.integers(1, 5))
+    def add_some(self, delay_ms, count):
+        """Several plain tasks of one delay."""
+        added = [Task(self, delay_ms, "nothing", None) for _ in range(count)]
+        for task in added:
+            self.do_add(task)
+        return multiple(*added)
+
+    @rule(task=tasks)
+    def add(self, task):
+        """Add, or re-arm."""
+        self.do_add(task)
+
+    @rule(task=tasks, delay_ms=delays_ms)
+    def rearm_with_another_delay(self, task, delay_ms):
+        """As a heartbeat whose interval changes."""
+        task.delay_ms = delay_ms
+        self.do_add(task)
+
+    @rule(task=tasks)
+    def cancel(self, task):
+        """Cancel, in whatever state."""
+        self.do_cancel(task)
+
+    @rule(task=consumes(tasks))
+    def cancel_and_forget(self, task):
+        """Cancel a task that is not heard of again."""
+        self.do_cancel(task)
+
+    @rule(amount_ms=advances_ms)
+    def advance(self, amount_ms):
+        """Move the clock: what is due by then runs now, no more and no less."""
+        self.clock.advance_to(self.clock() + amount_ms)
+        self.drain()
+
+    @rule()
+    def advance_to_next(self):
+        """Sleep as long as the timer says: never past a due time."""
+        delay = self.timer.delay_to_next()
+        assert (delay is None) == (not self.pending)
+        if delay is not None:
+            first = min(self.pending.values())
+            assert self.clock() + round(delay * 1000) <= max(first, self.clock())
+            self.clock.advance(delay)
+            assert self.timer.delay_to_next() == 0
+            self.drain()
+
+    def drain(self):
+        """Advance the timer, and the model with it."""
+        now_ms = self.clock()
+        for task, due_ms in list(self.pending.items()):
+            if due_ms <= now_ms:
+                self.due[task] = self.pending.pop(task)
+        any_due = bool(self.due)
+        self.last_due = None
+        assert self.timer.advance_clock() or not any_due
+        assert self.due == {}, "late"
+        assert self.timer.advance_clock() is False
+
+    @precondition(lambda self: self.pending)
+    @rule(cancel_pending=st.booleans())
+    def close(self, cancel_pending):
+        """Close: refuses from then on; what waits is cancelled, or fired by further advances."""
+        self.closed = True
+        if cancel_pending:
+            self.cancelled += len(self.pending)
+            self.pending.clear()
+        self.timer.close(cancel_pending=cancel_pending)
+
+    @invariant()
+    def same_as_model(self):
+        """Figures and structure agree."""
+        self.timer._check()
+        stats = self.timer.stats()
+        assert len(self.timer) == stats.pending == len(self.pending)
+        assert (stats.fired, stats.cancelled) == (self.fired, self.cancelled)
+        assert stats.executor_backlog == 0
+        assert sum(stats.lateness.counts) == self.fired
+        assert self.errors == []
+
+    def teardown(self):
+        """Let the rest fire."""
+        self.clock.advance(10**8)
+        self.drain()
+        self.same_as_model()
+        self.timer.close()
+        self.timer._check()
+
+
+@pytest.mark.parametrize("tick_ms", [1, 100])
+@pytest.mark.parametrize("wheel_size", [3, 20, 512])
+def test_timer_against_model(tick_ms, wheel_size):
+    """Thousands of steps in each shape: fires what the model fires, never early, within a tick."""
+
+    class Machine(TimerMachine):
+        pass
+
+    Machine.tick_ms, Machine.wheel_size = tick_ms, wheel_size
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=100,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,109 @@
+"""TimingWheel: levels, slots and rounding, without clock or tasks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timingwheel.buckets import Buckets
+from timingwheel.wheel import TimingWheel
+
+shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512]))
+times = st.integers(min_value=-(10**13), max_value=10**13)
+
+
+class TestDue:
+    """A deadline is rounded up to a tick."""
+
+    @pytest.mark.parametrize(
+        ("tick", "deadline", "due"),
+        [
+            (1, 7, 7),
+            (100, 1, 100),
+            (100, 100, 100),
+            (100, 101, 200),
+            (100, -1, 0),
+            (100, -150, -100),
+        ],
+    )
+    def test_examples(self, tick, deadline, due):
+        """Up, never down; below zero as well."""
+        assert TimingWheel(tick, 20, 0).due_ms(deadline) == due
+
+    @given(shapes, times)
+    def test_less_than_a_tick_late(self, shape, deadline):
+        """Never early, and less than a tick late."""
+        due = TimingWheel(*shape, 0).due_ms(deadline)
+        assert deadline <= due < deadline + shape[0]
+        assert due % shape[0] == 0
+
+
+class TestLevels:
+    """Which level takes a task."""
+
+    def test_kafkas_example(self):
+        """TimingWheelTest: start 1000, tick 10, size 5; the clock moves by whole ticks."""
+        wheel = TimingWheel(10, 5, 1000)
+        wheel.advance(1005)
+        assert wheel.now_ms == 1000
+        wheel.advance(1010)
+        assert wheel.now_ms == 1010
+        assert wheel.overflow is None
+        overflow = wheel.level_for(1060)
+        assert overflow is wheel.overflow
+        assert wheel.level_for(1065) is overflow
+        wheel.advance(1060)
+        assert (wheel.now_ms, overflow.now_ms) == (1060, 1050)
+
+    def test_worked_example(self):
+        """The example of the module: tick 1, size 3, clock at 0."""
+        wheel = TimingWheel(1, 3, 0)
+        levels = [wheel.level_for(due).level for due in (1, 2, 3, 8, 9, 26, 27)]
+        assert levels == [0, 0, 1, 1, 2, 2, 3]
+        assert [w.tick_ms for w in wheel.levels()] == [1, 3, 9, 27]
+
+    def test_level_k_has_tick_times_size_to_the_k(self):
+        """Levels are made on demand, each with the span of the one below as its tick."""
+        wheel = TimingWheel(100, 20, 0)
+        wheel.level_for(100 * 20**4)
+        assert [w.tick_ms for w in wheel.levels()] == [100 * 20**k for k in range(5)]
+
+    def test_an_interrupted_advance_goes_on(self):
+        """A lower level that stayed behind catches up with the next call: upper levels go first."""
+        wheel = TimingWheel(1, 3, 0)
+        wheel.level_for(30)
+        wheel.overflow.advance(19)
+        wheel._check()
+        wheel.advance(19)
+        assert [w.now_ms for w in wheel.levels()] == [19, 18, 18, 0]
+
+    @given(shapes, times, st.lists(st.integers(0, 10**7), max_size=5), st.integers(1, 10**9))
+    def test_the_slot_of_a_due_time_lies_ahead(self, shape, start, steps, delay):
+        """Wherever the clock is, a task's bucket starts after now and not after its due time."""
+        buckets = Buckets(*shape, start)
+        wheel = buckets.wheel
+        for step in steps:
+            wheel.advance(wheel.now_ms + step)
+            wheel._check()
+        due = wheel.due_ms(wheel.now_ms + delay)
+        bucket = buckets._bucket_for(due)
+        level = wheel.levels()[bucket.level]
+        assert wheel.now_ms < bucket.expiration_ms <= due < bucket.expiration_ms + level.tick_ms
+        assert bucket.level == 0 or due >= wheel.levels()[bucket.level - 1].limit_ms
+        buckets._check()
+
+    def test_detach_frees_only_its_own_slot(self):
+        """A bucket that lost its slot to another one does not free that one's."""
+        buckets = Buckets(1, 20, 0)
+        first = buckets._bucket_for(5)
+        buckets.wheel.detach(first)
+        second = buckets._bucket_for(5)
+        buckets.wheel.detach(first)
+        assert buckets._bucket_for(5) is second
+        buckets.wheel.detach(second)
+        assert buckets.wheel.slots == [None] * 20
+
+    def test_repr(self):
+        """Level, use and time are shown."""
+        assert repr(TimingWheel(10, 5, 1003)) == (
+            "<TimingWheel level 0, 0 of 5 slots of 10 ms, now 1000>"
+        )
