@@ -95,7 +95,7 @@ def bin_width_ms(span_ms: int, most_bins: int = 96) -> int:
 
 
 def over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
-    """Outcomes to how many ended when, a row a bin and kind: what has no end there is no row.
+    """Outcomes to how many ended when, a row a bin and kind; those without an end have no row.
 
     ``start_ms`` of the bin, a multiple of ``width_ms``; ``completed``, ``expired``, ``cancelled``.
     """
