@@ -40,8 +40,13 @@ COMPARED = ["op_id", "outcome", "at_ms", "by_key"]
 Job = Callable[[str, str, str], object]  # operations, events, output
 
 
-def make_trace(directory: Path, size: int) -> None:
-    """Write operations.parquet and events.parquet: a day of so many operations."""
+def make_trace(
+    directory: Path, size: int, *, longest_ms: int = DAY_MS, last_ms: int = 2 * DAY_MS
+) -> None:
+    """Write operations.parquet and events.parquet: a day of so many operations.
+
+    Timeouts are below ``longest_ms``, events before ``last_ms``.
+    """
     rng = np.random.default_rng(size)
     counts = rng.integers(1, KEYS_PER_OPERATION + 1, size)
     ends = np.cumsum(counts, dtype=np.int32)
@@ -58,7 +63,7 @@ def make_trace(directory: Path, size: int) -> None:
         "op_id": named("op-", np.arange(size)),
         "kind": named("kind-", rng.integers(0, 10, size)),
         "submitted_ms": submitted,
-        "timeout_ms": rng.integers(0, DAY_MS, size),
+        "timeout_ms": rng.integers(0, longest_ms, size),
         "keys": lists,
         "need": pa.array(need, pa.int32()),
     }
@@ -67,7 +72,7 @@ def make_trace(directory: Path, size: int) -> None:
     completed[rng.random(2 * size) < 0.1] = 0
     events = {
         "key": named("key-", completed),
-        "at_ms": np.sort(rng.integers(0, 2 * DAY_MS, 2 * size)),
+        "at_ms": np.sort(rng.integers(0, last_ms, 2 * size)),
     }
     pq.write_table(pa.table(events), directory / "events.parquet")
 
