@@ -10,10 +10,11 @@ SPEED  ?= 4000000
 test: $(VENV)/.test            ## set everything up and run the tests
 	$(BIN)/python -m pytest $(ARGS)
 
-demo: $(VENV)/.demo            ## send a year of real flights through the purgatory
+demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and what they say
 	$(BIN)/purgatory trace flights $(DATA)
-	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet
+	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --outcomes $(DATA)/outcomes.parquet
 	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --speed $(SPEED)
+	$(BIN)/purgatory spark report $(DATA) --html $(DATA)/report.html
 
 check: lint types imports test ## everything that CI runs
 
@@ -35,10 +36,13 @@ bench: $(VENV)/.bench          ## our speed beside our peers', as ratios
 	$(BIN)/python benchmarks/bench_purgatory.py
 	$(BIN)/python benchmarks/bench_mq.py
 	$(BIN)/python benchmarks/bench_bus.py
+	$(BIN)/python benchmarks/bench_spark.py
+	$(BIN)/python benchmarks/bench_spark_stream.py
+	$(BIN)/python benchmarks/bench_spark_report.py
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
-$(VENV)/.demo: EXTRA = trace
+$(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.bench: EXTRA = bench
 $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

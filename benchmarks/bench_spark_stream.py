@@ -1,0 +1,115 @@
+"""How many operations a second the stream takes, beside the batch over the same rows.
+
+    python benchmarks/bench_spark_stream.py [--size 1000000] [--files 10] [--memory 4g]
+
+The operations and events of a day, as in `bench_spark.py` but with timeouts of up to an hour, cut
+into files by time: each micro-batch takes one file of each table. One session does `resolve` first,
+which warms it up, then the stream. The outcomes are compared, row by row, before any figure is
+printed. Seconds of the wall of one run; the steady rate is that of the batches after the first.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from bench_spark import COMPARED, DAY_MS, MEMORY, make_trace
+from harness import machine, table
+from pyspark.sql import SparkSession
+
+from purgatory.spark.batch import resolve_files
+from purgatory.spark.ledger import Entry
+from purgatory.spark.session import open_session
+from purgatory.spark.sources import directory
+from purgatory.spark.stream import Stream
+
+TIMES = {"operations": "submitted_ms", "events": "at_ms"}
+LONGEST_MS = 3_600_000
+
+
+def cut(trace: Path, files: int) -> None:
+    """Cut each table into files of equal stretches of time, the oldest first."""
+    for name, column in TIMES.items():
+        rows = pq.read_table(trace / f"{name}.parquet")
+        (trace / name).mkdir()
+        part = pc.divide(rows[column], -(-DAY_MS // files))
+        for number in range(files):
+            file = trace / name / f"{number:04}.parquet"
+            pq.write_table(rows.filter(pc.equal(part, number)), file)
+            os.utime(file, (number + 1, number + 1))
+
+
+def same_outcomes(trace: Path) -> None:
+    """Fail unless batch and stream wrote the same rows."""
+    order = [("op_id", "ascending")]
+    batch, stream = (
+        pq.read_table(sorted((trace / name).glob("*.parquet")), columns=COMPARED).sort_by(order)
+        for name in ("batch", "stream")
+    )
+    if not batch.equals(stream):
+        raise SystemExit(f"batch and stream do not agree in {trace}")
+
+
+def stream(spark: SparkSession, trace: Path) -> list[float]:
+    """Run the stream to its end; the time before it and after each commit."""
+    marks = [time.perf_counter()]
+
+    def mark(entry: Entry) -> None:
+        marks.append(time.perf_counter())
+        print(f"batch {entry.batch}: {entry.pending:,} pending", file=sys.stderr)
+
+    one_file = {"maxFilesPerTrigger": "1"}
+    Stream(
+        spark,
+        directory(spark, f"{trace}/operations", one_file),
+        directory(spark, f"{trace}/events", one_file),
+        out=f"{trace}/stream",
+        checkpoint=f"{trace}/checkpoint",
+        watermark_ms=0,
+        on_commit=mark,
+    ).run(once=True)
+    return marks
+
+
+def run(spark: SparkSession, trace: Path, size: int, files: int) -> str:
+    """The table of both."""
+    begin = time.perf_counter()
+    tables = f"{trace}/operations.parquet", f"{trace}/events.parquet"
+    resolve_files(spark, *tables, f"{trace}/batch")
+    batch = time.perf_counter() - begin
+    marks = stream(spark, trace)
+    same_outcomes(trace)
+    seconds = [later - at for at, later in pairwise(marks)]
+    steady = statistics.median(seconds[1:files])
+    rows = [
+        ["resolve", f"{batch:.1f}", f"{size / batch:,.0f}"],
+        ["stream", f"{sum(seconds):.1f}", f"{size / sum(seconds):,.0f}"],
+        ["stream, a batch", f"{steady:.1f}", f"{size / files / steady:,.0f}"],
+    ]
+    title = f"{size:,} operations, {2 * size:,} events, {files} batches"
+    return table(title, ["", "seconds", "operations a second"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--files", type=int, default=10)
+    parser.add_argument("--memory", default=MEMORY, help="of Spark's Java process")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-spark-") as name:
+        trace = Path(name)
+        make_trace(trace, arguments.size, longest_ms=LONGEST_MS, last_ms=DAY_MS)
+        cut(trace, arguments.files)
+        print(machine())
+        with open_session(memory=arguments.memory) as spark:
+            print(run(spark, trace, arguments.size, arguments.files))
+
+
+if __name__ == "__main__":
+    main()
