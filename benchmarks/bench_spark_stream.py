@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from bench_spark import COMPARED, DAY_MS, MEMORY, make_trace
+from bench_spark import DAY_MS, MEMORY, make_trace, same_outcomes
 from harness import machine, table
 from pyspark.sql import SparkSession
 
@@ -43,17 +43,6 @@ def cut(trace: Path, files: int) -> None:
             file = trace / name / f"{number:04}.parquet"
             pq.write_table(rows.filter(pc.equal(part, number)), file)
             os.utime(file, (number + 1, number + 1))
-
-
-def same_outcomes(trace: Path) -> None:
-    """Fail unless batch and stream wrote the same rows."""
-    order = [("op_id", "ascending")]
-    batch, stream = (
-        pq.read_table(sorted((trace / name).glob("*.parquet")), columns=COMPARED).sort_by(order)
-        for name in ("batch", "stream")
-    )
-    if not batch.equals(stream):
-        raise SystemExit(f"batch and stream do not agree in {trace}")
 
 
 def stream(spark: SparkSession, trace: Path) -> list[float]:
@@ -84,7 +73,7 @@ def run(spark: SparkSession, trace: Path, size: int, files: int) -> str:
     resolve_files(spark, *tables, f"{trace}/batch")
     batch = time.perf_counter() - begin
     marks = stream(spark, trace)
-    same_outcomes(trace)
+    same_outcomes(trace / "batch", trace / "stream")
     seconds = [later - at for at, later in pairwise(marks)]
     steady = statistics.median(seconds[1:files])
     rows = [
