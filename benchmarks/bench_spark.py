@@ -179,14 +179,14 @@ def cpu_seconds() -> float:
     return time.process_time() + (user + system) / os.sysconf("SC_CLK_TCK")
 
 
-def same_outcomes(directory: Path) -> None:
-    """Fail unless all contestants wrote the same rows."""
+def same_outcomes(ours: Path, *others: Path) -> None:
+    """Fail unless the outcomes in all of these are the same rows."""
     order = [("op_id", "ascending")]
-    ours = pq.read_table(directory / "spark.parquet", columns=COMPARED).sort_by(order)
-    for name in ("pandas", "duckdb"):
-        theirs = pq.read_table(directory / f"{name}.parquet", columns=COMPARED).sort_by(order)
-        if not theirs.cast(ours.schema).equals(ours):
-            raise SystemExit(f"{name} and spark do not agree in {directory}")
+    wanted = pq.read_table(ours, columns=COMPARED).sort_by(order)
+    for other in others:
+        found = pq.read_table(other, columns=COMPARED).sort_by(order)
+        if not found.cast(wanted.schema).equals(wanted):
+            raise SystemExit(f"{ours} and {other} do not agree")
 
 
 def figures_for(size: int, repeats: int, memory: str) -> dict[str, dict[str, float]]:
@@ -200,7 +200,7 @@ def figures_for(size: int, repeats: int, memory: str) -> dict[str, dict[str, flo
                 begin = time.perf_counter()
                 (result,) = measure(__file__, [contestant, directory, memory], 1)
                 results.append(result | {"whole": time.perf_counter() - begin - result["again"]})
-            same_outcomes(directory)
+            same_outcomes(*(directory / f"{name}.parquet" for name in runs))
     return {name: median(results) for name, results in runs.items()}
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_spark_report.py [--rows N] [--cores N] [--memory 2g]
 
-Prints the seconds of each step and of the whole, and for comparison those of a plain count by kind
-that reads the same columns once. Wall-clock times of one run: Spark's work is spread over threads
-of another process, and its first steps include warming that up.
+Prints the seconds of each step and of the whole, of the wall and of CPU, and for comparison those
+of a plain count by kind that reads the same columns once. One run: Spark's work is spread over
+threads of another process, and its first steps include warming that up.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from bench_spark import cpu_seconds
 from harness import machine, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -98,10 +99,10 @@ def main() -> None:
 
 def run(spark: SparkSession, directory: str, rows: int) -> str:
     """The table of the seconds."""
-    marks: list[tuple[str, float]] = []
+    marks: list[tuple[str, float, float]] = []
 
     def mark(step: str) -> None:
-        marks.append((step, time.perf_counter()))
+        marks.append((step, time.perf_counter(), cpu_seconds()))
         print(f"{step} ...", file=sys.stderr)
 
     mark("one pass: count by kind and outcome, checked rows")
@@ -109,12 +110,15 @@ def run(spark: SparkSession, directory: str, rows: int) -> str:
     journal.outcomes.groupBy("kind", "outcome").agg(F.count("*"), F.avg("waited_ms")).collect()
     mark("bad rows")
     count_rejected(journal.rejected)
-    begin = time.perf_counter()
+    begin = len(marks)
     make_report(journal.outcomes, journal.operations, progress=mark)
     mark("the report")
-    seconds = [[step, f"{later - at:.1f}"] for (step, at), (_, later) in pairwise(marks)]
-    whole = [["the report, in all", f"{marks[-1][1] - begin:.1f}"]]
-    return table(f"Report of {rows:,} outcomes", ["step", "seconds"], seconds + whole)
+    steps = [*pairwise(marks), (("the report, in all", *marks[begin][1:]), marks[-1])]
+    seconds = [
+        [step, f"{later - at:.1f}", f"{more - used:.1f}"]
+        for (step, at, used), (_, later, more) in steps
+    ]
+    return table(f"Report of {rows:,} outcomes", ["step", "seconds", "CPU seconds"], seconds)
 
 
 if __name__ == "__main__":
