@@ -5,8 +5,9 @@ The front door of the package; everything public is named here. It is the roof o
 
 Layout: ``operation`` (how one operation ends, exactly once), ``watchers`` (key -> operations),
 ``purgatory`` (both and the timer, put together), ``keyed`` and ``future`` (waiting for n of some
-keys, without subclassing), ``journal``, ``stats`` and ``metrics`` (what can be seen from outside),
-``trace`` and ``replay`` (recorded operations, sent through a purgatory), ``cli``.
+keys, without subclassing), ``journal`` and ``parquet_journal`` (how operations ended, written
+down), ``stats`` and ``metrics`` (what can be seen from outside), ``trace`` and ``replay`` (recorded
+operations, sent through a purgatory), ``service`` (all of it for other processes), ``cli``.
 """
 
 from purgatory import metrics
@@ -20,8 +21,10 @@ from purgatory.errors import (
 )
 from purgatory.future import DeferredFuture
 from purgatory.journal import Journal, MailboxJournal
+from purgatory.journal_files import JournalError
 from purgatory.keyed import KeyedOperation
 from purgatory.operation import DelayedOperation, Outcome
+from purgatory.parquet_journal import ParquetJournal
 from purgatory.purgatory import Purgatory
 from purgatory.stats import PurgatoryStats
 
@@ -30,11 +33,13 @@ __all__ = [
     "DelayedOperation",
     "Ended",
     "Journal",
+    "JournalError",
     "KeyedOperation",
     "MailboxJournal",
     "OperationCancelled",
     "OperationExpired",
     "Outcome",
+    "ParquetJournal",
     "Purgatory",
     "PurgatoryClosed",
     "PurgatoryError",
