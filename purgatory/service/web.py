@@ -1,18 +1,20 @@
 """Web: what a server shows over HTTP. It is for looking: nothing here changes anything.
 
-``/`` the live page, ``/state.json`` what feeds it, ``/metrics`` for Prometheus, ``/healthz``
-whether the process works, ``/readyz`` whether it takes requests. A thread of its own,
-``purgatory-http``, answers; `WebServer` may be made and closed by any other.
+``/`` the live page, ``/state.json`` and ``/history.json`` what feeds it, ``/metrics`` for
+Prometheus, ``/healthz`` whether the process works, ``/readyz`` whether it takes requests. A thread
+of its own, ``purgatory-http``, answers; `WebServer` may be made and closed by any other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import uvicorn
 from prometheus_client.exposition import choose_encoder
@@ -26,13 +28,18 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
+    from purgatory.service.state import State
+
 #: Tells why something is not as it should be; empty if it is.
 Check = Callable[[], str]
+Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 # Seconds for which a browser's open request may hold up the end.
 _GRACE: Final = 1
 # Connections at a time; more are answered 503. One browser opens six.
 _MOST_CONNECTIONS: Final = 200
+# Seconds that the charts go back.
+_REMEMBERED: Final = 120
 
 _PAGE: Final = {
     "/": ("index.html", "text/html"),
@@ -64,7 +71,7 @@ class WebServer:
         self,
         bind: str,
         *,
-        state: Callable[[], Mapping[str, Any]],
+        state: State,
         registry: CollectorRegistry,
         health: Check,
         ready: Check,
@@ -76,7 +83,7 @@ class WebServer:
             http="h11",
             loop="asyncio",
             ws="none",
-            lifespan="off",
+            lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -127,30 +134,63 @@ def _listen(bind: str) -> socket.socket:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
 
 
+class _History:
+    """What the charts show of the time before a browser came; a row a second."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=_REMEMBERED + 1)
+
+    async def write(self) -> None:
+        """Go on adding rows until cancelled."""
+        while True:
+            self._rows.append(self._state.sample())
+            await asyncio.sleep(1)
+
+    async def answer(self, _: Request) -> Response:
+        """The rows, oldest first."""
+        return _json({"uptime_s": self._state.uptime_s, "rows": list(self._rows)})
+
+    @contextlib.asynccontextmanager
+    async def kept(self, _: Starlette) -> AsyncIterator[None]:
+        """Written as long as the application runs."""
+        writing = asyncio.create_task(self.write())
+        try:
+            yield
+        finally:
+            writing.cancel()
+
+
 def _application(
-    state: Callable[[], Mapping[str, Any]], registry: CollectorRegistry, health: Check, ready: Check
+    state: State, registry: CollectorRegistry, health: Check, ready: Check
 ) -> Starlette:
     # Coroutines, though nothing in them waits: functions would be run by further threads.
-    async def state_json(_: Request) -> Response:
-        return JSONResponse(state(), headers=_HEADERS)
+    async def state_now(_: Request) -> Response:
+        return _json(state.read())
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers=_HEADERS | {"Content-Type": content_type})
 
-    pages = [Route(path, _page(*file)) for path, file in _PAGE.items()]
+    history = _History(state)
     return Starlette(
         routes=[
-            *pages,
-            Route("/state.json", state_json),
+            *(Route(path, _file(*file)) for path, file in _PAGE.items()),
+            Route("/state.json", state_now),
+            Route("/history.json", history.answer),
             Route("/metrics", metrics),
             Route("/healthz", _checked(health)),
             Route("/readyz", _checked(ready)),
-        ]
+        ],
+        lifespan=history.kept,
     )
 
 
-def _page(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+def _json(content: object) -> Response:
+    return JSONResponse(content, headers=_HEADERS)
+
+
+def _file(name: str, kind: str) -> Endpoint:
     content = resources.files("purgatory.service").joinpath("dashboard", name).read_bytes()
 
     async def answer(_: Request) -> Response:
@@ -159,11 +199,10 @@ def _page(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-def _checked(check: Check) -> Callable[[Request], Awaitable[Response]]:
+def _checked(check: Check) -> Endpoint:
     async def answer(_: Request) -> Response:
         trouble = check()
-        return PlainTextResponse(
-            f"{trouble or 'ok'}\n", status_code=503 if trouble else 200, headers=_HEADERS
-        )
+        text = f"{trouble or 'ok'}\n"
+        return PlainTextResponse(text, status_code=503 if trouble else 200, headers=_HEADERS)
 
     return answer

@@ -2,7 +2,8 @@
 
 import { compact, element, rate, shape, whole } from "./text.js";
 
-const HEIGHT = 192;
+// Bars narrower than this are named every other one.
+const NARROW = 30;
 const LEFT = 44;
 const RIGHT = 8;
 const TOP = 8;
@@ -16,7 +17,7 @@ function ceiling(value) {
 
 // How far the axis reaches and where its lines are: at round numbers, two to five of them.
 function axis(most) {
-  const step = ceiling(Math.max(most, 1) / 4);
+  const step = ceiling(Math.max(most / 4, 1));
   const lines = Math.max(1, Math.ceil(Math.max(most, 1) / step - 1e-9));
   return { reach: step * lines, ticks: Array.from({ length: lines + 1 }, (_, n) => n * step) };
 }
@@ -33,11 +34,11 @@ class Chart {
   }
 
   frame(most) {
-    this.width = this.place.clientWidth || 480;
-    this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
-    this.svg.setAttribute("preserveAspectRatio", "none");
+    this.width = this.place.clientWidth;
+    this.height = this.place.clientHeight;
+    this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     const { reach, ticks } = axis(most);
-    this.y = (value) => HEIGHT - BOTTOM - (value / reach) * (HEIGHT - TOP - BOTTOM);
+    this.y = (value) => this.height - BOTTOM - (value / reach) * (this.height - TOP - BOTTOM);
     const lines = ticks.flatMap((tick) => [
       shape("line", { class: tick ? "grid" : "axis", x1: LEFT, x2: this.width - RIGHT, y1: this.y(tick), y2: this.y(tick) }),
       shape("text", { x: LEFT - 7, y: this.y(tick) + 4, "text-anchor": "end" }, compact(tick)),
@@ -71,6 +72,12 @@ export class Lines extends Chart {
       `${name} `, this.values[n])));
   }
 
+  // Begin anew with samples of the past.
+  start(samples) {
+    this.samples = samples;
+    if (samples.length) this.add(...samples.pop());
+  }
+
   add(seconds, values) {
     this.samples.push([seconds, values]);
     while (this.samples[0][0] < seconds - this.seconds - 2) this.samples.shift();
@@ -85,7 +92,7 @@ export class Lines extends Chart {
     this.x = (seconds) => LEFT + (1 - (end - seconds) / this.seconds) * (this.width - LEFT - RIGHT);
     for (const back of [this.seconds, this.seconds / 2, 0]) {
       const anchor = back === this.seconds ? "start" : back ? "middle" : "end";
-      this.svg.append(shape("text", { x: this.x(end - back), y: HEIGHT - 5, "text-anchor": anchor },
+      this.svg.append(shape("text", { x: this.x(end - back), y: this.height - 5, "text-anchor": anchor },
         back ? `${back} s ago` : "now"));
     }
     const seen = this.samples.filter(([seconds]) => seconds >= end - this.seconds);
@@ -117,7 +124,7 @@ export class Lines extends Chart {
     const across = this.pointer.clientX - this.svg.getBoundingClientRect().left;
     const near = this.samples.reduce((a, b) => (Math.abs(this.x(b[0]) - across) < Math.abs(this.x(a[0]) - across) ? b : a));
     const x = this.x(near[0]);
-    const marks = shape("g", {}, shape("line", { class: "cross", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
+    const marks = shape("g", {}, shape("line", { class: "cross", x1: x, x2: x, y1: TOP, y2: this.height - BOTTOM }));
     const dots = this.series.map(({ tone }, n) => shape("g", { "data-tone": tone }, shape("circle", { class: "dot", cx: x, cy: this.y(near[1][n]), r: 4.5 })));
     this.svg.append(marks, ...dots);
     const ago = Math.round(this.samples.at(-1)[0] - near[0]);
@@ -142,7 +149,8 @@ export class Bars extends Chart {
       const top = Math.min(this.y(count), this.y(0) - (count ? 2 : 0));
       return shape("rect", { class: "bar", x: LEFT + n * step + gap / 2, y: top, width: step - gap, height: this.y(0) - top, rx: 2 });
     });
-    const labels = this.bars.map(({ label }, n) => shape("text", { x: LEFT + (n + 0.5) * step, y: HEIGHT - 5, "text-anchor": "middle" }, label));
+    const named = this.bars.map(({ label }, n) => [label, n]).filter(([, n]) => step >= NARROW || n % 2 === 0);
+    const labels = named.map(([label, n]) => shape("text", { x: LEFT + (n + 0.5) * step, y: this.height - 5, "text-anchor": "middle" }, label));
     this.svg.append(...this.rects, ...labels);
     this.svg.setAttribute("aria-label", this.bars.map(({ name, count }) => `${name}: ${whole(count)}`).join("; "));
     this.point();

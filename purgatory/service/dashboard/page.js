@@ -2,7 +2,7 @@
 
 import { Bars, Lines } from "./charts.js";
 import { Rings } from "./rings.js";
-import { compact, duration, element, rate, whole } from "./text.js";
+import { bytes, compact, duration, element, rate, whole } from "./text.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const OUTCOMES = ["completed", "expired", "cancelled"];
@@ -28,13 +28,17 @@ class Tile {
 
 const tiles = {
   pending: new Tile("pending", "Pending"),
-  completed: new Tile("completed", "Completed a second", "completed"),
-  expired: new Tile("expired", "Expired a second", "expired"),
-  cancelled: new Tile("cancelled", "Cancelled a second", "cancelled"),
+  completed: new Tile("completed", "Completed/s", "completed"),
+  expired: new Tile("expired", "Expired/s", "expired"),
+  cancelled: new Tile("cancelled", "Cancelled/s", "cancelled"),
   mailbox: new Tile("mailbox", "Mailbox backlog"),
   executor: new Tile("executor", "Executor backlog"),
 };
 get("tiles").append(...Object.values(tiles).map((tile) => tile.node));
+const serviceTiles = {
+  clients: new Tile("clients", "Clients"),
+  disk: new Tile("disk", "On disk"),
+};
 
 const rings = new Rings(get("rings"), get("wheel-table").tBodies[0]);
 const outcomes = new Lines(get("outcomes-chart"), get("outcomes-legend"), [
@@ -78,6 +82,7 @@ function show(state) {
   });
   tiles.mailbox.show(whole(state.mailbox.depth), state.mailbox.depth, `${whole(state.mailbox.commands)} commands`);
   tiles.executor.show(whole(state.executor_backlog), state.executor_backlog, "due, not started");
+  if (state.service) showService(state.service);
   rings.show(state.levels);
   anchor = [state.now_ms, performance.now()];
   rings.turn(state.now_ms, true);
@@ -85,6 +90,29 @@ function show(state) {
   pending.add(seconds, [state.pending]);
   backlog.add(seconds, [state.mailbox.depth, state.executor_backlog]);
   showLateness(state.lateness);
+}
+
+function showService(service) {
+  if (!serviceTiles.clients.node.isConnected) {
+    get("tiles").append(...Object.values(serviceTiles).map((tile) => tile.node));
+  }
+  serviceTiles.clients.show(whole(service.connections), service.connections, `${compact(service.unacknowledged)} outcomes unread`);
+  serviceTiles.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
+}
+
+// What the server remembers of the last minutes: [uptime, completed, expired, cancelled, pending,
+// mailbox, executor], a row a second. The charts begin with it, and begin anew after a pause.
+function recall(rows, uptime) {
+  const now = performance.now() / 1000;
+  const at = (row) => now - (uptime - row[0]);
+  outcomes.start(rows.slice(1).map((row, n) => {
+    const before = rows[n];
+    return [at(row), [1, 2, 3].map((column) => (row[column] - before[column]) / (row[0] - before[0]))];
+  }));
+  pending.start(rows.map((row) => [at(row), [row[4]]]));
+  backlog.start(rows.map((row) => [at(row), [row[5], row[6]]]));
+  recent = rows.slice(-RATE_SECONDS - 1).map((row) => [at(row), { uptime_s: row[0],
+    outcomes: { completed: row[1], expired: row[2], cancelled: row[3] } }]);
 }
 
 function showLateness({ bounds_ms: bounds, counts }) {
@@ -108,6 +136,7 @@ function summary(bounds, counts) {
   const within = (share) => {
     let left = share * total;
     const n = counts.findIndex((count) => (left -= count) <= 0);
+    if (bounds[n] === 0) return "on time";
     return n < bounds.length ? `within ${duration(bounds[n])}` : `later than ${duration(bounds.at(-1))}`;
   };
   return `Start of an expiry minus its deadline, in ms, since the start: half ${within(0.5)}, 99 % ${within(0.99)}.`;
@@ -119,21 +148,39 @@ function status(state, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+async function fetched(path) {
+  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(5000) });
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.json();
+}
+
 let paused = false;
 let timer = 0;
+let asking = false;
+let recalled = false; // whether the charts have what was before we asked
 
 async function ask() {
   clearTimeout(timer);
-  if (paused || document.hidden) return;
+  recalled &&= !paused && !document.hidden;
+  if (paused || document.hidden || asking) return;
+  asking = true;
   try {
-    const answer = await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-    if (!answer.ok) throw new Error(answer.statusText);
-    show(await answer.json());
-    status("live", "live");
+    if (!recalled) {
+      const history = await fetched("history.json");
+      recall(history.rows, history.uptime_s);
+      recalled = true;
+    }
+    const state = await fetched("state.json");
+    if (!paused) {
+      show(state);
+      status("live", "live");
+    }
   } catch (error) {
+    recalled = false;
     status("lost", "no answer");
     console.warn(error);
   }
+  asking = false;
   timer = setTimeout(ask, calm.matches ? 2000 : 500);
 }
 
@@ -148,7 +195,7 @@ get("pause").addEventListener("click", () => {
   paused = !paused;
   get("pause").textContent = paused ? "Go on" : "Pause";
   if (paused) status("paused", "paused");
-  else ask();
+  ask();
 });
 document.addEventListener("visibilitychange", ask);
 requestAnimationFrame(animate);

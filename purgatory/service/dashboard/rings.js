@@ -24,7 +24,7 @@ function arc(from, to) {
 }
 
 function shade(count, most) {
-  return count === 0 ? 0 : Math.max(1, Math.ceil((5 * Math.log1p(count)) / Math.log1p(most)));
+  return count === 0 ? 0 : Math.ceil((5 * count) / most);
 }
 
 class Ring {
@@ -45,10 +45,10 @@ class Ring {
     this.count = shape("text", { class: "count", x: CENTRE, y: CENTRE + 4 });
     this.note = shape("text", { class: "count-note", x: CENTRE, y: CENTRE + 22 });
     this.svg = shape("svg", { viewBox: "0 0 200 200", role: "img" }, ...this.arcs, this.hand, this.count, this.note);
-    const turn = duration(this.tick * this.size);
     this.figure = element("figure", { class: "ring", "data-level": number }, this.svg,
       element("figcaption", {}, `Level ${number}`,
-        element("small", {}, `${this.size} × ${duration(this.tick)} = ${turn}`)));
+        element("small", {}, `slots of ${duration(this.tick)}`),
+        element("small", {}, `${duration(this.tick * this.size)} round`)));
     this.row = element("tr", {}, element("th", { scope: "row" }, String(number)),
       ...Array.from({ length: 5 }, () => element("td")));
   }

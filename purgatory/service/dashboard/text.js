@@ -26,10 +26,18 @@ export function duration(ms) {
     if (ms < length) continue;
     const count = ms / length;
     const text = count >= 100 || Number.isInteger(count) ? whole(count) : count.toPrecision(count < 10 ? 2 : 3);
-    const plural = name.length > 3 && Number(text.replace(/,/g, "")) !== 1 ? "s" : "";
+    const plural = length >= 3600e3 && text !== "1" ? "s" : "";
     return `${text.replace(/\.0+$/, "")} ${name}${plural}`;
   }
   return `${ms} ms`;
+}
+
+const BYTES = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+
+export function bytes(count) {
+  const power = count < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(count) / 10));
+  const value = count / 1024 ** power;
+  return `${power && value < 100 ? value.toFixed(1) : whole(value)} ${BYTES[power]}`;
 }
 
 export function element(name, attributes = {}, ...children) {
