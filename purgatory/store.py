@@ -256,6 +256,11 @@ class Store:
         given = dict(self._read("SELECT name, seq FROM sqlite_sequence"))
         return Position(given.get("operations", 0), given.get("outcomes", 0))
 
+    def earliest_ms(self) -> int | None:
+        """The earliest deadline of all operations, ended ones too; None if there are none."""
+        earliest: int | None = self._read("SELECT min(deadline_ms) FROM operations")[0][0]
+        return earliest
+
     def operations(self, after: int = 0) -> Iterator[StoredOperation]:
         """All operations with higher numbers, ended ones too, in order."""
         sql = "SELECT * FROM operations WHERE number > ? ORDER BY number"
