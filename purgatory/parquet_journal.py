@@ -1,53 +1,27 @@
 """ParquetJournal: the outcomes of a purgatory as Parquet files, for `Purgatory(journal=...)`.
 
-`ended` may be called by any thread: it makes the row and posts it. A thread of the journal's own,
-``purgatory-journal``, takes the rows from its mailbox and writes them every few seconds; `close`
-writes the rest and ends it. See ``journal_files`` for the files.
+`ended` may be called by any thread: it makes the row and posts it to the journal's own, which
+writes. See ``journal_writer`` for that thread and ``journal_files`` for the files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import secrets
-import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
-from mq import Mailbox, MailboxClosed
 from purgatory.future import DeferredOperation
-from purgatory.journal_files import JournalError, JournalFiles, JournalLock, Numbered
+from purgatory.journal_files import JournalFiles, JournalLock, Numbered
+from purgatory.journal_writer import JournalWriter
 from purgatory.keyed import KeyedOperation
 from purgatory.operation import DelayedOperation, Outcome
 from purgatory.trace.rows import Outcome as Row
 from purgatory.trace.tables import OUTCOMES
 from timingwheel import monotonic_ms
-
-log = logging.getLogger(__name__)
-
-#: Rows in memory after which they are written before their time.
-BATCH: Final = 65_536
-#: Rows in memory, while the disk takes none, after which further ones are refused.
-MOST_WAITING: Final = 1_000_000
-# How often who waits for the thread sees whether it is alive, in seconds.
-LOOK: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class _Flush:
-    """Write what came before this, and set ``done``."""
-
-    done: threading.Event
-
-
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    """Write what came before this, and end."""
 
 
 class ParquetJournal:
@@ -70,10 +44,13 @@ class ParquetJournal:
         seconds: float = 10.0,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        if not seconds > 0:
-            raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._clock = clock
-        self._writer = _Writer(Path(directory), seconds)
+        rows = _Rows(Path(directory))
+        try:
+            self._writer = JournalWriter(rows, seconds)
+        except BaseException:
+            rows.close()
+            raise
         # Also at the end of the process, for who forgets to close.
         self._end = weakref.finalize(self, self._writer.close)
 
@@ -100,96 +77,38 @@ class ParquetJournal:
         self.close()
 
 
-class _Writer:
-    """The thread, its mailbox and its files; knows nothing of the `ParquetJournal` it works for."""
+class _Rows:
+    """See `purgatory.journal_writer.Rows`. Numbered as they are written, each run on its own."""
 
-    def __init__(self, directory: Path, seconds: float) -> None:
+    def __init__(self, directory: Path) -> None:
         self._lock = JournalLock(directory)
+        self._source = secrets.token_hex(8)
+        self._rows: list[Row] = []
         try:
-            self._source = secrets.token_hex(8)
             self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source)
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
-        self._seconds = seconds
-        self._mailbox: Mailbox[Row | _Flush | _Stop] = Mailbox()
-        # The thread's own, save _error, which others read; set while the disk takes nothing.
-        self._rows: list[Row] = []
-        self._error: JournalError | None = None
-        self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
-        self._thread.start()
 
-    def post(self, row: Row) -> None:
-        if self._error is not None and self._mailbox.depth + len(self._rows) >= MOST_WAITING:
-            raise self._error
-        self._send(row)
+    def add(self, item: Row) -> None:
+        self._rows.append(item)
 
-    def _send(self, command: Row | _Flush | _Stop) -> None:
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def write(self) -> None:
+        before = self._files.last
         try:
-            self._mailbox.send(command)
-        except MailboxClosed as error:
-            raise JournalError("the journal is closed") from error
+            self._files.append(map(self._numbered, range(before + 1, 2**63), self._rows))
+        finally:
+            del self._rows[: self._files.last - before]
 
-    def flush(self) -> None:
-        done = threading.Event()
-        self._send(_Flush(done))
-        while not done.wait(LOOK):
-            if not self._thread.is_alive():
-                raise JournalError("the journal is closed")
-        if self._error is not None:
-            raise self._error
+    def _numbered(self, number: int, row: Row) -> Numbered[Row]:
+        named = row if row.op_id else row._replace(op_id=f"{self._source}-{number}")
+        return Numbered(number, named)
 
     def close(self) -> None:
-        with contextlib.suppress(MailboxClosed):
-            self._mailbox.send(_Stop())
-        if threading.current_thread() is self._thread:  # a finalizer that the collector ran here
-            return
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            while self._take():
-                self._write()
-            self._write()
-        finally:
-            self._mailbox.close()
-            self._lock.close()
-
-    def _take(self) -> bool:
-        """Gather rows until it is time to write them; False to end."""
-        write_at = time.monotonic() + self._seconds
-        while True:
-            command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
-            match command:
-                case None:
-                    return True
-                case _Stop():
-                    return False
-                case _Flush(done):
-                    self._write()
-                    done.set()
-                case _:
-                    self._rows.append(command)
-            if len(self._rows) >= BATCH and self._error is None:
-                return True
-
-    def _write(self) -> None:
-        files = self._files
-        before = files.last
-        numbered = (
-            Numbered(number, row if row.op_id else row._replace(op_id=f"{self._source}-{number}"))
-            for number, row in enumerate(self._rows, before + 1)
-        )
-        try:
-            files.append(numbered)
-            self._error = None
-        except JournalError as error:
-            if self._error is None:
-                log.warning("the journal waits for its disk: %s", error)
-            self._error = error
-        del self._rows[: files.last - before]
+        self._lock.close()
 
 
 def _row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> Row:

@@ -16,9 +16,10 @@ Confirm = Callable[[Position], None]
 class Sink(Protocol):
     """What a server needs of a journal."""
 
-    def start(self, confirm: Confirm) -> Position:
+    def start(self, source: str, confirm: Confirm) -> Position:
         """Begin, and say up to which numbers the rows are safe already.
 
+        ``source``: which database the rows are of, [0-9a-z]+; another one's numbers are others.
         ``confirm`` is to be called, from any thread, when more of them are. Raises what keeps the
         server from starting.
         """

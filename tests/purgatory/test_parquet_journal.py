@@ -10,7 +10,7 @@ import time
 import pyarrow.dataset
 import pytest
 
-from purgatory import JournalError, ParquetJournal, Purgatory, parquet_journal
+from purgatory import JournalError, ParquetJournal, Purgatory, journal_writer
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import OUTCOMES
 from tests.purgatory.helpers import HANG, Bench, Recorder
@@ -190,7 +190,7 @@ class TestDiskThatFails:
 
     def test_not_for_ever(self, tmp_path, monkeypatch):
         """Memory is bounded: from some number of rows on, further ones are refused."""
-        monkeypatch.setattr(parquet_journal, "MOST_WAITING", 3)
+        monkeypatch.setattr(journal_writer, "MOST_WAITING", 3)
         bench = Bench(journal=(journal := ParquetJournal(tmp_path, seconds=1e6)))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", no_space)
