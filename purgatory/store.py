@@ -11,6 +11,7 @@ Rows are written many to a statement: each statement lets go of the interpreter,
 thread computes it comes back after milliseconds only.
 """
 
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from typing import Any, Final, NamedTuple
 from purgatory.errors import StoreError
 
 SCHEMA_VERSION: Final = 1
+#: The fact that names a database, and no other.
+SOURCE: Final = "source"
 
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -183,6 +186,8 @@ class Store:
             run("BEGIN IMMEDIATE")
             for statement in _SCHEMA.split(";\n"):
                 run(statement)
+            # Whose numbers these are: those of another database are others.
+            run("INSERT INTO meta VALUES (?, ?)", (SOURCE, secrets.token_hex(8)))
             run(f"PRAGMA user_version={SCHEMA_VERSION}")
             run("COMMIT")
         elif version != SCHEMA_VERSION:

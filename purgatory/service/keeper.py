@@ -37,7 +37,7 @@ from purgatory.service.journaling import operation_rows, outcome_rows, replay
 from purgatory.service.room import Room
 from purgatory.service.sink import Sink
 from purgatory.service.turn import Turn
-from purgatory.store import Position, Store
+from purgatory.store import SOURCE, Position, Store
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Keeper:
     def start(self) -> None:
         """Tell the journal what it has not written down yet. Raises what keeps us from starting."""
         if self._sink is not None:
-            position = self._sink.start(self._journaled)
+            position = self._sink.start(str(self._store.meta()[SOURCE]), self._journaled)
             self.room.journaled(position)
             replay(self._store, self._sink, position)
 

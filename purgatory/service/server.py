@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
@@ -40,8 +40,18 @@ if TYPE_CHECKING:
     from purgatory import Purgatory
     from timingwheel import Timer
 
-#: Told of the context and the socket before it is bound: sets CURVE, starts a ZAP handler.
-Secure = Callable[["zmq.Context[zmq.Socket[bytes]]", "zmq.Socket[bytes]"], None]
+
+class Secure(Protocol):
+    """What guards a server's socket: sets CURVE, starts a ZAP handler."""
+
+    def __call__(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", /
+    ) -> None:
+        """Guard a socket that is not bound yet."""
+
+    def close(self) -> None:
+        """End what was started, before the context is terminated."""
+
 
 # Seconds that `close` grants the threads to end once their time is over.
 MOMENT = 1.0
@@ -109,6 +119,8 @@ class Server:
             parts.keeper.start()
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             undo.callback(context.destroy, 0)
+            if self._secure is not None:
+                undo.callback(self._secure.close)
             self.address = parts.network.listen(context, self.config.bind, self._secure)
             self._parts = parts
             self._run(parts)

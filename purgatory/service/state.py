@@ -16,17 +16,25 @@ from timingwheel import monotonic_ms
 if TYPE_CHECKING:
     from purgatory.purgatory import Purgatory
     from purgatory.service.stats import ServerStats
+    from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, WheelLevel
 
 
 class State:
-    """Looks at one purgatory, and the ``service`` that it is part of, if it is of one."""
+    """Looks at one purgatory, and the ``service`` that it is part of, if it is of one.
+
+    ``now_ms``: the time that its wheel follows. (A server moves its timer's own clock in steps.)
+    """
 
     def __init__(
-        self, purgatory: Purgatory, service: Callable[[], ServerStats] | None = None
+        self,
+        purgatory: Purgatory,
+        service: Callable[[], ServerStats] | None = None,
+        now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._purgatory = purgatory
         self._service = service
+        self._now_ms = now_ms
         self._version = importlib.metadata.version("timer-purgatory")
         self._started = time.monotonic()
 
@@ -38,7 +46,9 @@ class State:
         `ServerStats`, or None. Counts are since the start.
         """
         purgatory = self._purgatory
-        stats, timer = purgatory.stats(), purgatory.timer.stats()
+        stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
+        service = None if self._service is None else self._service()
+        depth, commands = _mailbox(stats, service)
         return {
             "name": stats.name,
             "version": self._version,
@@ -51,7 +61,7 @@ class State:
                 "expired": stats.expired,
                 "cancelled": stats.cancelled,
             },
-            "mailbox": {"depth": stats.mailbox_depth, "commands": stats.mailbox_commands},
+            "mailbox": {"depth": depth, "commands": commands},
             "executor_backlog": timer.executor_backlog,
             "timers": {
                 "pending": timer.pending,
@@ -60,9 +70,9 @@ class State:
                 "cascades": timer.cascades,
             },
             "lateness": _lateness(timer.lateness),
-            "levels": [_level(level) for level in purgatory.timer.levels()],
-            "now_ms": monotonic_ms(),
-            "service": None if self._service is None else self._service().as_dict(),
+            "levels": [_level(level, now_ms) for level in purgatory.timer.levels()],
+            "now_ms": now_ms,
+            "service": None if service is None else service.as_dict(),
         }
 
     @property
@@ -73,13 +83,14 @@ class State:
     def sample(self) -> tuple[float, ...]:
         """A row of the charts: uptime, completed, expired, cancelled, pending, both backlogs."""
         stats = self._purgatory.stats()
+        service = None if self._service is None else self._service()
         return (
             self.uptime_s,
             stats.completed,
             stats.expired,
             stats.cancelled,
             stats.pending,
-            stats.mailbox_depth,
+            _mailbox(stats, service)[0],
             self._purgatory.timer.stats().executor_backlog,
         )
 
@@ -92,5 +103,13 @@ def _lateness(lateness: Lateness) -> dict[str, Any]:
     }
 
 
-def _level(level: WheelLevel) -> dict[str, Any]:
-    return {"tick_ms": level.tick_ms, "hand": level.hand, "slots": list(level.slots)}
+def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
+    hand = now_ms // level.tick_ms % len(level.slots)
+    return {"tick_ms": level.tick_ms, "hand": hand, "slots": list(level.slots)}
+
+
+def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, int]:
+    """Commands that wait, and those there ever were, of who does the work."""
+    if service is None:
+        return stats.mailbox_depth, stats.mailbox_commands
+    return service.store_backlog, service.messages
