@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from purgatory import replay_command
+from purgatory import keys_command, replay_command
 from purgatory.errors import PurgatoryError
 from purgatory.trace import commands
 
@@ -27,6 +27,7 @@ SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     replay_command.add_parser,
     commands.add_parser,
+    keys_command.add_parser,
 )
 
 FAILED: Final = 2

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -108,7 +109,7 @@ class Keys:
             raise _unreadable(path, error) from error
         found: dict[bytes, str] = {}
         for number, line in enumerate(lines, 1):
-            if not line.strip() or line.startswith("#"):
+            if not line.strip() or line.startswith("#"):  # no key does
                 continue
             public, _, name = line.partition(" ")
             try:
@@ -166,7 +167,7 @@ def check_public(key: bytes) -> None:
     """KeysError for what is no key in Z85."""
     try:
         fine = len(key) == 40 and len(z85.decode(key)) == 32
-    except (KeyError, ValueError, OverflowError):  # characters that Z85 does not have
+    except (KeyError, ValueError, struct.error):  # not Z85: characters, or more than 32 bits
         fine = False
     if not fine:
         raise KeysError(f"{key.decode('ascii', 'replace')!r} is no key; expected 40 characters")
