@@ -7,3 +7,60 @@ the inside out: ``clock``, ``operation``, ``room`` (what waits, and every decisi
 store thread: decide, commit, answer), ``network`` (the thread that owns the socket), ``server``;
 ``sink`` (where a journal is plugged in); ``link``, ``client``, ``aclient`` (the other side).
 """
+
+from purgatory.service.aclient import AsyncClient
+from purgatory.service.calls import ServiceFuture
+from purgatory.service.client import Client
+from purgatory.service.config import Config
+from purgatory.service.errors import (
+    Closing,
+    ConfigError,
+    Malformed,
+    NoHello,
+    Refused,
+    RequestTimeout,
+    ServerError,
+    ServiceError,
+    StoreFailed,
+    Taken,
+    TooLarge,
+    TooLong,
+    TooManyClients,
+    TooManyKeys,
+    TooManyPending,
+    Unavailable,
+    WrongVersion,
+)
+from purgatory.service.protocol import Outcome, State
+from purgatory.service.server import Server
+from purgatory.service.sink import Sink
+from purgatory.service.stats import ServerStats
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Closing",
+    "Config",
+    "ConfigError",
+    "Malformed",
+    "NoHello",
+    "Outcome",
+    "Refused",
+    "RequestTimeout",
+    "Server",
+    "ServerError",
+    "ServerStats",
+    "ServiceError",
+    "ServiceFuture",
+    "Sink",
+    "State",
+    "StoreFailed",
+    "Taken",
+    "TooLarge",
+    "TooLong",
+    "TooManyClients",
+    "TooManyKeys",
+    "TooManyPending",
+    "Unavailable",
+    "WrongVersion",
+]
