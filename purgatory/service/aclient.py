@@ -158,5 +158,8 @@ def _copy(source: Answered, target: "asyncio.Future[Any]") -> None:
 
 
 def _op_id(operation: "str | asyncio.Future[Any]") -> str:
-    op_id: str = getattr(operation, "op_id", operation)
-    return op_id
+    if isinstance(operation, _OperationFuture):
+        return operation.op_id
+    if not isinstance(operation, str):
+        raise TypeError(f"operation is {operation!r}; expected its id or its future")
+    return operation
