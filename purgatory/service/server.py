@@ -69,6 +69,7 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._open_store = open_store
+        self._ends: list[Callable[[], None]] = []
         self._reloads: list[Callable[[], None]] = []
         self._parts: _Parts | None = None
         self._ended = threading.Event()
@@ -157,6 +158,8 @@ class Server:
         if failure is not None:
             self.failure = failure
         self._ended.set()
+        for call in self._ends:
+            call()
 
     def stats(self) -> ServerStats:
         """The figures of this moment; O(1), from any thread."""
@@ -183,6 +186,10 @@ class Server:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended by itself; False if it runs on after ``timeout`` seconds."""
         return self._ended.wait(timeout)
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Have something called, by a thread of the server, when its threads are about to end."""
+        self._ends.append(call)
 
     def on_reload(self, call: Callable[[], None]) -> None:
         """Have something called at each `reload`."""
