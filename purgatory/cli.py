@@ -18,8 +18,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from purgatory import keys_command, replay_command
+from purgatory import replay_command
 from purgatory.errors import PurgatoryError
+from purgatory.service import keys_command, serve_command
 from purgatory.trace import commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -27,6 +28,7 @@ SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     replay_command.add_parser,
     commands.add_parser,
+    serve_command.add_parser,
     keys_command.add_parser,
 )
 
@@ -40,6 +42,7 @@ examples:
   purgatory replay OPERATIONS EVENTS
                                     send a trace through a purgatory
   purgatory trace check FILE        see whether a table of a trace is sound
+  purgatory serve                   run a timer service for other processes
   purgatory COMMAND --help          all that a command can do
 
 exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""

@@ -73,9 +73,10 @@ class ServerJournal:
 
     def close(self) -> None:
         """See `Sink`. Rows that cannot be written stay in the store."""
-        if self._writer is not None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
             try:
-                self._writer.close()
+                writer.close()
             except JournalError:
                 log.exception("the journal's last rows stay in the store")
 

@@ -46,9 +46,6 @@ FRAMES_A_TURN = 1024
 BYTES_A_TURN = 4 << 20
 # After a failed commit nothing is expired for so long; who asks is tried at once.
 RETRY_MS = 1000
-# So many acknowledged outcomes, or those of so many milliseconds, are deleted together.
-FORGET_MANY = 2000
-FORGET_MS = 1000
 # How often the small chores are looked at.
 CHORES_MS = 60_000
 
@@ -80,7 +77,6 @@ class Keeper:
         self._stopping = False
         self._retry_ms = 0  # nothing expires before
         self._chores_ms = clock.now_ms()  # when they are due
-        self._forget_ms = self._chores_ms  # likewise
         self._facts = clock.facts()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
@@ -96,6 +92,10 @@ class Keeper:
             position = self._sink.start(str(self._store.meta()[SOURCE]), self._journaled)
             self.room.journaled(position)
             replay(self._store, self._sink, position)
+
+    def now_ms(self) -> int:
+        """The time of its clock; any thread."""
+        return self._clock.now_ms()
 
     def _journaled(self, position: Position) -> None:
         with contextlib.suppress(MailboxClosed):  # the next start will ask
@@ -120,8 +120,9 @@ class Keeper:
         if self._taken:
             return 0.0
         next_ms = self._chores_ms
-        if self.room.forgettable:
-            next_ms = min(next_ms, self._forget_ms)
+        forget_ms = self.room.forgettable_ms()
+        if forget_ms is not None:
+            next_ms = min(next_ms, max(forget_ms, self._retry_ms))
         due_ms = self.room.next_ms()
         if due_ms is not None:
             next_ms = min(next_ms, max(due_ms, self._retry_ms))
@@ -174,9 +175,9 @@ class Keeper:
 
     def _do_chores(self, now_ms: int) -> None:
         room = self.room
-        if room.forgettable and (room.forgettable >= FORGET_MANY or now_ms >= self._forget_ms):
+        forget_ms = room.forgettable_ms()
+        if forget_ms is not None and now_ms >= max(forget_ms, self._retry_ms):
             room.forget()
-            self._forget_ms = now_ms + FORGET_MS
         if now_ms >= self._chores_ms:
             self._chores_ms = now_ms + CHORES_MS
             room.outlive(now_ms - self._retention_ms)
@@ -237,8 +238,11 @@ class Keeper:
         try:
             if self.failure is None:
                 self._store.set_meta(self._clock.facts())
+                turn = self.room.begin(self._clock.now_ms())
+                self.room.forget(everything=True)
+                self._store.commit(turn.changes)
         except StoreError as error:
-            log.warning("%s", error)  # the clock's facts alone: nothing that was promised
+            log.warning("%s", error)  # nothing that was promised
         finally:
             self._store.close()
             if self._sink is not None:

@@ -73,7 +73,7 @@ IDLE = 30.0
 
 
 class Network:
-    """``mailbox``: its own. ``ask``: posts to the keeper. ``ended``: called as the last thing, with what went wrong."""
+    """``ask``: posts to the keeper. ``ended``: called as the last thing, with what went wrong."""
 
     def __init__(
         self,

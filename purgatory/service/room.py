@@ -36,6 +36,9 @@ from timingwheel import ManualClock, Timer
 EXPIRE_AT_ONCE = 5000
 # How many acknowledged outcomes are deleted in a turn.
 FORGET_AT_ONCE = 5000
+# So many of them are kept for a while, for those who ask or submit once more.
+KEEP = 10_000
+KEEP_MS = 600_000
 
 
 class Room:
@@ -54,9 +57,16 @@ class Room:
         self.unacknowledged = 0
         self.last = Position(0, 0)
         self._kept = Position(sys.maxsize, sys.maxsize)  # by the journal
-        self._forgettable: deque[Ended] = deque()
+        # When acknowledged, and what; first come first.
+        self._forgettable: deque[tuple[int, Ended]] = deque()
+        self._blocked = False  # the first of these is not in the journal yet
         self._turn = Turn(start_ms)
         self._silent = False  # while a turn is undone
+
+    @property
+    def total(self) -> int:
+        """How many operations wait, or have ended and are not acknowledged."""
+        return self.purgatory.delayed + self.unacknowledged
 
     def client(self, name: str) -> Client:
         """The client of a name."""
@@ -98,7 +108,7 @@ class Room:
                 if isinstance(before, Ended):
                     ended.append(before)
                 continue
-            refusal = self.checks.submission(submission, client, len(self.known), before)
+            refusal = self.checks.submission(submission, client, self.total, before)
             if refusal is None:
                 self._take(client, submission)
             else:
@@ -177,10 +187,9 @@ class Room:
                 self._let_go(ended)
 
     def _let_go(self, ended: Ended) -> None:
-        del self.known[ended.op_id]
         ended.client.count -= 1
         self.unacknowledged -= 1
-        self._forgettable.append(ended)
+        self._forgettable.append((self._turn.now_ms, ended))
         self.drop_if_idle(ended.client)
 
     def drop_if_idle(self, client: Client) -> None:
@@ -191,25 +200,33 @@ class Room:
     def journaled(self, position: Position) -> None:
         """Rows up to these numbers are safe in the journal, and no others."""
         self._kept = position
+        self._blocked = False
 
-    @property
-    def forgettable(self) -> int:
-        """How many outcomes are acknowledged and still on disk."""
-        return len(self._forgettable)
+    def forgettable_ms(self) -> int | None:
+        """When acknowledged outcomes are to be forgotten; None: there are none."""
+        waiting = self._forgettable
+        if not waiting or self._blocked:
+            return None
+        return self._turn.now_ms if len(waiting) > KEEP else waiting[0][0] + KEEP_MS
 
-    def forget(self) -> bool:
-        """Have acknowledged outcomes deleted with this turn; whether there were any."""
+    def forget(self, *, everything: bool = False) -> None:
+        """Have acknowledged outcomes deleted with this turn: those that are kept long enough.
+
+        After the turn's requests: an id that is forgotten may be used again in the next one.
+        """
         turn = self._turn
         waiting = self._forgettable
-        for _ in range(min(FORGET_AT_ONCE, len(waiting))):
-            ended = waiting.popleft()
-            if ended.number > self._kept.operations or ended.seq > self._kept.outcomes:
-                waiting.append(ended)
-                continue
-            turn.forgotten.append(ended)
+        while waiting and (everything or len(turn.forgotten) < FORGET_AT_ONCE):
+            acknowledged_ms, ended = waiting[0]
+            young = acknowledged_ms + KEEP_MS > turn.now_ms and len(waiting) <= KEEP
+            self._blocked = ended.number > self._kept.operations or ended.seq > self._kept.outcomes
+            if self._blocked or (young and not everything):
+                break
+            waiting.popleft()
+            self.known.pop(ended.op_id)
+            turn.forgotten.append((acknowledged_ms, ended))
             turn.changes.forget_operations.append(ended.number)
             turn.changes.forget_outcomes.append(ended.seq)
-        return bool(turn.forgotten)
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Write down an end; called by the purgatory, whose journal the room is."""
@@ -265,7 +282,9 @@ class Room:
                 operation.client.count -= 1
         finally:
             self._silent = False
-        self._forgettable.extend(turn.forgotten)
+        for _, ended in turn.forgotten:
+            self.known[ended.op_id] = ended
+        self._forgettable.extendleft(reversed(turn.forgotten))
         self._turn = Turn(turn.now_ms)
 
     def _revive(self, operation: Waiting, ended: Ended, *, keep: bool) -> None:
@@ -285,11 +304,6 @@ class Room:
             progress.setdefault(number, {})[key] = value
         for row in store.operations():
             client = self.client(sys.intern(row.client))
-            before = self.known.get(row.op_id)
-            if isinstance(before, Ended):
-                # Its id was used again, so its outcome was acknowledged.
-                del before.client.unacknowledged[before.seq]
-                self._let_go(before)
             outcome = ends.pop(row.number, None)
             if outcome is None:
                 self._load(client, row, progress)

@@ -79,6 +79,7 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._open_store = open_store
+        self._ends: list[Callable[[], None]] = []
         self._reloads: list[Callable[[], None]] = []
         self._parts: _Parts | None = None
         self._ended = threading.Event()
@@ -116,6 +117,8 @@ class Server:
             undo.callback(store.close)
             parts = self._assemble(store)
             undo.callback(metrics.unregister, parts.keeper.room.purgatory, self.registry)
+            if self._sink is not None:
+                undo.callback(self._sink.close)
             parts.keeper.start()
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             undo.callback(context.destroy, 0)
@@ -169,6 +172,8 @@ class Server:
         if failure is not None:
             self.failure = failure
         self._ended.set()
+        for call in self._ends:
+            call()
 
     def stats(self) -> ServerStats:
         """The figures of this moment; O(1), from any thread."""
@@ -192,9 +197,17 @@ class Server:
             uptime_seconds=time.monotonic() - self._started_at,
         )
 
+    def now_ms(self) -> int:
+        """Unix milliseconds by the server's own clock, which its wheel follows; any thread."""
+        return self._running.keeper.now_ms()
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended by itself; False if it runs on after ``timeout`` seconds."""
         return self._ended.wait(timeout)
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Have something called, by a thread of the server, when its threads are about to end."""
+        self._ends.append(call)
 
     def on_reload(self, call: Callable[[], None]) -> None:
         """Have something called at each `reload`."""

@@ -31,4 +31,4 @@ class Sink(Protocol):
         """
 
     def close(self) -> None:
-        """Make safe what was taken, and end. Called once, when nothing more will be written."""
+        """Make safe what was taken, and end: nothing more will be written. May be repeated."""

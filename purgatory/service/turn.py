@@ -15,4 +15,4 @@ class Turn:
     submitted: list[Waiting] = field(default_factory=list)
     counted: list[tuple[Waiting, str]] = field(default_factory=list)
     ended: list[tuple[Waiting, Ended]] = field(default_factory=list)
-    forgotten: list[Ended] = field(default_factory=list)
+    forgotten: list[tuple[int, Ended]] = field(default_factory=list)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from purgatory.extras import implementation
+from purgatory.service.config import Config
+from purgatory.service.options import implementation
 
 if TYPE_CHECKING:
     from purgatory.service.keys import Keys
@@ -60,11 +61,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _keys(arguments: argparse.Namespace) -> Keys:
-    config = implementation("purgatory.service.config", "service").Config
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    keys: Keys = implementation("purgatory.service.keys", "service").Keys(
-        config.load(flags).keys_dir
-    )
+    keys: Keys = implementation("keys").Keys(Config.load(flags).keys_dir)
     return keys
 
 
@@ -78,7 +76,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 def _allow(arguments: argparse.Namespace) -> int:
     keys = _keys(arguments)
-    read_public = implementation("purgatory.service.keys", "service").read_public
+    read_public = implementation("keys").read_public
     text = arguments.key or str(keys.directory / f"{arguments.name}.key")
     fresh = keys.allow(arguments.name, read_public(text))
     print(f"{arguments.name} is let in" if fresh else f"{arguments.name} was let in already")
