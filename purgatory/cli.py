@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from purgatory import replay_command
 from purgatory.errors import PurgatoryError
-from purgatory.service import keys_command, serve_command
+from purgatory.service import client_commands, keys_command, serve_command, top_command
 from purgatory.trace import commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -30,6 +30,8 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     commands.add_parser,
     serve_command.add_parser,
     keys_command.add_parser,
+    client_commands.add_parser,
+    top_command.add_parser,
 )
 
 FAILED: Final = 2

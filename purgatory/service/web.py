@@ -85,6 +85,7 @@ class WebServer:
             ws="none",
             lifespan="on",
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
