@@ -47,27 +47,40 @@ class Checks:
     def shape(self, submission: Submission) -> Refused | None:
         """Why an operation cannot wait for anybody."""
         limits = self.limits
-        keys = submission.keys
-        if len(keys) > limits.keys:
-            return TooManyKeys(f"{len(keys)} keys; expected at most {limits.keys}")
-        if not submission.timeout_ms >= 0:
-            return Malformed(f"timeout_ms is {submission.timeout_ms}; expected 0 or more")
-        if submission.timeout_ms > limits.timeout_ms:
-            return TooLong(
-                f"timeout_ms is {submission.timeout_ms}; expected at most {limits.timeout_ms}"
-            )
-        if not keys or submission.need != 1:
-            distinct = len(set(keys))
-            if not 1 <= submission.need <= distinct:
-                return Malformed(
-                    f"need is {submission.need}; expected 1 to {distinct}, the distinct keys"
-                )
+        if not 0 <= submission.timeout_ms <= limits.timeout_ms:
+            return self._time(submission.timeout_ms)
         if len(submission.payload) > limits.payload_bytes:
             return TooLarge(
                 f"payload of {len(submission.payload)} bytes; "
                 f"expected at most {limits.payload_bytes}"
             )
-        return self.texts((submission.op_id, *keys)) or self.text(submission.kind, empty=True)
+        return self._keys(submission) or self._names(submission)
+
+    def _time(self, timeout_ms: int) -> Refused:
+        if timeout_ms < 0:
+            return Malformed(f"timeout_ms is {timeout_ms}; expected 0 or more")
+        return TooLong(f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}")
+
+    def _keys(self, submission: Submission) -> Refused | None:
+        keys = submission.keys
+        if len(keys) == 1 == submission.need:
+            return None
+        if len(keys) > self.limits.keys:
+            return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
+        distinct = len(set(keys))
+        if not 1 <= submission.need <= distinct:
+            return Malformed(
+                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys"
+            )
+        return None
+
+    def _names(self, submission: Submission) -> Refused | None:
+        # No character has more than four bytes.
+        short = self.limits.text_bytes // 4
+        texts = (submission.op_id, *submission.keys)
+        if len(submission.kind) <= short and all(0 < len(text) <= short for text in texts):
+            return None
+        return self.texts(texts) or self.text(submission.kind, empty=True)
 
     def completion(self, completion: Completion) -> Refused | None:
         """Why a key cannot be completed so."""

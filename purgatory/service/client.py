@@ -32,7 +32,7 @@ from purgatory.service.calls import (
 )
 from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.link import Link
-from purgatory.service.protocol import Completion, State, Submission, encode, pack
+from purgatory.service.protocol import NOTHING, Completion, State, Submission, encode, pack
 from purgatory.service.session import OnOutcome, Session
 from timingwheel import to_ms
 
@@ -45,6 +45,7 @@ BACKLOG_PAUSE: Final = 0.002
 # Seconds that `close` grants the thread to end once its time is over.
 MOMENT: Final = 2.0
 
+_NOTHING: Final = Raw(NOTHING)
 _C = TypeVar("_C", bound=Call)
 
 
@@ -120,13 +121,13 @@ class Client:
         watch_keys = distinct_keys(keys)
         check_need(need, len(watch_keys))
         timeout_ms = to_ms(timeout)
-        packed = Raw(pack(payload))
+        packed = _NOTHING if payload is None else Raw(pack(payload))
         with self._lock:
             if op_id is None:
                 op_id = f"{self._prefix}{next(self._count)}"
             elif (known := self._futures.get(op_id)) is not None:
                 return known
-            raw = pack(Submission(op_id, list(keys), timeout_ms, need, kind, packed))
+            raw = encode(Submission(op_id, list(keys), timeout_ms, need, kind, packed))
             future = self._futures[op_id] = ServiceFuture(self, op_id)
         try:
             self._post(SubmitCall(raw, future))

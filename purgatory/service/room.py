@@ -55,7 +55,8 @@ class Room:
         self.known: dict[str, Waiting | Ended] = {}
         self.clients: dict[str, Client] = {}
         self.unacknowledged = 0
-        self.last = Position(0, 0)
+        self._number = 0  # the last one given to an operation
+        self._seq = 0  # and to an outcome
         self._kept = Position(sys.maxsize, sys.maxsize)  # by the journal
         # When acknowledged, and what; first come first.
         self._forgettable: deque[tuple[int, Ended]] = deque()
@@ -118,8 +119,7 @@ class Room:
     def _take(self, client: Client, submission: Submission) -> None:
         turn = self._turn
         now_ms = turn.now_ms
-        number = self.last.operations + 1
-        self.last = Position(number, self.last.outcomes)
+        self._number = number = self._number + 1
         payload = bytes(submission.payload)
         operation = Waiting(
             number,
@@ -234,8 +234,7 @@ class Room:
         if self._silent:
             return
         turn = self._turn
-        seq = self.last.outcomes + 1
-        self.last = Position(self.last.operations, seq)
+        self._seq = seq = self._seq + 1
         expired = outcome is Outcome.EXPIRED
         at_ms = operation.due_ms if expired else turn.now_ms
         end = Ended(
@@ -297,7 +296,7 @@ class Room:
 
     def load(self, store: Store) -> None:
         """Fill an empty room with what is on disk. Raises StoreError."""
-        self.last = store.last()
+        self._number, self._seq = store.last()
         ends = {outcome.number: outcome for outcome in store.outcomes()}
         progress: dict[int, dict[str, bytes]] = {}
         for number, key, value in store.progress():
