@@ -6,11 +6,13 @@ Called by `purgatory.cli`, from the main thread. Imports nothing of the extra be
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -85,8 +87,19 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def connect(arguments: argparse.Namespace) -> Client:
+@contextlib.contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[Client]:
     """A client as the options and the environment say. Raises ConfigError, KeysError."""
+    client = _client(arguments)
+    try:
+        yield client
+    except BaseException:
+        client.close(0)  # who gave up does not wait once more
+        raise
+    client.close()
+
+
+def _client(arguments: argparse.Namespace) -> Client:
 
     def setting(name: str, default: str = "") -> str:
         given = getattr(arguments, name)
@@ -99,7 +112,7 @@ def connect(arguments: argparse.Namespace) -> Client:
         raise ConfigError("--key and --server-key come together: both, or neither")
     if own:
         keys = implementation("keys")
-        pair = keys.read_pair(own)
+        pair = keys.read_pair(Path(own))
         options |= {"server_key": keys.read_public(server)}
         options |= {"public_key": pair.public, "secret_key": pair.secret}
     client: Client = implementation("client").Client(setting("address", ADDRESS), **options)
@@ -117,7 +130,7 @@ def _seconds(text: str) -> float:
 
 
 def _defer(arguments: argparse.Namespace) -> int:
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         try:
             future = client.defer(
                 *arguments.keys,
@@ -145,7 +158,7 @@ def _defer(arguments: argparse.Namespace) -> int:
 
 def _complete(arguments: argparse.Namespace) -> int:
     value = _value(arguments.value)
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         answers = [client.complete_later(key, value) for key in arguments.keys]
         client.flush()
         count = sum(answer.result() for answer in answers)
@@ -154,14 +167,14 @@ def _complete(arguments: argparse.Namespace) -> int:
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         done = [client.cancel(name) for name in arguments.ids]
     print(f"{sum(done):,} operations cancelled")
     return 0 if all(done) else BAD_NEWS
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         states = [client.query(name) for name in arguments.ids]
     if arguments.json:
         for state in states:
@@ -172,7 +185,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _stats(arguments: argparse.Namespace) -> int:
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         figures = client.stats()
     if arguments.json:
         print(json.dumps(figures))

@@ -11,7 +11,7 @@ import math
 import threading
 from typing import Any
 
-from purgatory.service.client_commands import add_connection_options, connect
+from purgatory.service.client_commands import add_connection_options, connected
 from purgatory.service.errors import ConfigError
 from purgatory.service.options import implementation
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a number of seconds above 0")
     terminal = implementation("terminal")
-    with connect(arguments) as client:
+    with connected(arguments) as client:
         top = terminal.Top(client.address)
         top.add(client.stats())
         looks = itertools.count(1) if arguments.count is None else range(1, arguments.count)
