@@ -33,17 +33,20 @@ _OUTCOMES: Final = ("completed", "expired", "cancelled")
 class ServerCollector(Collector):
     """Shows what ``stats`` returns, as ``purgatory_server_...``. Any thread may scrape.
 
+    ``strangers``: how many handshakes were refused, for want of an allowed key.
     How many operations are pending is among the purgatory's own metrics.
     """
 
-    def __init__(self, stats: Callable[[], ServerStats]) -> None:
+    def __init__(self, stats: Callable[[], ServerStats], strangers: Callable[[], int]) -> None:
         self._stats = stats
+        self._strangers = strangers
 
     def describe(self) -> Iterable[Metric]:
         """The metrics without samples, so that a registry can tell clashes of names."""
         yield from (_gauge(name) for name in _GAUGES)
         yield from (_counter(name) for name in _COUNTERS)
         yield _outcomes()
+        yield _refused_handshakes()
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of this moment."""
@@ -60,6 +63,9 @@ class ServerCollector(Collector):
         for outcome in _OUTCOMES:
             outcomes.add_metric((outcome,), getattr(stats, outcome))
         yield outcomes
+        strangers = _refused_handshakes()
+        strangers.add_metric((), self._strangers())
+        yield strangers
 
 
 def _gauge(name: str) -> GaugeMetricFamily:
@@ -73,6 +79,11 @@ def _counter(name: str) -> CounterMetricFamily:
 def _outcomes() -> CounterMetricFamily:
     words = "Operations that ended, and whose end is on disk"
     return CounterMetricFamily("purgatory_server_outcomes", words, labels=["outcome"])
+
+
+def _refused_handshakes() -> CounterMetricFamily:
+    words = "Connections refused for want of an allowed key"
+    return CounterMetricFamily("purgatory_server_refused_handshakes", words)
 
 
 # Every figure is shown here, or by the purgatory itself.

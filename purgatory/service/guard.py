@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 # Without a domain ZeroMQ lets everybody in when no authenticator answers.
 _DOMAIN: Final = "purgatory"
+# Keys of strangers that are told in the log, each once, until the list is read again.
+_MOST_TOLD: Final = 100
 
 
 class Guard:
@@ -39,6 +41,9 @@ class Guard:
         self._pair: KeyPair = keys.pair(SERVER)
         self._allowed: Mapping[bytes, str] = keys.allowed()  # replaced, never changed
         self._authenticator: ThreadAuthenticator | None = None
+        self._told: set[bytes] = set()  # replaced at a reload, else the authenticator's thread's
+        #: How many handshakes were refused; counted by the authenticator's thread.
+        self.refused = 0
 
     @property
     def allowed(self) -> Mapping[bytes, str]:
@@ -61,17 +66,18 @@ class Guard:
     def callback(self, domain: str, key: bytes) -> bool:
         """Whether a client with this public key is let in; asked by the authenticator's thread."""
         del domain
-        name = self._allowed.get(key)
-        if name is None:
+        if key in self._allowed:
+            return True
+        self.refused += 1
+        told = self._told
+        if key not in told and len(told) < _MOST_TOLD:  # strangers must not fill a disk
+            told.add(key)
             log.warning("a client with the key %s was not let in", key.decode("ascii", "replace"))
-        return name is not None
-
-    def lets_in(self, user_id: str) -> bool:
-        """Whether the client that sent a message, its ``User-Id``, still is on the list."""
-        return user_id.encode() in self._allowed
+        return False
 
     def reload(self) -> None:
         """Read the list again; one that cannot be read is logged, and the old one stays."""
+        self._told = set()
         try:
             self._allowed = self._keys.allowed()
         except KeysError:

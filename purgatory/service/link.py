@@ -162,9 +162,10 @@ class Link:
                 self.trouble = ""
                 self._send(self._session.connected())
             elif event == zmq.EVENT_DISCONNECTED:
-                self._lose(self.trouble or "the connection was lost", 0.0)
+                # Who was never let in comes back in a while, and does not knock without end.
+                self._lose(self.trouble or "the connection was lost", PAUSE if self.trouble else 0)
             else:
-                self.trouble = "the server has not let us in"
+                self._lose("the server has not let us in", PAUSE)
 
     def _lose(self, trouble: str, seconds: float) -> None:
         self.trouble = trouble

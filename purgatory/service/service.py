@@ -42,6 +42,7 @@ class Service:
             sink=ServerJournal(config.journal_dir) if keeps_journal else None,
             secure=guard,
         )
+        self._guard = guard
         if guard is not None:
             self.server.on_reload(guard.reload)
 
@@ -57,7 +58,7 @@ class Service:
         if not self._config.http_bind:
             return
         try:
-            server.registry.register(ServerCollector(server.stats))
+            server.registry.register(ServerCollector(server.stats, self._strangers))
             self._web = WebServer(
                 self._config.http_bind,
                 state=State(server.purgatory, server.stats, server.now_ms),
@@ -68,6 +69,9 @@ class Service:
         except BaseException:
             server.close()
             raise
+
+    def _strangers(self) -> int:
+        return 0 if self._guard is None else self._guard.refused
 
     def _trouble(self) -> str:
         server = self.server

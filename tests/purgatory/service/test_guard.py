@@ -94,13 +94,14 @@ class TestPeers:
         with friend(server, keys) as peer:
             assert peer.is_answered()
 
-    def test_a_stranger(self, server, keys, caplog):
+    def test_a_stranger(self, server, guard, keys, caplog):
         """Has keys, but is not on the list: not one command is answered, and the log says who."""
         pair = keys.pair("stranger")
         with Peer(server, pair, keys.pair("server").public) as peer:
             assert not peer.is_answered()
-        assert pair.public.decode() in caplog.text
+        assert caplog.text.count(pair.public.decode()) == 1
         assert server.stats().messages == 0
+        assert guard.refused >= 1
 
     def test_no_keys_at_all(self, server, keys):
         """A peer that speaks no CURVE is not answered, and others are meanwhile."""
@@ -162,6 +163,19 @@ class TestReload:
         assert "allowed, line 1" in caplog.text
         with friend(server, keys) as peer:
             assert peer.is_answered()
+
+
+class TestLog:
+    def test_strangers_do_not_fill_it(self, guard, caplog):
+        """Each key is told once, some of them in all; every refusal is counted."""
+        for _ in range(2):
+            for number in range(150):
+                assert not guard.callback("purgatory", f"{number:040}".encode())
+        assert len(caplog.records) == 100
+        assert guard.refused == 300
+        guard.reload()
+        guard.callback("purgatory", b"0" * 40)
+        assert len([r for r in caplog.records if "not let in" in r.message]) == 101
 
 
 class TestEnd:
