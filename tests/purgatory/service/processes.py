@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Self
 
 from tests.purgatory.helpers import HANG
 
@@ -63,7 +64,7 @@ class Serve:
         _, errors = self.process.communicate(timeout=HANG)
         return self.process.returncode, errors
 
-    def __enter__(self) -> "Serve":
+    def __enter__(self) -> Self:
         self.start()
         return self
 
