@@ -323,6 +323,7 @@ def test_a_failed_commit_is_undone_and_told(server):
     assert server.query("new").state == "unknown"
     server.room.purgatory._check()
     assert server.submit(operation("new")).refused == []
+    server.time.ms += 1
     count, outcomes = complete(server, "a's key", 1)
     assert count == 1
     assert [(o.op_id, o.outcome) for o in outcomes] == [("d", "expired"), ("a", "completed")]
