@@ -37,7 +37,8 @@ class Serve:
             "",
             *flags,
         ]
-        self._env = os.environ | (env or {})
+        # A server that hangs is ended by SIGABRT, and tells where its threads stand.
+        self._env = os.environ | {"PYTHONFAULTHANDLER": "1"} | (env or {})
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
@@ -45,7 +46,7 @@ class Serve:
         self.process = subprocess.Popen(
             self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
         )
-        watchdog = threading.Timer(HANG, self.process.kill)  # lest the next line waits for ever
+        watchdog = threading.Timer(HANG, self.process.send_signal, [signal.SIGABRT])
         watchdog.start()
         line = self.process.stdout.readline()
         watchdog.cancel()
