@@ -208,11 +208,20 @@ class Store:
         try:
             write()
             run("COMMIT")
-        except BaseException:
-            # Of some failures SQLite rolls back by itself.
-            if self._connection.in_transaction:
-                run("ROLLBACK")
+        except BaseException as error:
+            self._roll_back(error)
             raise
+
+    def _roll_back(self, error: BaseException) -> None:
+        # Of some failures SQLite rolls back by itself.
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as another:
+                raise StoreError(
+                    f"{self._where}: cannot write: {error}; nor take that back: {another}",
+                    fatal=True,
+                ) from error
 
     def _write(self, changes: Changes) -> None:
         run = self._connection.execute

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Self
 
 from tests.purgatory.helpers import HANG
 
@@ -36,7 +37,8 @@ class Serve:
             "",
             *flags,
         ]
-        self._env = os.environ | (env or {})
+        # A server that hangs is ended by SIGABRT, and tells where its threads stand.
+        self._env = os.environ | {"PYTHONFAULTHANDLER": "1"} | (env or {})
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
@@ -44,7 +46,7 @@ class Serve:
         self.process = subprocess.Popen(
             self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
         )
-        watchdog = threading.Timer(HANG, self.process.kill)  # lest the next line waits for ever
+        watchdog = threading.Timer(HANG, self.process.send_signal, [signal.SIGABRT])
         watchdog.start()
         line = self.process.stdout.readline()
         watchdog.cancel()
@@ -63,7 +65,7 @@ class Serve:
         _, errors = self.process.communicate(timeout=HANG)
         return self.process.returncode, errors
 
-    def __enter__(self) -> "Serve":
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -37,6 +37,7 @@ class Load:
         end_one = self.owner._session._end_one
 
         def spy(outcome):
+            self.resolved_at.setdefault(outcome.op_id, time.monotonic())
             self.told[outcome.op_id].add((outcome.number, outcome.outcome, outcome.at_ms))
             return end_one(outcome)
 
@@ -46,7 +47,7 @@ class Load:
     def run(self):
         numbers = iter(range(10**9))
         while not self.stop.is_set():
-            burst = [self.defer(next(numbers)) for _ in range(self.random.choice((1, 5, 60)))]
+            burst = [self.defer(next(numbers)) for _ in range(self.random.choice((1, 5, 40)))]
             for op_id in burst:
                 dice = self.random.random()
                 if dice < 0.4:
@@ -55,7 +56,7 @@ class Load:
                     self.completed.append((op_id, value, answer))
                 elif dice < 0.5:
                     self.cancelled.append((op_id, self.other.cancel_later(op_id)))
-            self.stop.wait(0.002)  # let the others have the processor
+            self.stop.wait(0.004)  # let the others have the processor
 
     def defer(self, number):
         op_id = f"op-{number}"
@@ -63,7 +64,6 @@ class Load:
         keys = [f"key of {op_id}", "a key of nobody"]
         deferred_at = time.monotonic()
         future = self.owner.defer(*keys, timeout=timeout, op_id=op_id)
-        future.add_done_callback(lambda _: self.resolved_at.setdefault(op_id, time.monotonic()))
         self.futures[op_id] = (future, deferred_at, timeout)
         return op_id
 

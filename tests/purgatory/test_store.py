@@ -149,7 +149,7 @@ def test_a_locked_database_is_told_and_passes(store, tmp_path):
     assert len(list(store.operations())) == 1
 
 
-@pytest.mark.parametrize("step", range(6))
+@pytest.mark.parametrize("step", range(7))
 def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     """All or nothing, and the next commit is served."""
     faults = Faults()
@@ -158,7 +158,7 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
         operations=operation(1) + operation(2), progress=[1, "k", b""], outcomes=outcome(1, 2)
     )
     faults.fail_at(step)
-    if step == 5:  # BEGIN, three tables, COMMIT
+    if step == 6:  # BEGIN, two operations, one row each of the others, COMMIT
         store.commit(changes)
         faults.clear()
     else:
