@@ -36,6 +36,7 @@ class Chart {
   frame(most) {
     this.width = this.place.clientWidth;
     this.height = this.place.clientHeight;
+    if (this.width < 2 * LEFT || this.height < 2 * BOTTOM) return false; // not laid out yet
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     const { reach, ticks } = axis(most);
     this.y = (value) => this.height - BOTTOM - (value / reach) * (this.height - TOP - BOTTOM);
@@ -44,6 +45,7 @@ class Chart {
       shape("text", { x: LEFT - 7, y: this.y(tick) + 4, "text-anchor": "end" }, compact(tick)),
     ]);
     this.svg.replaceChildren(...lines);
+    return true;
   }
 
   tell(text, event) {
@@ -88,7 +90,7 @@ export class Lines extends Chart {
   draw() {
     if (!this.samples) return;
     const end = this.samples.length ? this.samples.at(-1)[0] : 0;
-    this.frame(Math.max(0, ...this.samples.flatMap(([, values]) => values)));
+    if (!this.frame(Math.max(0, ...this.samples.flatMap(([, values]) => values)))) return;
     this.x = (seconds) => LEFT + (1 - (end - seconds) / this.seconds) * (this.width - LEFT - RIGHT);
     for (const back of [this.seconds, this.seconds / 2, 0]) {
       const anchor = back === this.seconds ? "start" : back ? "middle" : "end";
@@ -142,7 +144,7 @@ export class Bars extends Chart {
 
   draw() {
     if (!this.bars) return;
-    this.frame(Math.max(0, ...this.bars.map(({ count }) => count)));
+    if (!this.frame(Math.max(0, ...this.bars.map(({ count }) => count)))) return;
     const step = (this.width - LEFT - RIGHT) / this.bars.length;
     const gap = Math.min(6, step * 0.2);
     this.rects = this.bars.map(({ count }, n) => {

@@ -139,7 +139,7 @@ function summary(bounds, counts) {
     if (bounds[n] === 0) return "on time";
     return n < bounds.length ? `within ${duration(bounds[n])}` : `later than ${duration(bounds.at(-1))}`;
   };
-  return `Start of an expiry minus its deadline, in ms, since the start: half ${within(0.5)}, 99 % ${within(0.99)}.`;
+  return `Start of an expiry minus its deadline, in ms, since the start: half ${within(0.5)}, 99\u00a0% ${within(0.99)}.`;
 }
 
 function status(state, text) {

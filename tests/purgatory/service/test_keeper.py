@@ -30,7 +30,8 @@ class Ledger:
         self.outcomes = []
         self.closed = False
 
-    def start(self, confirm):
+    def start(self, source, confirm):
+        assert source.isalnum()
         self.confirm = confirm
         return self.position
 
