@@ -27,11 +27,13 @@ class Config:
     ``data_dir``: where the database and the journal are. ``memory``: keep nothing on disk.
     ``bind``: the address of the protocol, ``http_bind``: ``host:port`` of the page and the metrics,
     empty for none. ``keys_dir``: the CURVE keys, default ``data_dir/keys``. ``insecure``: allow a
-    bind beyond loopback without them. ``journal``: write ended operations as Parquet.
-    ``retention``: seconds that an outcome nobody acknowledges is kept. ``close_timeout``: seconds
-    that a server takes to end at most. The limits: bytes of a message, keys of an operation, bytes
-    of a text (key, id, kind, name), of a payload or value; operations a client may have pending or
-    unacknowledged, and all clients together; the longest timeout in seconds; clients at a time.
+    bind beyond loopback without them. ``journal``: write operations and outcomes as Parquet, every
+    ``journal_seconds``. ``retention``: seconds that an outcome nobody acknowledges is kept.
+    ``close_timeout``: seconds that a server takes to end at most.
+
+    The limits: bytes of a message, keys of an operation, bytes of a text (key, id, kind, name), of
+    a payload or value; operations a client may have pending or unacknowledged, and all clients
+    together; the longest timeout in seconds; clients at a time.
     """
 
     data_dir: Path = Path("purgatory-data")
@@ -41,6 +43,7 @@ class Config:
     keys_dir: Path = Path()
     insecure: bool = False
     journal: bool = True
+    journal_seconds: float = 60.0
     retention: float = 7 * 86400.0
     close_timeout: float = 10.0
     max_message_bytes: int = 1 << 20

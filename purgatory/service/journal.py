@@ -12,7 +12,7 @@ import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from purgatory.journal_files import JournalError, JournalFiles, JournalLock, Numbered
 from purgatory.journal_writer import JournalWriter
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two files of a table, as long as there are not many rows.
-SECONDS: Final = 60.0
-
 
 class _Batch(NamedTuple):
     """Rows that were committed together."""
@@ -37,9 +34,9 @@ class _Batch(NamedTuple):
 
 
 class ServerJournal:
-    """Writes to ``directory``/operations and ``directory``/outcomes; see `Sink`."""
+    """Writes ``directory``/operations and ``directory``/outcomes every ``seconds``; see `Sink`."""
 
-    def __init__(self, directory: Path, *, seconds: float = SECONDS) -> None:
+    def __init__(self, directory: Path, *, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_Batch] | None = None

@@ -52,6 +52,7 @@ _HELP: Final = {
     "keys_dir": "where the CURVE keys are (default: keys in the data directory)",
     "insecure": "allow a bind beyond loopback without keys",
     "journal": "write the journal",
+    "journal_seconds": "seconds between its files",
     "retention": "seconds that an outcome nobody acknowledges is kept",
     "close_timeout": "seconds that ending may take",
     "max_message_bytes": "bytes of a message",

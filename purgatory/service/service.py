@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from prometheus_client import CollectorRegistry
 
 from purgatory.service.collector import ServerCollector
+from purgatory.service.errors import ConfigError
 from purgatory.service.guard import guard_for
 from purgatory.service.journal import ServerJournal
 from purgatory.service.server import Server
@@ -34,12 +35,11 @@ class Service:
         self._closing = False
         self._web: WebServer | None = None
         guard = guard_for(config)
-        keeps_journal = config.journal and not config.memory
         registry = CollectorRegistry()
         self.server = Server(
             config,
             registry=registry,
-            sink=ServerJournal(config.journal_dir) if keeps_journal else None,
+            sink=_journal(config),
             secure=guard,
         )
         self._guard = guard
@@ -102,3 +102,11 @@ class Service:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _journal(config: Config) -> ServerJournal | None:
+    if config.memory or not config.journal:
+        return None
+    if not config.journal_seconds:
+        raise ConfigError("journal_seconds is 0; expected more than 0")
+    return ServerJournal(config.journal_dir, seconds=config.journal_seconds)

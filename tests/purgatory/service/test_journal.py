@@ -92,7 +92,7 @@ class TestRows:
 
     def test_before_start_and_after_close(self, tmp_path):
         """A journal that was never started is closed without harm; a closed one drops rows."""
-        ServerJournal(tmp_path).close()
+        ServerJournal(tmp_path, seconds=1).close()
         life = Life(tmp_path)
         life.journal.close()
         life.journal.close()
