@@ -224,7 +224,7 @@ class Network:
                 self._take(route, self._request_of(frames), len(frames[0]))
             except Refused as refusal:
                 self.refused += 1
-                seq = seq_of(frames[0])
+                seq = seq_of(frames[-1]) if frames else None
                 self._answer(route, Failure(seq, refusal.code, str(refusal)))
 
     def _request_of(self, frames: list[bytes]) -> Request:
