@@ -35,6 +35,7 @@ bench: $(VENV)/.bench          ## our speed beside our peers', as ratios
 	$(BIN)/python benchmarks/bench_purgatory.py
 	$(BIN)/python benchmarks/bench_mq.py
 	$(BIN)/python benchmarks/bench_bus.py
+	$(BIN)/python benchmarks/bench_service.py
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test

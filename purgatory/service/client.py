@@ -4,6 +4,7 @@ All methods may be called from any thread, save that those which wait for an ans
 called from callbacks of its futures: these run in the thread that the answer comes through.
 """
 
+import contextlib
 import itertools
 import os
 import socket
@@ -30,7 +31,7 @@ from purgatory.service.calls import (
     StatsCall,
     SubmitCall,
 )
-from purgatory.service.errors import RequestTimeout, ServiceError
+from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.link import Link
 from purgatory.service.protocol import NOTHING, Completion, State, Submission, encode, pack
 from purgatory.service.session import OnOutcome, Session
@@ -118,6 +119,9 @@ class Client:
         for key in keys:
             if not isinstance(key, str):
                 raise TypeError(f"key is {key!r}; expected a str")
+        for what, text in (("kind", kind), ("op_id", "" if op_id is None else op_id)):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} is {text!r}; expected a str")
         watch_keys = distinct_keys(keys)
         check_need(need, len(watch_keys))
         timeout_ms = to_ms(timeout)
@@ -142,6 +146,7 @@ class Client:
         ``value``: what MessagePack can hold. If the connection is lost before the answer, it is
         sent again. Raises TypeError, `Refused`, RequestTimeout, Unavailable.
         """
+        self._refuse_in_callback()
         count: int = self._wait(self.complete_later(key, value))
         return count
 
@@ -153,6 +158,7 @@ class Client:
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
+        self._refuse_in_callback()
         done: bool = self._wait(self.cancel_later(operation))
         return done
 
@@ -162,6 +168,7 @@ class Client:
 
     def query(self, operation: str | ServiceFuture) -> State:
         """What the server knows of an operation, by its future or its id."""
+        self._refuse_in_callback()
         state: State = self._wait(self.query_later(operation))
         return state
 
@@ -171,6 +178,7 @@ class Client:
 
     def stats(self) -> dict[str, int | float]:
         """The server's figures, by name; see `ServerStats`."""
+        self._refuse_in_callback()
         figures: dict[str, int | float] = self._wait(self.stats_later())
         return figures
 
@@ -183,6 +191,7 @@ class Client:
 
         ``timeout`` seconds, default the client's. Raises RequestTimeout, Unavailable.
         """
+        self._refuse_in_callback()
         answered: Answered = Answered()
         self._post(Flush(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
@@ -196,12 +205,14 @@ class Client:
             time.sleep(BACKLOG_PAUSE)
         self._link.post(command)
 
-    def _wait(self, future: Answered, timeout: float | None = None) -> Any:
+    def _refuse_in_callback(self) -> None:
         if threading.current_thread() is self._link.thread:
             raise RuntimeError(
                 "a callback of the client's futures cannot wait for an answer; use complete_later "
                 "and its like, or another thread"
             )
+
+    def _wait(self, future: Answered, timeout: float | None = None) -> Any:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         try:
             return future.result(seconds)
@@ -219,12 +230,11 @@ class Client:
         Futures that wait fail with Unavailable; their operations go on at the server. May be
         repeated.
         """
-        try:
-            self._link.post(CloseLink(to_ms(timeout) / 1000))
-        except ServiceError:  # closed before, or the copy of a forked child
-            return
+        seconds = to_ms(timeout) / 1000
+        with contextlib.suppress(Unavailable):  # it ends already, or is a forked child's copy
+            self._link.post(CloseLink(seconds))
         if threading.current_thread() is not self._link.thread:
-            self._link.thread.join(to_ms(timeout) / 1000 + MOMENT)
+            self._link.thread.join(seconds + MOMENT)
 
     def __enter__(self) -> Self:
         return self

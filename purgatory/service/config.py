@@ -111,8 +111,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         if name not in types:
             raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(types)}")
         place = f"{path}: {name}"
-        _check(place, Path(value) if types[name] is Path and value else value, types[name])
-        settings[name] = types[name](value)  # type: ignore[operator]  # one of the five types
+        if types[name] is Path and isinstance(value, str):
+            value = Path(value)  # noqa: PLW2901
+        _check(place, value, types[name])
+        settings[name] = value
     return settings
 
 

@@ -53,6 +53,7 @@ from purgatory.service.protocol import (
     Request,
     decode_request,
     encode,
+    seq_of,
 )
 
 if TYPE_CHECKING:
@@ -219,21 +220,20 @@ class Network:
             except zmq.Again:
                 return
             self.messages += 1
-            seq = None
             try:
-                if len(frames) != 1:
-                    raise Malformed(f"{len(frames)} frames; expected one")
-                if len(frames[0]) > self._checks.limits.message_bytes:
-                    raise TooLarge(
-                        f"message of {len(frames[0])} bytes; "
-                        f"expected at most {self._checks.limits.message_bytes}"
-                    )
-                request = decode_request(frames[0])
-                seq = request.seq
-                self._take(route, request, len(frames[0]))
+                self._take(route, self._request_of(frames), len(frames[0]))
             except Refused as refusal:
                 self.refused += 1
+                seq = seq_of(frames[-1]) if frames else None
                 self._answer(route, Failure(seq, refusal.code, str(refusal)))
+
+    def _request_of(self, frames: list[bytes]) -> Request:
+        if len(frames) != 1:
+            raise Malformed(f"{len(frames)} frames; expected one")
+        most = self._checks.limits.message_bytes
+        if len(frames[0]) > most:
+            raise TooLarge(f"message of {len(frames[0])} bytes; expected at most {most}")
+        return decode_request(frames[0])
 
     def _take(self, route: bytes, request: Request, size: int) -> None:
         connection = self._by_route.get(route)

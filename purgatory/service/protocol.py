@@ -236,12 +236,28 @@ _M = TypeVar("_M")
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(Request)
+_lists: Final = msgspec.msgpack.Decoder(list[Raw])
+_ints: Final = msgspec.msgpack.Decoder(int)
 _answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Answer)
 
 
 def decode_request(frame: bytes) -> Request:
     """What a client says; Malformed for anything else."""
     return _decode(_requests, frame)
+
+
+def seq_of(frame: bytes) -> int | None:
+    """The ``seq`` of a message that is Malformed, if it can be found."""
+    try:
+        _, seq, *_ = _lists.decode(frame)
+        return _ints.decode(seq)
+    except (
+        ValueError,
+        TypeError,
+        RecursionError,
+        OverflowError,
+    ):  # msgspec's errors are ValueErrors
+        return None
 
 
 def decode_answer(frame: bytes) -> Answer:
@@ -252,8 +268,8 @@ def decode_answer(frame: bytes) -> Answer:
 def _decode(decoder: "msgspec.msgpack.Decoder[_M]", frame: bytes) -> _M:
     try:
         return decoder.decode(frame)
-    # Texts that are not UTF-8; arrays in arrays without end.
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+    # msgspec's errors are ValueErrors; so are texts that are not UTF-8. Arrays may never end.
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
 
 
@@ -269,5 +285,5 @@ def unpack(raw: Raw | bytes) -> Any:
     """A user's value; Malformed for what is no MessagePack."""
     try:
         return msgspec.msgpack.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise Malformed(f"not a value: {error}") from error

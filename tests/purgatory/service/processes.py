@@ -65,6 +65,17 @@ class Serve:
         _, errors = self.process.communicate(timeout=HANG)
         return self.process.returncode, errors
 
+    def run_python(self, program: str, *arguments: str) -> str:
+        """Run a program in another process; what it printed."""
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-c", program, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=HANG,
+            env=self._env,
+        ).stdout
+
     def __enter__(self) -> Self:
         self.start()
         return self
