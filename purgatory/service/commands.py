@@ -103,5 +103,10 @@ class Close:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """The list of who is let in has changed."""
+
+
 KeeperCommand = Asked | Attach | Detach | More | Journaled | Stop
-NetworkCommand = Deliver | Told | Stopped | Close
+NetworkCommand = Deliver | Told | Stopped | Close | Recheck

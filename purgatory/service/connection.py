@@ -8,12 +8,13 @@ BACKLOG_BYTES = 8 << 20
 
 
 class Connection:
-    """``route``: what the socket calls it; ``client``: who it said it is."""
+    """``route``: what the socket calls it; ``client``: who it said it is; ``user``: its key."""
 
-    __slots__ = ("_size", "backlog", "behind", "client", "live", "route", "seen")
+    __slots__ = ("_size", "backlog", "behind", "client", "live", "route", "seen", "user")
 
-    def __init__(self, route: bytes, client: str, now: float) -> None:
+    def __init__(self, route: bytes, client: str, now: float, user: str = "") -> None:
         self.route = route
+        self.user = user
         self.client = client
         self.seen = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # answers that did not fit into the socket

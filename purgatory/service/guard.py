@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -30,10 +30,23 @@ _DOMAIN: Final = "purgatory"
 _MOST_TOLD: Final = 100
 
 
+class Secure(Protocol):
+    """What guards a server's socket."""
+
+    def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any], /) -> None:
+        """Guard a socket that is not bound yet: set CURVE, start to answer for the context."""
+
+    def lets_in(self, user_id: str) -> bool:
+        """Whether who sent a message, by its ``User-Id``, is let in still. The network's thread."""
+
+    def close(self) -> None:
+        """End what was started, before the context is terminated."""
+
+
 class Guard:
     """Lets in the clients that ``keys`` allows. Raises KeysError without a server's key.
 
-    Called with a context and an unbound socket it guards that socket: the form of `Secure`.
+    See `Secure`.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -74,6 +87,10 @@ class Guard:
             told.add(key)
             log.warning("a client with the key %s was not let in", key.decode("ascii", "replace"))
         return False
+
+    def lets_in(self, user_id: str) -> bool:
+        """See `Secure`; the ``User-Id`` is the public key."""
+        return user_id.encode() in self._allowed
 
     def reload(self) -> None:
         """Read the list again; one that cannot be read is logged, and the old one stays."""

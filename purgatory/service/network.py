@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import zmq
 
@@ -29,6 +29,7 @@ from purgatory.service.commands import (
     More,
     NetworkCommand,
     Push,
+    Recheck,
     Stop,
     Stopped,
     Told,
@@ -57,6 +58,8 @@ from purgatory.service.protocol import (
 )
 
 if TYPE_CHECKING:
+    from purgatory.service.guard import Secure
+
     _Context = zmq.Context[zmq.Socket[bytes]]
 
 log = logging.getLogger(__name__)
@@ -91,6 +94,7 @@ class Network:
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
+        self._secure: Secure | None = None
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self._blocked: set[Connection] = set()
@@ -107,11 +111,10 @@ class Network:
         """How many connections have said hello."""
         return len(self._by_route)
 
-    def listen(
-        self, context: "_Context", address: str, secure: Callable[["_Context", Any], None] | None
-    ) -> str:
+    def listen(self, context: "_Context", address: str, secure: "Secure | None") -> str:
         """Make the socket and bind it; returns the address with its port. Raises ServerError."""
         self._socket = context.socket(zmq.ROUTER)
+        self._secure = secure
         for option, value in (
             (zmq.LINGER, 0),
             # Unreachable and full are told, instead of a silent drop.
@@ -200,8 +203,17 @@ class Network:
             self._told(command)
         elif isinstance(command, Close):
             self._close(command)
+        elif isinstance(command, Recheck):
+            self._recheck()
         else:
             self._stopped = command
+
+    def _recheck(self) -> None:
+        secure = self._secure
+        for connection in list(self._by_route.values()):
+            if secure is not None and not secure.lets_in(connection.user):
+                log.warning("client %r is let in no longer", connection.client)
+                self._drop(connection)
 
     def _close(self, command: Close) -> None:
         self._give_up_at = time.monotonic() + command.seconds
@@ -216,16 +228,26 @@ class Network:
     def _read(self) -> None:
         for _ in range(READ_AT_ONCE):
             try:
-                route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                route, frames, user = self._receive()
             except zmq.Again:
                 return
+            if self._secure is not None and not self._secure.lets_in(user):
+                continue  # taken off the list since it connected: it is not answered
             self.messages += 1
             try:
-                self._take(route, self._request_of(frames), len(frames[0]))
+                self._take(route, self._request_of(frames), len(frames[0]), user)
             except Refused as refusal:
                 self.refused += 1
                 seq = seq_of(frames[-1]) if frames else None
                 self._answer(route, Failure(seq, refusal.code, str(refusal)))
+
+    def _receive(self) -> tuple[bytes, list[bytes], str]:
+        """Route, frames, and who sent them, where the socket is guarded."""
+        if self._secure is None:
+            route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            return route, frames, ""
+        parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+        return parts[0].bytes, [part.bytes for part in parts[1:]], str(parts[-1].get("User-Id"))
 
     def _request_of(self, frames: list[bytes]) -> Request:
         if len(frames) != 1:
@@ -235,10 +257,10 @@ class Network:
             raise TooLarge(f"message of {len(frames[0])} bytes; expected at most {most}")
         return decode_request(frames[0])
 
-    def _take(self, route: bytes, request: Request, size: int) -> None:
+    def _take(self, route: bytes, request: Request, size: int, user: str) -> None:
         connection = self._by_route.get(route)
         if isinstance(request, Hello):
-            self._welcome(route, request, connection)
+            self._welcome(route, request, connection, user)
         elif connection is None:
             raise NoHello("nobody has said hello on this connection, or it was cut off")
         elif isinstance(request, Bye):
@@ -250,7 +272,7 @@ class Network:
             self._in_flight += size
             self._post(Asked(route, connection.client, request, size))
 
-    def _welcome(self, route: bytes, hello: Hello, before: Connection | None) -> None:
+    def _welcome(self, route: bytes, hello: Hello, before: Connection | None, user: str) -> None:
         if hello.version != VERSION:
             raise WrongVersion(f"version is {hello.version}; expected {VERSION}")
         if before is not None:
@@ -262,7 +284,7 @@ class Network:
             raise refusal
         if len(self._by_route) >= self._max_clients:
             raise TooManyClients(f"{self._max_clients} connections are there already")
-        connection = Connection(route, hello.client, time.monotonic())
+        connection = Connection(route, hello.client, time.monotonic(), user)
         self._by_route[route] = connection
         self._by_client.setdefault(hello.client, []).append(connection)
         self._post(Attach(route, hello.client, hello.seq))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
@@ -23,7 +23,7 @@ from purgatory import metrics
 from purgatory.errors import StoreError
 from purgatory.service.checks import Checks
 from purgatory.service.clock import ServiceClock
-from purgatory.service.commands import Close, NetworkCommand
+from purgatory.service.commands import Close, NetworkCommand, Recheck
 from purgatory.service.config import Config
 from purgatory.service.desk import Desk
 from purgatory.service.errors import ServerError
@@ -38,19 +38,8 @@ from timingwheel import Reaper
 
 if TYPE_CHECKING:
     from purgatory import Purgatory
+    from purgatory.service.guard import Secure
     from timingwheel import Timer
-
-
-class Secure(Protocol):
-    """What guards a server's socket: sets CURVE, starts a ZAP handler."""
-
-    def __call__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", /
-    ) -> None:
-        """Guard a socket that is not bound yet."""
-
-    def close(self) -> None:
-        """End what was started, before the context is terminated."""
 
 
 # Seconds that `close` grants the threads to end once their time is over.
@@ -71,7 +60,7 @@ class Server:
         *,
         registry: CollectorRegistry | None = None,
         sink: Sink | None = None,
-        secure: Secure | None = None,
+        secure: "Secure | None" = None,
         open_store: Callable[[Path | None], Store] = Store,
     ) -> None:
         self.config = config
@@ -217,6 +206,9 @@ class Server:
         """Read again what may change meanwhile (the allow-list); SIGHUP does this."""
         for call in self._reloads:
             call()
+        if self._parts is not None:
+            with contextlib.suppress(MailboxClosed):  # it has ended
+                self._parts.network.mailbox.send(Recheck())
 
     def close(self, timeout: float | None = None) -> None:
         """Stop accepting, answer what is in flight, commit, end the threads. May be repeated.

@@ -71,6 +71,12 @@ class Peer:
             return False
         return self._hears() and self._hears()
 
+    def asks_again(self):
+        """Whether it is answered, at once, on the connection that it has."""
+        self._wait_ms = SILENCE_MS
+        self._socket.send(encode(Stats(3)))
+        return self._hears()
+
     def be_patient(self):
         """Wait for an answer that has to come."""
         self._wait_ms = self._socket.sndtimeo = int(HANG * 1000)
@@ -155,6 +161,20 @@ class TestReload:
         server.reload()
         with Peer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
             assert not peer.is_answered()
+
+    def test_out_while_connected(self, server, keys):
+        """Who is taken off the list is not answered on a connection that it has; others are."""
+        with friend(server, keys) as peer, Peer(server) as _:
+            assert peer.is_answered()
+            keys.allow("stranger", keys.pair("stranger").public)
+            keys.revoke("friend")
+            server.reload()
+            while server.stats().connections:
+                pass
+            assert not peer.asks_again()
+            with Peer(server, keys.pair("stranger"), keys.pair("server").public) as other:
+                other.be_patient()
+                assert other.is_answered()
 
     def test_a_list_that_cannot_be_read(self, server, keys, caplog):
         """The old one stays, and the log says why."""

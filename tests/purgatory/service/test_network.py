@@ -253,17 +253,24 @@ def test_an_address_in_use(server, serve):
 
 def test_the_socket_can_be_secured(serve):
     """Before it is bound; what goes wrong there keeps the server from starting."""
-    seen = []
 
-    def secure(context, socket):
-        assert isinstance(context, zmq.Context)
-        seen.append(socket.getsockopt(zmq.LAST_ENDPOINT))
+    class Secure:
+        def __init__(self, error=None):
+            self.error = error
+            self.seen = []
 
-    serve({"secure": secure}, memory=True)
-    assert seen == [b"\x00"] or seen == [b""]
+        def __call__(self, context, socket):
+            self.context = context
+            self.seen.append(socket.getsockopt(zmq.LAST_ENDPOINT))
+            if self.error is not None:
+                raise self.error
 
-    def fail(context, socket):
-        raise ValueError("no keys")
+        def close(self):
+            self.seen.append("closed before the context" if not self.context.closed else "late")
 
+    good, bad = Secure(), Secure(ValueError("no keys"))
+    serve({"secure": good}, memory=True).close()
+    assert good.seen[0] in (b"\x00", b"")
     with pytest.raises(ValueError, match="no keys"):
-        serve({"secure": fail}, memory=True)
+        serve({"secure": bad}, memory=True)
+    assert good.seen[1:] == bad.seen[1:] == ["closed before the context"]
