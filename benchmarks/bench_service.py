@@ -12,8 +12,10 @@ operation, which other users of the machine blur less than the rate.
 """
 
 import argparse
+import gc
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -29,6 +31,7 @@ import zmq
 from harness import machine, table
 
 from purgatory.service import Client, Config, Server
+from purgatory.service.serve_command import SWITCH_SECONDS
 
 AT_ONCE = 100  # commands of a peer in one go
 TIMEOUT = 3600.0  # nothing expires here
@@ -295,10 +298,13 @@ def serve(directory: str, port: str, secret: str) -> None:
         server.curve_server = True
         server.curve_secretkey = secret.encode()
 
-    from purgatory.service.serve_command import serve_until_signal  # noqa: PLC0415
-
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # threads inherit it
+    gc.set_threshold(100_000, 20, 100)
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = Config(data_dir=Path(directory), bind=f"tcp://127.0.0.1:{port}", http_bind="")
-    serve_until_signal(Server(config, secure=None if secret == "-" else secure))
+    with Server(config, secure=None if secret == "-" else secure):
+        gc.freeze()
+        signal.sigwait({signal.SIGTERM})
 
 
 def main() -> None:

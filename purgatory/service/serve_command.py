@@ -108,17 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise ServiceError(
             f"serve needs {error.name}: pip install 'timer-purgatory[service]'"
         ) from error
-    return serve_until_signal(Server(config))
-
-
-def serve_until_signal(server: Server) -> int:
-    """Start a server, and close it when a signal comes; 0, or raises what ended it otherwise.
-
-    In the main thread of a process that does nothing else: it is tuned for that.
-    """
     # What waits is long-lived and has no cycles: the collector need not look at it often.
     gc.set_threshold(100_000, 20, 100)
     sys.setswitchinterval(SWITCH_SECONDS)
+    return _serve(Server(config))
+
+
+def _serve(server: Server) -> int:
     # What comes from outside: signals by their names, and the end of the server by itself.
     news: Mailbox[str] = Mailbox()
     with _signals_to(news):
