@@ -104,17 +104,14 @@ def run(arguments: argparse.Namespace) -> int:
         level=logging.INFO if arguments.verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    return serve_until_signal(implementation("service").Service(config))
-
-
-def serve_until_signal(service: Service) -> int:
-    """Start a service, and close it when a signal comes; 0, or raises what ended it otherwise.
-
-    In the main thread of a process that does nothing else: it is tuned for that.
-    """
+    service = implementation("service").Service(config)
     # What waits is long-lived and has no cycles: the collector need not look at it often.
     gc.set_threshold(100_000, 20, 100)
     sys.setswitchinterval(SWITCH_SECONDS)
+    return _serve(service)
+
+
+def _serve(service: Service) -> int:
     server = service.server
     # What comes from outside: signals by their names, and the end of the server by itself.
     news: Mailbox[str] = Mailbox()
