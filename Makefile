@@ -39,6 +39,7 @@ bench: $(VENV)/.bench          ## our speed beside our peers', as ratios
 	$(BIN)/python benchmarks/bench_spark.py
 	$(BIN)/python benchmarks/bench_spark_stream.py
 	$(BIN)/python benchmarks/bench_spark_report.py
+	$(BIN)/python benchmarks/bench_service.py
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test

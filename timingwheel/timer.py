@@ -22,7 +22,7 @@ from timingwheel.errors import TimerClosed, TimerForked, TimerFull
 from timingwheel.executor import Handover, handover_to
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
-from timingwheel.stats import TimerStats
+from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import TimerTaskList
 
@@ -157,6 +157,13 @@ class Timer:
             cascades=self._buckets.cascades,
             lateness=self._runner.lateness.read(),
         )
+
+    def levels(self) -> tuple[WheelLevel, ...]:
+        """The wheel's levels, lowest first, slot by slot; O(1) in the number of tasks.
+
+        Tasks on their way from one level to another are in no slot. Raises TimerForked.
+        """
+        return self._buckets.levels(self._source.now_ms())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.
