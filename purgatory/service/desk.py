@@ -164,7 +164,9 @@ class Desk:
 
     def more(self, client: str, after: int) -> tuple[bytes | None, int]:
         """A frame of a client's outcomes beyond ``after``, and how far it reaches."""
-        state = self._room.client(client)
+        state = self._room.clients.get(client)
+        if state is None:  # it has gone again
+            return None, after
         while seqs := state.after(after, OUTCOMES_A_FRAME):
             ends = [state.unacknowledged[seq] for seq in seqs if seq in state.unacknowledged]
             for _, last, frame in self._frames(ends):

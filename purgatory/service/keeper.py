@@ -117,8 +117,6 @@ class Keeper:
 
     def patience(self) -> float | None:
         """Seconds until something is due."""
-        if self._taken:
-            return 0.0
         next_ms = self._chores_ms
         forget_ms = self.room.forgettable_ms()
         if forget_ms is not None:

@@ -66,8 +66,12 @@ class Room:
 
     @property
     def total(self) -> int:
-        """How many operations wait, or have ended and are not acknowledged."""
-        return self.purgatory.delayed + self.unacknowledged
+        """How many operations wait, or have ended and are not acknowledged.
+
+        Or are kept all the same, beyond `KEEP`: because the journal does not write them down.
+        """
+        kept = max(0, len(self._forgettable) - KEEP)
+        return self.purgatory.delayed + self.unacknowledged + kept
 
     def client(self, name: str) -> Client:
         """The client of a name."""
@@ -185,6 +189,7 @@ class Room:
                     break
                 del client.unacknowledged[seq]
                 self._let_go(ended)
+            self.drop_if_idle(client)
 
     def _let_go(self, ended: Ended) -> None:
         ended.client.count -= 1

@@ -7,6 +7,7 @@ that waits; they talk by commands. Made, started and closed by one thread; `stat
 import contextlib
 import fcntl
 import importlib.metadata
+import logging
 import os
 import threading
 import time
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from purgatory.service.guard import Secure
     from timingwheel import Timer
 
+
+log = logging.getLogger(__name__)
 
 # Seconds that `close` grants the threads to end once their time is over.
 MOMENT = 1.0
@@ -139,7 +142,7 @@ class Server:
             store,
             clock,
             desk,
-            tell=mailbox.send,
+            tell=_teller(mailbox),
             retention_ms=int(config.retention * 1000),
             sink=self._sink,
         )
@@ -224,6 +227,10 @@ class Server:
             parts.network.mailbox.send(Close(seconds))
         parts.network_thread.join(seconds + MOMENT)
         parts.store_thread.join(MOMENT)
+        if parts.network_thread.is_alive() or not parts.store_thread.ended():
+            # What they use cannot be closed under them; the process's end will do that.
+            log.error("the server's threads have not ended within %g s: the disk hangs", seconds)
+            return
         parts.cleanup.close()
         parts.cleanup = None
 
@@ -251,6 +258,14 @@ class _Parts:
         self.network = network
         self.desk = desk
         self.cleanup: contextlib.ExitStack | None = None
+
+
+def _teller(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
+    def tell(command: NetworkCommand) -> None:
+        with contextlib.suppress(MailboxClosed):  # its time was over, or it has failed
+            mailbox.send(command)
+
+    return tell
 
 
 def _limits(config: Config) -> Limits:

@@ -1,6 +1,8 @@
 """The store: committed means on disk, numbers are given once, and what fails is told."""
 
 import os
+import random
+import shutil
 import sqlite3
 
 import pytest
@@ -169,6 +171,43 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
         assert list(store.operations()) == list(store.outcomes()) == list(store.progress()) == []
         store.commit(changes)
     assert len(list(store.operations())) == 2
+    store.close()
+
+
+def test_every_commit_is_synced(store):
+    """What SQLite is asked to do."""
+    run = store._connection.execute
+    assert run("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_torn_log_holds_whole_commits(tmp_path, seed):
+    """Whatever the disk wrote of the last ones: those before are there, and none is half there."""
+    dice = random.Random(seed)
+    group = 50
+    store = Store(tmp_path / "a.db")
+    sizes = []  # of the log, after each commit
+    for start in range(1, 10 * group, group):
+        rows = [v for n in range(start, start + group) for v in operation(n)]
+        store.commit(Changes(operations=rows, outcomes=outcome(start, start)))
+        sizes.append((tmp_path / "a.db-wal").stat().st_size)
+    for number in range(8):
+        torn = tmp_path / f"torn-{number}"
+        torn.mkdir()
+        shutil.copy(tmp_path / "a.db", torn)
+        log = bytearray((tmp_path / "a.db-wal").read_bytes())
+        cut = dice.randrange(len(log))
+        if number % 2:
+            del log[cut:]  # the file was not extended yet
+        else:
+            log[cut:] = dice.randbytes(len(log) - cut)  # or has something else there
+        (torn / "a.db-wal").write_bytes(log)
+        again = Store(torn / "a.db")
+        whole = sum(size <= cut for size in sizes)
+        assert [row.number for row in again.operations()] == list(range(1, whole * group + 1))
+        assert len(list(again.outcomes())) == whole
+        again.close()
     store.close()
 
 

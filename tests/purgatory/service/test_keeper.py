@@ -210,6 +210,27 @@ def test_outcomes_are_told_again_until_acknowledged(server):
     assert [o.number for o in server.more()] == [2]
 
 
+def test_nothing_is_left_of_a_client_that_has_nothing(server):
+    """Once it has gone, whatever is still on its way for it."""
+    server.submit(operation("a", timeout_ms=10))
+    server.bye()
+    assert set(server.room.clients) == {"c"}
+    server.pass_time(20)
+    server.hello()
+    [outcome] = server.more()
+    server.acknowledge(outcome.number)
+    server.bye()
+    assert server.more() == []
+    assert server.room.clients == {}
+    server.hello()
+    server.faults.fail()
+    server.submit(operation("b"))
+    server.bye()
+    server.faults.clear()
+    server.pass_time(60_001)
+    assert server.room.clients == {}
+
+
 def test_many_outcomes_come_in_several_frames(server):
     """Each begins where the last one ended."""
     server.submit(*(operation(f"o{n}", "k") for n in range(700)))
@@ -412,6 +433,7 @@ def test_rows_stay_until_they_are_in_the_journal(tmp_path):
     server.pass_time(700_000)
     server.pass_time(700_000)
     assert len(list(server.store.outcomes())) == 1
+    assert server.room.total == 0
     ledger.confirm(Position(1, 1))
     server.step()
     server.pass_time(1)

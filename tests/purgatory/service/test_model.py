@@ -36,7 +36,7 @@ class Service(RuleBasedStateMachine):
         expired = {
             op_id
             for op_id, op in self.ops.items()
-            if not op["end"] and op["deadline"] < self.now and self.now >= self.due_from
+            if not op["end"] and op["due"] <= self.now and self.now >= self.due_from
         }
         before = {op_id: op | {"values": dict(op["values"])} for op_id, op in self.ops.items()}
         for op_id in expired:
@@ -44,6 +44,8 @@ class Service(RuleBasedStateMachine):
         change()
         if self.failing and self.ops != before:
             self.ops = before
+            for op_id in expired:
+                self.ops[op_id]["due"] = self.now + 1  # not twice in one moment
             self.due_from = self.now + 1000
             return False
         if self.ops != before:
@@ -54,6 +56,7 @@ class Service(RuleBasedStateMachine):
         if op_id not in self.ops:
             self.ops[op_id] = {
                 "deadline": self.now + timeout_ms,
+                "due": self.now + timeout_ms + 1,
                 "keys": keys,
                 "need": need,
                 "values": {},
@@ -141,6 +144,8 @@ class Service(RuleBasedStateMachine):
         self.server.crash()
         self.server.hello()
         self.due_from = 0
+        for op in self.ops.values():
+            op["due"] = op["deadline"] + 1
         self.turn(lambda: None)
 
     @invariant()
