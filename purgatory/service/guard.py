@@ -116,7 +116,10 @@ def guard_for(config: Config) -> Guard | None:
     unless the settings say insecure; KeysError for keys that cannot be read.
     """
     keys = Keys(config.keys_dir)
-    open_binds = [bind for bind in (config.bind, config.http_bind) if bind and not is_local(bind)]
+    # What is no address at all, the server says better.
+    binds = [config.bind] if "://" in config.bind else []
+    binds += [config.http_bind] if config.http_bind else []
+    open_binds = [bind for bind in binds if not is_local(bind)]
     if SERVER in keys.names():
         guard = Guard(keys)
         if open_binds and not guard.allowed and not config.insecure:

