@@ -33,7 +33,7 @@ def show(report: Report, console: Console) -> None:
     if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
         rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
         _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
-    _print(console, "Wheels", _WHEEL_HEADS, map(_wheel, report.wheels))
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(_wheel, report.wheels)))
 
 
 _SUMMARY_HEADS = (
