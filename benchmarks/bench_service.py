@@ -290,11 +290,11 @@ def report(figures: dict[str, dict[str, float]]) -> None:
 
 
 def cell(figure: float | None, ours: float) -> str:
-    """A figure, and what it is of ours."""
+    """A figure, and what it is of ours; processor time comes in ticks, and may be none."""
     if figure is None:
         return "-"
     shown = f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
-    return f"{shown} ({figure / ours:.2f})"
+    return f"{shown} ({figure / ours:.2f})" if ours else shown
 
 
 def main() -> None:
