@@ -14,7 +14,7 @@ from tests.purgatory.spark.traces import expected, joined, random_traces
 
 ROOT = Path(__file__).parents[3]
 # Each costs a Java process; ten of them are for a night, or a doubt.
-KILLS = int(os.environ.get("PURGATORY_KILLS", "3"))
+KILLS = int(os.environ.get("PURGATORY_KILLS", "2"))
 FILES = 4
 # The first batches of a new process take about that long when the machine has nothing else to do.
 LONGEST_SECONDS = 4.0
