@@ -1,13 +1,13 @@
 """Contexts and sockets that are cleaned up, and helpers to run things beside each other."""
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import mq as zmq
+from tests.mq.util import Threads
 
 
 @pytest.fixture
@@ -35,37 +35,6 @@ def socket(ctx: zmq.Context) -> Iterator[Callable[..., zmq.Socket]]:
     yield make
     for made in sockets:
         made.close(linger=0)
-
-
-class Threads:
-    """Threads whose exceptions are raised by `join`."""
-
-    def __init__(self) -> None:
-        self.threads: list[threading.Thread] = []
-        self.errors: list[BaseException] = []
-
-    def start(self, call: Callable[..., Any], *args: Any) -> threading.Thread:
-        """Run `call` in a thread."""
-
-        def run() -> None:
-            try:
-                call(*args)
-            except BaseException as error:
-                self.errors.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        self.threads.append(thread)
-        thread.start()
-        return thread
-
-    def join(self, timeout: float = 60) -> None:
-        """Wait for all; a thread that is still there has hung."""
-        for thread in self.threads:
-            thread.join(timeout)
-            assert not thread.is_alive(), "a thread hangs"
-        self.threads.clear()
-        if self.errors:
-            raise self.errors[0]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_a_pipe_between_two_threads(threads, flush_every):
     pipe._check()
 
 
-def test_a_hundred_threads_closing_while_connecting():
+def test_a_hundred_threads_closing_while_connecting(threads):
     """Twenty rounds of 100 sockets in 100 threads that connect and close at once, while the other
     side closes and the context ends: it ends, every time.
     """
@@ -77,14 +77,12 @@ def test_a_hundred_threads_closing_while_connecting():
                 pass
             sub.close()
 
-        workers = [threading.Thread(target=work, args=(sub,)) for sub in subs]
-        for worker in workers:
-            worker.start()
+        for sub in subs:
+            threads.start(work, sub)
         start.wait()
         pub.close()
         ctx.term()
-        for worker in workers:
-            worker.join()
+        threads.join()
 
 
 def test_workers_in_a_star(ctx, threads):

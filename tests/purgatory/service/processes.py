@@ -2,21 +2,13 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Self
 
-from tests.purgatory.helpers import HANG
-
-
-def free_port() -> int:
-    """A port that nobody listens at, so that a restarted server has the same."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from tests.purgatory.helpers import HANG, free_port
 
 
 class Serve:

@@ -12,26 +12,19 @@ import urllib.request
 import pyarrow.dataset
 import pytest
 
-from purgatory import cli
 from purgatory.service import Client, Config
 from purgatory.service.keys import Keys
 from purgatory.service.notify import notify
 from purgatory.service.service import Service
 from purgatory.service.terminal import Top, blocks, bytes_shown
-from tests.purgatory.helpers import HANG
-from tests.purgatory.service.processes import Serve, free_port
+from tests.purgatory.helpers import HANG, free_port
+from tests.purgatory.service.processes import Serve
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """Run a command in this process: its exit code, stdout and stderr."""
+def run(run, monkeypatch):
+    """The same on a terminal wide enough for the tables."""
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*argv):
-        code = cli.main([str(word) for word in argv])
-        out, err = capsys.readouterr()
-        return code, out, err
-
     return run
 
 
