@@ -17,7 +17,7 @@ from purgatory.spark.figures import QUANTILES
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report import Report, Summary, WheelRow
+    from purgatory.spark.report import Report, Summary
 
 _MOST_KEYS = 5
 _NAME_WIDTH = 8  # columns of a terminal that a name has at least
@@ -33,7 +33,7 @@ def show(report: Report, console: Console) -> None:
     if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
         rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
         _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
-    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(_wheel, report.wheels)))
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(words.wheel, report.wheels)))
 
 
 _SUMMARY_HEADS = (
@@ -86,20 +86,6 @@ _WHEEL_HEADS = (
     *("tick", "size", "levels", "buckets", "cascades per op", "moves per op"),
     *("wake-ups per s", "late, average", "late, most"),
 )
-
-
-def _wheel(row: WheelRow) -> list[str]:
-    return [
-        words.duration(row.tick_ms),
-        words.count(row.wheel_size),
-        words.count(row.levels),
-        words.number(row.buckets),
-        words.number(row.cascades_per_operation),
-        words.number(row.moves_per_operation),
-        words.number(row.wakeups_per_second),
-        words.duration(row.lateness_ms),
-        words.duration(row.max_lateness_ms),
-    ]
 
 
 def _print(
