@@ -27,10 +27,11 @@ test-compiled: $(COMPILED)/.test
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels 3.11 3.12 3.13
 
-demo: $(VENV)/.demo            ## send a year of real flights through the purgatory
+demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and what they say
 	$(BIN)/purgatory trace flights $(DATA)
-	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet
+	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --outcomes $(DATA)/outcomes.parquet
 	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --speed $(SPEED)
+	$(BIN)/purgatory spark report $(DATA) --html $(DATA)/report.html
 
 check: lint types imports test ## everything that CI runs
 
@@ -51,12 +52,12 @@ test-all: test                 ## the suite on every supported Python, each in i
 MODE ?= compiled
 BENCH = $(if $(filter compiled,$(MODE)),$(COMPILED),$(VENV))
 bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as ratios
-	cd benchmarks && for each in timer purgatory mq bus; do \
+	cd benchmarks && for each in timer purgatory mq bus spark spark_stream spark_report service; do \
 		$(abspath $(BENCH))/bin/python bench_$$each.py || exit 1; done
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
-$(VENV)/.demo: EXTRA = trace
+$(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.bench: EXTRA = bench
 $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,62 +1,130 @@
-"""How threads talk: ZeroMQ's in-process layer with pyzmq's API.
+"""How threads talk: ZeroMQ's in-process layer, with pyzmq's API.
 
-`import mq as zmq` runs programs written for pyzmq that use `inproc://` only.  Below the sockets lie
-building blocks that can be used by themselves: YQueue, YPipe, Signaler, Mailbox, Command, Own.
+General layout, each line resting on those above it::
+
+    yqueue ypipe conflate signaler mailbox      the ladder: queue, pipe, wake-up, mailbox
+    command own                                 what threads send each other, and who owns whom
+    message pipe active fq lb dist subscriptions
+    endpoints reaper ctx                        a context: names, closed sockets, slots
+    sockets/                                    the types
+    socket context poller proxy frame           handles for programs, as in pyzmq
+    devices asyncio                             imported on demand
+
+`import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The building blocks of
+the ladder are public too.
 """
 
-from mq import constants as constants
-from mq.command import Command as Command
-from mq.constants import *  # noqa: F403 - the constants are names of the package, as in pyzmq
-from mq.context import Context as Context
-from mq.errors import Again as Again
-from mq.errors import ContextTerminated as ContextTerminated
-from mq.errors import InterruptedSystemCall as InterruptedSystemCall
-from mq.errors import MailboxClosed as MailboxClosed
-from mq.errors import NotDone as NotDone
-from mq.errors import ZMQBaseError as ZMQBaseError
-from mq.errors import ZMQBindError as ZMQBindError
-from mq.errors import ZMQError as ZMQError
-from mq.errors import strerror as strerror
-from mq.mailbox import Mailbox as Mailbox
-from mq.message import _FINISHED_TRACKER as _FINISHED_TRACKER
-from mq.message import Frame as Frame
-from mq.message import Message as Message
-from mq.message import MessageTracker as MessageTracker
-from mq.own import Own as Own
-from mq.poller import Poller as Poller
-from mq.poller import select as select
-from mq.poller import zmq_poll as zmq_poll
-from mq.proxy import device as device
-from mq.proxy import proxy as proxy
-from mq.signaler import Signaler as Signaler
-from mq.socket import Socket as Socket
-from mq.ypipe import Empty as Empty
-from mq.ypipe import YPipe as YPipe
-from mq.yqueue import YQueue as YQueue
+from typing import TYPE_CHECKING, Any
 
-#: The API is pyzmq's; the protocol's behaviour is libzmq's of this version.
-__version__ = "27.3.0"
-COPY_THRESHOLD = 65536
+from mq import constants
+from mq import errors as error
+from mq.command import Command
+from mq.constants import *  # noqa: F403 - pyzmq's names
+from mq.context import Context
+from mq.errors import (
+    Again,
+    ContextTerminated,
+    InterruptedSystemCall,
+    MailboxClosed,
+    NotDone,
+    ZMQBaseError,
+    ZMQBindError,
+    ZMQError,
+    ZMQVersionError,
+    strerror,
+)
+from mq.frame import COPY_THRESHOLD, Frame, Message
+from mq.mailbox import Mailbox
+from mq.message import FINISHED_TRACKER as _FINISHED_TRACKER
+from mq.message import MessageTracker
+from mq.poller import Poller, select, zmq_poll
+from mq.proxy import device, proxy
+from mq.signaler import Signaler
+from mq.socket import Socket
+from mq.ypipe import Empty, YPipe
+from mq.yqueue import YQueue
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Return the constants, which a type checker cannot see."""
+
+
 DRAFT_API = False
 IPC_PATH_MAX_LEN = 107
+SyncContext = Context
+SyncSocket = Socket
+
+#: The ZeroMQ and pyzmq whose behaviour is followed.
+_ZMQ_VERSION = (4, 3, 5)
+_PYZMQ_VERSION = (27, 3, 0)
+__version__ = "27.3.0"
 
 
 def zmq_version_info() -> tuple[int, int, int]:
-    """The version of libzmq whose behaviour this is."""
-    return (4, 3, 5)
+    """Return the version of ZeroMQ whose behaviour is followed."""
+    return _ZMQ_VERSION
 
 
 def zmq_version() -> str:
-    """The version of libzmq whose behaviour this is, as text."""
-    return "4.3.5"
+    """Return the same as a string."""
+    return ".".join(map(str, _ZMQ_VERSION))
+
+
+def pyzmq_version_info() -> tuple[int, int, int]:
+    """Return the version of pyzmq whose API is followed."""
+    return _PYZMQ_VERSION
 
 
 def pyzmq_version() -> str:
-    """The version of pyzmq whose API this is."""
+    """Return the same as a string."""
     return __version__
 
 
 def has(capability: str) -> bool:
-    """Whether an optional feature is there; the network's never are."""
+    """Whether a capability of ZeroMQ is there: none of those it can be built without."""
     del capability
     return False
+
+
+__all__ = [  # noqa: PLE0604 - constants.__all__ holds strings
+    "COPY_THRESHOLD",
+    "DRAFT_API",
+    "IPC_PATH_MAX_LEN",
+    "Again",
+    "Command",
+    "Context",
+    "ContextTerminated",
+    "Empty",
+    "Frame",
+    "InterruptedSystemCall",
+    "Mailbox",
+    "MailboxClosed",
+    "Message",
+    "MessageTracker",
+    "NotDone",
+    "Poller",
+    "Signaler",
+    "Socket",
+    "SyncContext",
+    "SyncSocket",
+    "YPipe",
+    "YQueue",
+    "ZMQBaseError",
+    "ZMQBindError",
+    "ZMQError",
+    "ZMQVersionError",
+    "_FINISHED_TRACKER",
+    "device",
+    "error",
+    "has",
+    "proxy",
+    "pyzmq_version",
+    "pyzmq_version_info",
+    "select",
+    "strerror",
+    "zmq_poll",
+    "zmq_version",
+    "zmq_version_info",
+    *constants.__all__,
+]

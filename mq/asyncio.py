@@ -1,381 +1,362 @@
-"""Sockets for asyncio: send, recv and poll return futures, and wait through the socket's FD.
+"""Sockets for asyncio: send, recv and poll return futures.
 
-Who may call it: the thread of a running event loop; a socket serves one loop at a time.
-
-The descriptor is edge-triggered.  So whenever it speaks, the socket's events are asked for, every
-operation that can go on does, and only when none can is the descriptor waited for again.
+A socket belongs to the thread of its event loop.  The loop watches the socket's descriptor, which
+is edge-triggered: it fires when something has changed since the events were read last.  So the
+events are read after every operation, and as long as they leave something to do the next look is
+scheduled, not waited for.
 """
 
-from __future__ import annotations
-
 import asyncio
-from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable
-from errno import ENOTSOCK
-from typing import Any
+from typing import Any, ClassVar
 
-import mq
-from mq.constants import DONTWAIT, POLLIN, POLLOUT
+from mq import context as blocking_context
+from mq import poller as blocking_poller
+from mq import socket as blocking_socket
+from mq.constants import Errno, Flag, PollEvent, SocketOption
 from mq.errors import Again, ZMQError
-from mq.poller import zmq_poll
 
-_DONTWAIT = int(DONTWAIT)
+_IN = int(PollEvent.POLLIN)
+_OUT = int(PollEvent.POLLOUT)
+_DONTWAIT = int(Flag.DONTWAIT)
+
+Future = asyncio.Future[Any]
 
 
-class _Waiting:
-    """An operation that waits for its turn."""
+class _Operation:
+    """A future, and the call that will give its result as soon as it does not block.
 
-    __slots__ = ("attempt", "future", "is_poll")
+    For a poll there is no call: that the socket is ready is all.
+    """
 
-    def __init__(
-        self, future: Future[Any], attempt: Callable[[], Any], *, is_poll: bool = False
-    ) -> None:
+    __slots__ = ("call", "future", "timer")
+
+    def __init__(self, future: Future, call: Callable[[], Any] | None) -> None:
         self.future = future
-        self.attempt = attempt
-        self.is_poll = is_poll
+        self.call = call
+        self.timer: asyncio.TimerHandle | None = None
 
-
-class Socket(mq.Socket):
-    """A `mq.Socket` whose operations return futures.  `Socket(other)` gives a socket this plain."""
-
-    _recv_futures: deque[_Waiting]
-    _send_futures: deque[_Waiting]
-    _loop: AbstractEventLoop | None = None  # where our reader is registered
-    _fd = -1
-    _plain_face: mq.Socket | None = None
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._recv_futures = deque()
-        self._send_futures = deque()
-        super().__init__(*args, **kwargs)
-
-    def close(self, linger: int | None = None) -> None:
-        """Close the socket; what waits is cancelled."""
-        if not self.closed:
-            for waiting in [*self._recv_futures, *self._send_futures]:
-                waiting.future.cancel()
-            self._recv_futures.clear()
-            self._send_futures.clear()
-            self._watch_descriptor()
-        super().close(linger)
-
-    # Operations
-
-    def send(
-        self,
-        data: Any,
-        flags: int = 0,
-        copy: bool = True,
-        track: bool = False,
-        routing_id: int | None = None,
-        group: str | None = None,
-    ) -> Any:
-        """As `mq.Socket.send`."""
-        plain = self._plain()
-        return self._start_send(
-            lambda: plain.send(data, flags | _DONTWAIT, copy, track, routing_id, group), flags
-        )
-
-    def send_multipart(
-        self, msg_parts: Any, flags: int = 0, copy: bool = True, track: bool = False, **kw: Any
-    ) -> Any:
-        """As `mq.Socket.send_multipart`."""
-        plain = self._plain()
-        return self._start_send(
-            lambda: plain.send_multipart(
-                msg_parts, flags | _DONTWAIT, copy=copy, track=track, **kw
-            ),
-            flags,
-        )
-
-    def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """As `mq.Socket.recv`."""
-        plain = self._plain()
-        return self._start_recv(
-            lambda: plain.recv(flags | _DONTWAIT, copy=copy, track=track), flags
-        )
-
-    def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> Any:
-        """As `mq.Socket.recv_into`."""
-        plain = self._plain()
-        return self._start_recv(
-            lambda: plain.recv_into(buffer, nbytes=nbytes, flags=flags | _DONTWAIT), flags
-        )
-
-    def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """As `mq.Socket.recv_multipart`."""
-        plain = self._plain()
-        return self._start_recv(
-            lambda: plain.recv_multipart(flags | _DONTWAIT, copy=copy, track=track), flags
-        )
-
-    def poll(self, timeout: float | None = None, flags: int = int(POLLIN)) -> Any:
-        """As `mq.Socket.poll`."""
-        if self.closed:
-            raise ZMQError(ENOTSOCK)
-        poller = Poller()
-        poller.register(self, flags)
-        return _then(poller.poll(timeout), lambda events: dict(events).get(self, 0))
-
-    def _deserialize(self, recvd: Any, load: Callable[[Any], Any]) -> Any:
-        return _then(recvd, load)
-
-    def _plain(self) -> mq.Socket:
-        """The same socket without futures, whose methods call each other."""
-        if self._plain_face is None:
-            self._plain_face = mq.Socket.shadow(self.underlying)
-        self._plain_face.copy_threshold = self.copy_threshold
-        return self._plain_face
-
-    # Waiting
-
-    def _start_recv(self, attempt: Callable[[], Any], flags: int) -> Future[Any]:
-        timeout_ms = self.underlying.options.rcvtimeo
-        return self._start(self._recv_futures, attempt, flags, timeout_ms)
-
-    def _start_send(self, attempt: Callable[[], Any], flags: int) -> Future[Any]:
-        timeout_ms = self.underlying.options.sndtimeo
-        return self._start(self._send_futures, attempt, flags, timeout_ms)
-
-    def _start(
-        self,
-        queue: deque[_Waiting],
-        attempt: Callable[[], Any],
-        flags: int,
-        timeout_ms: int,
-    ) -> Future[Any]:
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(loop.create_future(), attempt)
-        # Nobody overtakes who waits already, unless he asked not to wait.
-        if (not queue or flags & _DONTWAIT) and self._try(waiting, last=bool(flags & _DONTWAIT)):
-            return waiting.future
-        self._enqueue(queue, waiting)
-        if timeout_ms >= 0:
-            timer = loop.call_later(timeout_ms / 1000, _time_out, waiting.future)
-            waiting.future.add_done_callback(lambda _: timer.cancel())
-        self._go_on()
-        return waiting.future
-
-    def _enqueue(self, queue: deque[_Waiting], waiting: _Waiting) -> None:
-        queue.append(waiting)
-
-        def forget(_: Future[Any]) -> None:
-            if waiting in queue:
-                queue.remove(waiting)
-            self._watch_descriptor()
-
-        waiting.future.add_done_callback(forget)
-
-    def watch(self, flags: int) -> Future[Any]:
-        """A future done as soon as one of the events `flags` is there; cancel it to stop."""
-        future = asyncio.get_running_loop().create_future()
-        base = self.underlying
-        queue = self._recv_futures if flags & POLLIN else self._send_futures
-
-        def attempt() -> int:
-            events = base.events() & flags
-            if not events:
-                raise Again
-            return events
-
-        self._enqueue(queue, _Waiting(future, attempt, is_poll=True))
-        self._go_on()
-        return future
-
-    def _try(self, waiting: _Waiting, *, last: bool = False) -> bool:
-        """Attempt; whether the future is done.  The last attempt takes Again for the answer."""
-        future = waiting.future
-        if future.done():
-            return True
+    def attempt(self) -> bool:
+        """Try; False if it would block."""
         try:
-            result = waiting.attempt()
-        except Again as exc:
-            if last:
-                future.set_exception(exc)
-            return last
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it belongs to who awaits
-            future.set_exception(exc)
-            return True
-        future.set_result(result)
+            result = None if self.call is None else self.call()
+        except Again:
+            return False
+        except Exception as error:  # noqa: BLE001 - the future's to report
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
         return True
 
-    def _go_on(self) -> None:
-        """Let every operation go on that can."""
+    def expire(self) -> None:
+        """Note that the socket's timeout has passed."""
+        if not self.future.done():
+            self.future.set_exception(Again())
+
+
+class Poller(blocking_poller.Poller):
+    """`poll` returns a future.  Takes blocking sockets and descriptors too."""
+
+    def poll(self, timeout: float | None = -1) -> Any:
+        """Return a future of pairs of socket and events; `timeout` in ms, None: for ever."""
+        loop = asyncio.get_running_loop()
+        future: Future = loop.create_future()
+        if timeout == 0:
+            _resolve(future, lambda: blocking_poller.zmq_poll(self.sockets, 0))
+            return future
+        watch = _Watch(loop, list(self.sockets), future)
+        if timeout is not None and timeout > 0:
+            timer = loop.call_later(timeout / 1000, watch.look, True)
+            future.add_done_callback(lambda _: timer.cancel())
+        watch.start()
+        return future
+
+
+class _Watch:
+    """One call of `Poller.poll`: what it has asked of sockets and loop, to be taken back."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sockets: list[tuple[Any, int]], future: Future
+    ) -> None:
+        self._loop = loop
+        self._sockets = sockets
+        self._future = future
+        self._undo: list[Callable[[], Any]] = []
+        future.add_done_callback(self._stop)
+
+    def start(self) -> None:
+        """Watch everything, and look at once what there is."""
+        for thing, flags in self._sockets:
+            if isinstance(thing, Socket):
+                self._watch_socket(thing, flags)
+            elif isinstance(thing, blocking_socket.Socket):
+                self._watch_descriptor(thing.get(SocketOption.FD), _IN)
+            else:
+                self._watch_descriptor(thing, flags)
+        handle = self._loop.call_soon(self.look)
+        self._undo.append(handle.cancel)
+
+    def _watch_socket(self, socket: "Socket", flags: int) -> None:
+        for event, queue in ((_IN, socket._recv_futures), (_OUT, socket._send_futures)):
+            if flags & event:
+                ready: Future = self._loop.create_future()
+                ready.add_done_callback(self._ready)
+                operation = _Operation(ready, None)
+                socket._enqueue(queue, operation)
+                self._undo.append(ready.cancel)
+
+    def _watch_descriptor(self, thing: Any, flags: int) -> None:
+        if flags & _IN:
+            self._loop.add_reader(thing, self.look)
+            self._undo.append(lambda: self._loop.remove_reader(thing))
+        if flags & _OUT:
+            self._loop.add_writer(thing, self.look)
+            self._undo.append(lambda: self._loop.remove_writer(thing))
+
+    def _ready(self, ready: Future) -> None:
+        if self._future.done():
+            return
+        if ready.cancelled():
+            self._future.cancel()  # the socket was closed
+        else:
+            self.look()
+
+    def look(self, last: bool = False) -> None:
+        """See what there is; resolve the future if that is something, or time is up."""
+        if self._future.done():
+            return
+        try:
+            found = blocking_poller.zmq_poll(self._sockets, 0)
+        except ZMQError as error:
+            if error.errno == Errno.ENOTSOCK:
+                self._future.cancel()  # closed meanwhile, as by `_ready`
+            else:
+                self._future.set_exception(error)
+            return
+        if found or last:
+            self._future.set_result(found)
+
+    def _stop(self, _: Future) -> None:
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+
+
+class Socket(blocking_socket.Socket):
+    """send, recv and poll return futures; all else is as in a blocking socket."""
+
+    _poller_class: ClassVar[type[blocking_poller.Poller]] = Poller
+    _repr_cls = "zmq.asyncio.Socket"
+    _blocking: blocking_socket.Socket
+    _recv_futures: deque[_Operation]
+    _send_futures: deque[_Operation]
+    _loop: asyncio.AbstractEventLoop | None
+    _scheduled: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._blocking = blocking_socket.Socket(shadow=self)
+        self._blocking.copy_threshold = self.copy_threshold
+        self._recv_futures = deque()
+        self._send_futures = deque()
+        self._loop = None  # the loop that watches the descriptor
+        self._scheduled = False  # a look at the events is on its way
+
+    # -- operations --------------------------------------------------------------------------
+
+    def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
+        """Return a future of the next part."""
+        return self._receive("recv", flags, copy=copy, track=track)
+
+    def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
+        """Return a future of the next message, as a list."""
+        return self._receive("recv_multipart", flags, copy=copy, track=track)
+
+    def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> Any:
+        """Return a future of the size of the next part, which is written into `buffer`."""
+        return self._receive("recv_into", flags, buffer, nbytes=nbytes)
+
+    def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
+        """Return a future that is done when there was room."""
+        return self._send("send", data, flags, *args, **kwargs)
+
+    def send_multipart(self, msg_parts: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
+        """Return a future that is done when there was room."""
+        return self._send("send_multipart", msg_parts, flags, *args, **kwargs)
+
+    def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
+        """Return a future of the events there are; `timeout` in ms, None: for ever."""
+        if self.closed:
+            raise ZMQError(Errno.ENOTSUP)
+        poller = Poller()
+        poller.register(self, flags)
+        return _then(poller.poll(timeout), lambda found: dict(found).get(self, 0))
+
+    def _receive(self, kind: str, flags: int, *args: Any, **kwargs: Any) -> Any:
+        call = getattr(self._blocking, kind)
+        future, operation = self._operation(
+            lambda: call(*args, flags=int(flags) | _DONTWAIT, **kwargs)
+        )
+        self._submit(self._recv_futures, operation, flags, SocketOption.RCVTIMEO)
+        return future
+
+    def _send(self, kind: str, data: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
+        call = getattr(self._blocking, kind)
+        future, operation = self._operation(
+            lambda: call(data, int(flags) | _DONTWAIT, *args, **kwargs)
+        )
+        self._submit(self._send_futures, operation, flags, SocketOption.SNDTIMEO)
+        return future
+
+    def _operation(self, call: Callable[[], Any]) -> tuple[Future, _Operation]:
+        future: Future = asyncio.get_running_loop().create_future()
+        return future, _Operation(future, call)
+
+    def _submit(
+        self, queue: deque[_Operation], operation: _Operation, flags: int, option: int
+    ) -> None:
+        # At once if nobody waits before us, else in turn.
+        if (not queue or flags & _DONTWAIT) and operation.attempt():
+            self._schedule()
+            return
+        if flags & _DONTWAIT:
+            operation.expire()
+            return
+        timeout: int = self._blocking.get(option)
+        if timeout >= 0:
+            loop = asyncio.get_running_loop()
+            operation.timer = loop.call_later(timeout / 1000, operation.expire)
+        self._enqueue(queue, operation)
+
+    def _deserialize(self, received: Any, load: Callable[[Any], Any]) -> Any:
+        return _then(received, load)
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def _enqueue(self, queue: deque[_Operation], operation: _Operation) -> None:
+        queue.append(operation)
+        operation.future.add_done_callback(lambda _: _remove(queue, operation))
+        self._watch(asyncio.get_running_loop())
+        self._schedule()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is loop:
+            return
+        self._unwatch()
+        self._loop = loop
+        loop.add_reader(self._core.mailbox.fileno(), self._handle_events)
+
+    def _unwatch(self) -> None:
+        loop, self._loop = self._loop, None
+        fd = self._core.mailbox.fileno()
+        if loop is not None and not loop.is_closed() and fd != -1:
+            loop.remove_reader(fd)
+
+    def _schedule(self) -> None:
+        # An operation may have used up the change the descriptor would have told of.
+        if (self._recv_futures or self._send_futures) and not self._scheduled:
+            assert self._loop is not None
+            self._scheduled = True
+            self._loop.call_soon(self._look_again)
+
+    def _naming(self, call: Callable[[str], None], address: str) -> None:
+        super()._naming(call, address)  # a bind or connect, which processes commands
+        self._schedule()
+
+    def _look_again(self) -> None:
+        self._scheduled = False
+        self._handle_events()
+
+    def _handle_events(self) -> None:
         if self.closed:
             return
         progress = True
         while progress and (self._recv_futures or self._send_futures):
-            progress = False
-            for queue in (self._recv_futures, self._send_futures):
-                while queue and self._try(queue[0]):
-                    queue.popleft()
-                    progress = True
-                for waiting in list(queue)[1:]:  # a poll does not wait for its turn
-                    if waiting.is_poll and self._try(waiting):
-                        queue.remove(waiting)
-        self._watch_descriptor()
+            try:
+                events = self._core.events()
+            except ZMQError as error:
+                self._fail(error)
+                return
+            progress = bool(events & _IN and _advance(self._recv_futures))
+            progress |= bool(events & _OUT and _advance(self._send_futures))
 
-    def _on_readable(self) -> None:
-        if self.closed:
+    def _fail(self, error: ZMQError) -> None:
+        for operation in [*self._recv_futures, *self._send_futures]:
+            if not operation.future.done():
+                operation.future.set_exception(error)
+
+    def close(self, linger: int | None = None) -> None:
+        """Close the socket; operations that wait are cancelled."""
+        if not self.closed:
+            self._unwatch()
+            for operation in [*self._recv_futures, *self._send_futures]:
+                _cancel(operation.future)
+        super().close(linger)
+
+
+def _advance(queue: deque[_Operation]) -> bool:
+    # The first that still waits gets its turn; whether it used it.
+    while queue and queue[0].future.done():
+        queue.popleft()
+    return bool(queue) and queue[0].attempt() and bool(queue.popleft())
+
+
+def _remove(queue: deque[_Operation], operation: _Operation) -> None:
+    if operation.timer is not None:
+        operation.timer.cancel()
+    try:
+        queue.remove(operation)
+    except ValueError:
+        pass  # it had its turn
+
+
+def _cancel(future: Future) -> None:
+    try:
+        future.cancel()
+    except RuntimeError:
+        pass  # its loop is closed
+
+
+def _resolve(future: Future, call: Callable[[], Any]) -> None:
+    try:
+        result = call()
+    except Exception as error:  # noqa: BLE001 - the future's to report
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _then(source: Future, convert: Callable[[Any], Any]) -> Future:
+    """Return a future of what `convert` makes of the result; cancelling it cancels the source."""
+    future: Future = source.get_loop().create_future()
+
+    def forward(_: Future) -> None:
+        if future.done():
             return
-        try:
-            self.underlying.events()  # hears all commands, and silences the descriptor
-        except ZMQError:
-            pass  # the operations will say so themselves
-        self._go_on()
-        self._go_on_again()
+        if source.cancelled():
+            future.cancel()
+        else:
+            _resolve(future, lambda: convert(source.result()))
 
-    def _go_on_again(self) -> None:
-        # What came while we were at it gives no second signal.
-        if self._loop is None or self.closed:
-            return
-        try:
-            events = self.underlying.events()
-        except ZMQError:
-            return
-        wanted = (POLLIN if self._recv_futures else 0) | (POLLOUT if self._send_futures else 0)
-        if events & wanted:
-            self._loop.call_soon(self._on_readable)
-
-    def _watch_descriptor(self) -> None:
-        """Have a reader in the running loop exactly while something waits."""
-        wanted = bool(self._recv_futures or self._send_futures) and not self.closed
-        if not wanted:
-            self._unwatch_descriptor()
-            return
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._unwatch_descriptor()
-            self._loop, self._fd = loop, self.underlying.mailbox.fileno()
-            loop.add_reader(self._fd, self._on_readable)
-
-    def _unwatch_descriptor(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._fd)
-
-
-def _time_out(future: Future[Any]) -> None:
-    if not future.done():
-        future.set_exception(Again())
-
-
-def _then(source: Future[Any], load: Callable[[Any], Any]) -> Future[Any]:
-    """A future for what `load` makes of `source`'s result; cancelling it cancels `source`."""
-    target: Future[Any] = asyncio.get_running_loop().create_future()
-
-    def finish(done: Future[Any]) -> None:
-        if target.done():
-            return
-        if done.cancelled():
-            target.cancel()
-            return
-        try:
-            target.set_result(load(done.result()))
-        except Exception as exc:  # noqa: BLE001 - it belongs to who awaits
-            target.set_exception(exc)
-
-    def pass_cancellation(done: Future[Any]) -> None:
-        if done.cancelled() and not source.done():
+    def cancel(_: Future) -> None:
+        if not source.done():
             source.cancel()
 
-    target.add_done_callback(pass_cancellation)
     if source.done():
-        finish(source)
+        forward(source)
     else:
-        source.add_done_callback(finish)
-    return target
+        source.add_done_callback(forward)
+        future.add_done_callback(cancel)
+    return future
 
 
-class Poller(mq.Poller):
-    """A `mq.Poller` whose `poll` returns a future."""
-
-    def poll(self, timeout: float | None = None) -> Any:
-        """As `mq.Poller.poll`."""
-        loop = asyncio.get_running_loop()
-        future: Future[Any] = loop.create_future()
-        items = list(self.sockets)
-        try:
-            ready = zmq_poll(items, 0)
-        except ZMQError as exc:
-            future.set_exception(exc)
-            return future
-        if ready or timeout == 0:
-            future.set_result(ready)
-            return future
-        _Poll(loop, future, items, timeout)
-        return future
-
-
-class _Poll:
-    """One poll under way: watches all its items until one of them is ready, or the time is up."""
-
-    def __init__(
-        self,
-        loop: AbstractEventLoop,
-        future: Future[Any],
-        items: list[tuple[Any, int]],
-        timeout: float | None,
-    ) -> None:
-        self._loop = loop
-        self._future = future
-        self._items = items
-        self._watches: list[Future[Any]] = []
-        self._descriptors: list[tuple[int, int]] = []
-        self._timer = None
-        if timeout is not None and timeout >= 0:
-            self._timer = loop.call_later(timeout / 1000, self._finish)
-        future.add_done_callback(lambda _: self._stop())
-        for item, flags in items:
-            self._watch(item, flags)
-
-    def _watch(self, item: Any, flags: int) -> None:
-        if isinstance(item, mq.Socket):
-            socket = item if isinstance(item, Socket) else Socket(item)
-            watch = socket.watch(flags)
-            self._watches.append(watch)
-            watch.add_done_callback(self._on_watch)
-            return
-        fd = item if isinstance(item, int) else item.fileno()
-        self._descriptors.append((fd, flags))
-        if flags & POLLIN:
-            self._loop.add_reader(fd, self._finish)
-        if flags & POLLOUT:
-            self._loop.add_writer(fd, self._finish)
-
-    def _on_watch(self, watch: Future[Any]) -> None:
-        if self._future.done():
-            return
-        if watch.cancelled():
-            self._future.cancel()  # the socket was closed
-        else:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._future.done():
-            return
-        try:
-            self._future.set_result(zmq_poll(self._items, 0))
-        except ZMQError as exc:
-            self._future.set_exception(exc)
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        for watch in self._watches:
-            if watch.done() and not watch.cancelled():
-                watch.exception()  # seen
-            watch.cancel()
-        for fd, flags in self._descriptors:
-            if flags & POLLIN:
-                self._loop.remove_reader(fd)
-            if flags & POLLOUT:
-                self._loop.remove_writer(fd)
-
-
-class Context(mq.Context):
-    """A `mq.Context` whose sockets are asyncio's."""
+class Context(blocking_context.Context[Socket]):
+    """A context whose sockets are those of this module."""
 
     _socket_class = Socket
-    _instance = None
+    _repr_cls = "zmq.asyncio.Context"
+    _instance: ClassVar[Any] = None
+
+
+__all__ = ["Context", "Poller", "Socket"]

@@ -1,190 +1,155 @@
-"""Commands: what one thread asks of an object that lives in another.
+"""Commands: all that one thread may do to an object of another is to send it one of these.
 
-Who may make one: everybody.  A command is posted to the mailbox of its destination's thread, which
-calls `execute`; nothing here touches an object of another thread before that.
+A command names its destination; the thread that owns the destination takes it from its mailbox and
+calls `deliver`.  They are immutable and may be shared.  The kinds a pipe needs carry the pipe's
+end, the kinds of the own tree an `Own`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mq.own import Own
-    from mq.pipe import Pipe
-    from mq.reaper import Reaper
-    from mq.sockets.base import SocketBase
+    from mq.pipe import Hwms, Pipe
 
 
+@dataclass(frozen=True, slots=True)
 class Command:
-    """What is sent through a mailbox.  Immutable, so that one may be sent again and again."""
+    """The base of all: something to be done to `destination` by the thread that owns it."""
 
-    __slots__ = ()
+    destination: Any
 
-    def execute(self) -> None:
-        """Do what is asked; the thread that received the command calls this."""
+    def deliver(self) -> None:
+        """Do it.  Called by the owner of the destination, and by nobody else."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class ActivateRead(Command):
-    """To a reader that slept: there is something in your pipe again."""
-
-    pipe: Pipe
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.pipe.process_activate_read()
-
-
-@dataclass(frozen=True, slots=True)
-class ActivateWrite(Command):
-    """To a writer: so many of your messages have been read."""
-
-    pipe: Pipe
-    messages_read: int
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.pipe.process_activate_write(self.messages_read)
-
-
-@dataclass(frozen=True, slots=True)
-class PipeTerm(Command):
-    """To a pipe's other end: let us end this pipe."""
-
-    pipe: Pipe
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.pipe.process_pipe_term()
-
-
-@dataclass(frozen=True, slots=True)
-class PipeTermAck(Command):
-    """To a pipe's other end: I shall touch the pipe no more."""
-
-    pipe: Pipe
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.pipe.process_pipe_term_ack()
-
-
-@dataclass(frozen=True, slots=True)
-class PipeHwm(Command):
-    """To a pipe's other end: these are my high-water marks now (messages; 0 is no limit)."""
-
-    pipe: Pipe
-    send_hwm: int
-    receive_hwm: int
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.pipe.process_pipe_hwm(self.send_hwm, self.receive_hwm)
-
-
-@dataclass(frozen=True, slots=True)
 class Stop(Command):
-    """To a socket: the context terminates; fail every call but close."""
+    """To a socket: its context is terminating, fail all calls but close.  To the reaper: end it."""
 
-    socket: SocketBase
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.socket.process_stop()
+    def deliver(self) -> None:
+        """Tell the socket, or the reaper."""
+        self.destination.process_stop()
 
 
 @dataclass(frozen=True, slots=True)
-class Bind(Command):
-    """To a bound socket, whose sequence number was raised: a peer connected by this pipe."""
+class Adopt(Command):
+    """To an owner: `child` is yours from now on (libzmq's own, and its reap)."""
 
-    socket: SocketBase
-    pipe: Pipe
+    child: "Own"
 
-    def execute(self) -> None:
-        """See `Command`."""
-        self.socket.process_bind(self.pipe)
-        self.socket.process_seqnum()
+    def deliver(self) -> None:
+        """Hand the child over."""
+        self.destination.process_own(self.child)
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchedChild(Command):
-    """To an owner, whose sequence number was raised: this object is yours."""
+class TermReq(Command):
+    """To an owner: `child` wishes to be terminated."""
 
-    owner: Own
-    child: Own
+    child: "Own"
 
-    def execute(self) -> None:
-        """See `Command`."""
-        self.owner.process_own(self.child)
-        self.owner.process_seqnum()
-
-
-@dataclass(frozen=True, slots=True)
-class TermRequest(Command):
-    """To an owner: your child asks to be terminated."""
-
-    owner: Own
-    child: Own
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.owner.process_term_request(self.child)
+    def deliver(self) -> None:
+        """Pass the wish on."""
+        self.destination.process_term_req(self.child)
 
 
 @dataclass(frozen=True, slots=True)
 class Term(Command):
-    """To a child: terminate."""
+    """To a child: terminate yourself and all below you, then acknowledge.  `linger` in ms."""
 
-    child: Own
-    linger_ms: int
+    linger: int
 
-    def execute(self) -> None:
-        """See `Command`."""
-        self.child.process_term(self.linger_ms)
+    def deliver(self) -> None:
+        """Start the end."""
+        self.destination.process_term(self.linger)
 
 
 @dataclass(frozen=True, slots=True)
 class TermAck(Command):
-    """To an owner: one of your children is gone."""
+    """To an owner: a child has ended and will send nothing more."""
 
-    owner: Own
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.owner.process_term_ack()
+    def deliver(self) -> None:
+        """Count it."""
+        self.destination.process_term_ack()
 
 
 @dataclass(frozen=True, slots=True)
-class Reap(Command):
-    """To the reaper: this closed socket is yours to finish."""
+class Bind(Command):
+    """To a bound socket: here is your end of a connection.  Counted by sequence numbers."""
 
-    reaper: Reaper
-    socket: SocketBase
+    pipe: "Pipe"
 
-    def execute(self) -> None:
-        """See `Command`."""
-        self.reaper.process_reap(self.socket)
-
-
-@dataclass(frozen=True, slots=True)
-class ShutDown(Command):
-    """To the reaper, from a finalizer that may take no lock: shut the context down."""
-
-    reaper: Reaper
-
-    def execute(self) -> None:
-        """See `Command`."""
-        self.reaper.process_shut_down()
+    def deliver(self) -> None:
+        """Attach the pipe."""
+        self.destination.process_bind(self.pipe)
 
 
 @dataclass(frozen=True, slots=True)
-class StopReaper(Command):
-    """To the reaper: no socket is left, and none will come."""
+class InprocConnected(Command):
+    """To the connecting end of a pipe that waited for a bind: what its peer turned out to be."""
 
-    reaper: Reaper
+    hwms: "Hwms"
+    routing_id: bytes
 
-    def execute(self) -> None:
-        """See `Command`."""
-        self.reaper.process_stop()
+    def deliver(self) -> None:
+        """Complete the connection."""
+        self.destination.process_inproc_connected(self.hwms, self.routing_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ActivateRead(Command):
+    """To a reader's end that had run dry: there are messages again."""
+
+    def deliver(self) -> None:
+        """Wake the end."""
+        self.destination.process_activate_read()
+
+
+@dataclass(frozen=True, slots=True)
+class ActivateWrite(Command):
+    """To a writer's end: its peer has read so many messages in all."""
+
+    msgs_read: int
+
+    def deliver(self) -> None:
+        """Give the credit."""
+        self.destination.process_activate_write(self.msgs_read)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeHwm(Command):
+    """To a pipe's end: its peer's high-water marks have changed while connected."""
+
+    hwms: "Hwms"
+
+    def deliver(self) -> None:
+        """Reckon anew."""
+        self.destination.process_pipe_hwm(self.hwms)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTerm(Command):
+    """To a pipe's end: its peer wants the connection to end."""
+
+    def deliver(self) -> None:
+        """Begin the handshake on this side."""
+        self.destination.process_pipe_term()
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTermAck(Command):
+    """To a pipe's end: its peer has let go, and will touch neither direction again."""
+
+    def deliver(self) -> None:
+        """Finish the handshake on this side."""
+        self.destination.process_pipe_term_ack()
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Command):
+    """To a context: the reaper has seen the last socket end.  To a socket: look."""
+
+    def deliver(self) -> None:
+        """Nothing to do: that it was received is the news."""

@@ -1,54 +1,49 @@
-"""Constants, named and numbered as in pyzmq, so that programs and messages agree.
+"""The names and numbers of ZeroMQ, as pyzmq spells them.
 
-Who may use it: everybody.  Every member is also a name of this module and of the package.
+Enumerations for those who want types, and every member also as a name of the module.  Numbers that
+mean nothing in-process (network options, monitor events of sockets that have none) are here so
+that programs which mention them can be imported.
 """
 
-import errno as _errno
+import errno
 from enum import Enum, IntEnum, IntFlag
 from typing import Self
 
-from mq.errors import EFSM, EMTHREAD, ENOCOMPATPROTO, ETERM
-
-
-class _OptType(Enum):
-    int = "int"
-    int64 = "int64"
-    bytes = "bytes"
-    fd = "fd"
+_HAUSNUMERO = 156384712  # libzmq numbers its own errors from here
 
 
 class Errno(IntEnum):
-    """Error numbers: the system's, and ZeroMQ's own."""
+    """Error numbers: the system's, and four of ZeroMQ's own."""
 
-    EAGAIN = _errno.EAGAIN
-    EFAULT = _errno.EFAULT
-    EINVAL = _errno.EINVAL
-    ENOTSUP = _errno.ENOTSUP
-    EPROTONOSUPPORT = _errno.EPROTONOSUPPORT
-    ENOBUFS = _errno.ENOBUFS
-    ENETDOWN = _errno.ENETDOWN
-    EADDRINUSE = _errno.EADDRINUSE
-    EADDRNOTAVAIL = _errno.EADDRNOTAVAIL
-    ECONNREFUSED = _errno.ECONNREFUSED
-    EINPROGRESS = _errno.EINPROGRESS
-    ENOTSOCK = _errno.ENOTSOCK
-    EMSGSIZE = _errno.EMSGSIZE
-    EAFNOSUPPORT = _errno.EAFNOSUPPORT
-    ENETUNREACH = _errno.ENETUNREACH
-    ECONNABORTED = _errno.ECONNABORTED
-    ECONNRESET = _errno.ECONNRESET
-    ENOTCONN = _errno.ENOTCONN
-    ETIMEDOUT = _errno.ETIMEDOUT
-    EHOSTUNREACH = _errno.EHOSTUNREACH
-    ENETRESET = _errno.ENETRESET
-    EFSM = EFSM
-    ENOCOMPATPROTO = ENOCOMPATPROTO
-    ETERM = ETERM
-    EMTHREAD = EMTHREAD
+    EAGAIN = errno.EAGAIN
+    EFAULT = errno.EFAULT
+    EINVAL = errno.EINVAL
+    ENOTSUP = errno.ENOTSUP
+    EPROTONOSUPPORT = errno.EPROTONOSUPPORT
+    ENOBUFS = errno.ENOBUFS
+    ENETDOWN = errno.ENETDOWN
+    EADDRINUSE = errno.EADDRINUSE
+    EADDRNOTAVAIL = errno.EADDRNOTAVAIL
+    ECONNREFUSED = errno.ECONNREFUSED
+    EINPROGRESS = errno.EINPROGRESS
+    ENOTSOCK = errno.ENOTSOCK
+    EMSGSIZE = errno.EMSGSIZE
+    EAFNOSUPPORT = errno.EAFNOSUPPORT
+    ENETUNREACH = errno.ENETUNREACH
+    ECONNABORTED = errno.ECONNABORTED
+    ECONNRESET = errno.ECONNRESET
+    ENOTCONN = errno.ENOTCONN
+    ETIMEDOUT = errno.ETIMEDOUT
+    EHOSTUNREACH = errno.EHOSTUNREACH
+    ENETRESET = errno.ENETRESET
+    EFSM = _HAUSNUMERO + 51
+    ENOCOMPATPROTO = _HAUSNUMERO + 52
+    ETERM = _HAUSNUMERO + 53
+    EMTHREAD = _HAUSNUMERO + 54
 
 
 class ContextOption(IntEnum):
-    """Options of a context; those about threads are kept and have no effect."""
+    """Options of a context."""
 
     IO_THREADS = 1
     MAX_SOCKETS = 2
@@ -63,7 +58,7 @@ class ContextOption(IntEnum):
 
 
 class SocketType(IntEnum):
-    """Kinds of sockets; those beyond XSUB exist by name only."""
+    """Types of sockets.  STREAM and those after it need a network and are not made here."""
 
     PAIR = 0
     PUB = 1
@@ -90,8 +85,155 @@ class SocketType(IntEnum):
     CHANNEL = 20
 
 
+class OptType(Enum):
+    """What a socket option holds."""
+
+    int = "int"
+    int64 = "int64"
+    bytes = "bytes"
+    fd = "fd"
+
+
+class SocketOption(IntEnum):
+    """Options of a socket; `opt_type` says what they hold."""
+
+    opt_type: OptType
+
+    def __new__(cls, value: int, opt_type: OptType = OptType.int) -> Self:
+        """Attach the option's type to the member."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.opt_type = opt_type
+        return member
+
+    @property
+    def _opt_type(self) -> OptType:
+        """The name pyzmq has for `opt_type`."""
+        return self.opt_type
+
+    HWM = 1
+    AFFINITY = 4, OptType.int64
+    ROUTING_ID = 5, OptType.bytes
+    SUBSCRIBE = 6, OptType.bytes
+    UNSUBSCRIBE = 7, OptType.bytes
+    RATE = 8
+    RECOVERY_IVL = 9
+    SNDBUF = 11
+    RCVBUF = 12
+    RCVMORE = 13
+    FD = 14, OptType.fd
+    EVENTS = 15
+    TYPE = 16
+    LINGER = 17
+    RECONNECT_IVL = 18
+    BACKLOG = 19
+    RECONNECT_IVL_MAX = 21
+    MAXMSGSIZE = 22, OptType.int64
+    SNDHWM = 23
+    RCVHWM = 24
+    MULTICAST_HOPS = 25
+    RCVTIMEO = 27
+    SNDTIMEO = 28
+    LAST_ENDPOINT = 32, OptType.bytes
+    ROUTER_MANDATORY = 33
+    TCP_KEEPALIVE = 34
+    TCP_KEEPALIVE_CNT = 35
+    TCP_KEEPALIVE_IDLE = 36
+    TCP_KEEPALIVE_INTVL = 37
+    IMMEDIATE = 39
+    XPUB_VERBOSE = 40
+    ROUTER_RAW = 41
+    IPV6 = 42
+    MECHANISM = 43
+    PLAIN_SERVER = 44
+    PLAIN_USERNAME = 45, OptType.bytes
+    PLAIN_PASSWORD = 46, OptType.bytes
+    CURVE_SERVER = 47
+    CURVE_PUBLICKEY = 48, OptType.bytes
+    CURVE_SECRETKEY = 49, OptType.bytes
+    CURVE_SERVERKEY = 50, OptType.bytes
+    PROBE_ROUTER = 51
+    REQ_CORRELATE = 52
+    REQ_RELAXED = 53
+    CONFLATE = 54
+    ZAP_DOMAIN = 55, OptType.bytes
+    ROUTER_HANDOVER = 56
+    TOS = 57
+    CONNECT_ROUTING_ID = 61, OptType.bytes
+    GSSAPI_SERVER = 62
+    GSSAPI_PRINCIPAL = 63, OptType.bytes
+    GSSAPI_SERVICE_PRINCIPAL = 64, OptType.bytes
+    GSSAPI_PLAINTEXT = 65
+    HANDSHAKE_IVL = 66
+    SOCKS_PROXY = 68, OptType.bytes
+    XPUB_NODROP = 69
+    BLOCKY = 70
+    XPUB_MANUAL = 71
+    XPUB_WELCOME_MSG = 72, OptType.bytes
+    STREAM_NOTIFY = 73
+    INVERT_MATCHING = 74
+    HEARTBEAT_IVL = 75
+    HEARTBEAT_TTL = 76
+    HEARTBEAT_TIMEOUT = 77
+    XPUB_VERBOSER = 78
+    CONNECT_TIMEOUT = 79
+    TCP_MAXRT = 80
+    THREAD_SAFE = 81
+    MULTICAST_MAXTPDU = 84
+    VMCI_BUFFER_SIZE = 85, OptType.int64
+    VMCI_BUFFER_MIN_SIZE = 86, OptType.int64
+    VMCI_BUFFER_MAX_SIZE = 87, OptType.int64
+    VMCI_CONNECT_TIMEOUT = 88
+    USE_FD = 89
+    GSSAPI_PRINCIPAL_NAMETYPE = 90
+    GSSAPI_SERVICE_PRINCIPAL_NAMETYPE = 91
+    BINDTODEVICE = 92, OptType.bytes
+    IDENTITY = ROUTING_ID
+    CONNECT_RID = CONNECT_ROUTING_ID
+    TCP_ACCEPT_FILTER = 38, OptType.bytes
+    IPC_FILTER_PID = 58
+    IPC_FILTER_UID = 59
+    IPC_FILTER_GID = 60
+    IPV4ONLY = 31
+    DELAY_ATTACH_ON_CONNECT = IMMEDIATE
+    FAIL_UNROUTABLE = ROUTER_MANDATORY
+    ROUTER_BEHAVIOR = ROUTER_MANDATORY
+    ZAP_ENFORCE_DOMAIN = 93
+    LOOPBACK_FASTPATH = 94
+    METADATA = 95, OptType.bytes
+    MULTICAST_LOOP = 96
+    ROUTER_NOTIFY = 97
+    XPUB_MANUAL_LAST_VALUE = 98
+    SOCKS_USERNAME = 99, OptType.bytes
+    SOCKS_PASSWORD = 100, OptType.bytes
+    IN_BATCH_SIZE = 101
+    OUT_BATCH_SIZE = 102
+    WSS_KEY_PEM = 103, OptType.bytes
+    WSS_CERT_PEM = 104, OptType.bytes
+    WSS_TRUST_PEM = 105, OptType.bytes
+    WSS_HOSTNAME = 106, OptType.bytes
+    WSS_TRUST_SYSTEM = 107
+    ONLY_FIRST_SUBSCRIBE = 108
+    RECONNECT_STOP = 109
+    HELLO_MSG = 110, OptType.bytes
+    DISCONNECT_MSG = 111, OptType.bytes
+    PRIORITY = 112
+    BUSY_POLL = 113
+    HICCUP_MSG = 114, OptType.bytes
+    XSUB_VERBOSE_UNSUBSCRIBE = 115
+    TOPICS_COUNT = 116
+    NORM_MODE = 117
+    NORM_UNICAST_NACK = 118
+    NORM_BUFFER_SIZE = 119
+    NORM_SEGMENT_SIZE = 120
+    NORM_BLOCK_SIZE = 121
+    NORM_NUM_PARITY = 122
+    NORM_NUM_AUTOPARITY = 123
+    NORM_PUSH = 124
+
+
 class MessageOption(IntEnum):
-    """What `Frame.get` can be asked."""
+    """Properties of a Frame."""
 
     MORE = 1
     SHARED = 3
@@ -106,8 +248,87 @@ class Flag(IntFlag):
     NOBLOCK = 1
 
 
+class RouterNotify(IntEnum):
+    """Values of ROUTER_NOTIFY."""
+
+    CONNECT = 1
+    DISCONNECT = 2
+
+
+class NormMode(IntEnum):
+    """Values of NORM_MODE."""
+
+    FIXED = 0
+    CC = 1
+    CCL = 2
+    CCE = 3
+    CCE_ECNONLY = 4
+
+
+class SecurityMechanism(IntEnum):
+    """Values of MECHANISM."""
+
+    NULL = 0
+    PLAIN = 1
+    CURVE = 2
+    GSSAPI = 3
+
+
+class ReconnectStop(IntEnum):
+    """Values of RECONNECT_STOP."""
+
+    CONN_REFUSED = 1
+    HANDSHAKE_FAILED = 2
+    AFTER_DISCONNECT = 4
+
+
+class Event(IntFlag):
+    """Events of a monitor socket."""
+
+    PROTOCOL_ERROR_WS_UNSPECIFIED = 0x30000000
+    PROTOCOL_ERROR_ZMTP_UNSPECIFIED = 0x10000000
+    PROTOCOL_ERROR_ZMTP_UNEXPECTED_COMMAND = 0x10000001
+    PROTOCOL_ERROR_ZMTP_INVALID_SEQUENCE = 0x10000002
+    PROTOCOL_ERROR_ZMTP_KEY_EXCHANGE = 0x10000003
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_UNSPECIFIED = 0x10000011
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_MESSAGE = 0x10000012
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_HELLO = 0x10000013
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_INITIATE = 0x10000014
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_ERROR = 0x10000015
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_READY = 0x10000016
+    PROTOCOL_ERROR_ZMTP_MALFORMED_COMMAND_WELCOME = 0x10000017
+    PROTOCOL_ERROR_ZMTP_INVALID_METADATA = 0x10000018
+    PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC = 0x11000001
+    PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH = 0x11000002
+    PROTOCOL_ERROR_ZAP_UNSPECIFIED = 0x20000000
+    PROTOCOL_ERROR_ZAP_MALFORMED_REPLY = 0x20000001
+    PROTOCOL_ERROR_ZAP_BAD_REQUEST_ID = 0x20000002
+    PROTOCOL_ERROR_ZAP_BAD_VERSION = 0x20000003
+    PROTOCOL_ERROR_ZAP_INVALID_STATUS_CODE = 0x20000004
+    PROTOCOL_ERROR_ZAP_INVALID_METADATA = 0x20000005
+    CONNECTED = 0x1
+    CONNECT_DELAYED = 0x2
+    CONNECT_RETRIED = 0x4
+    LISTENING = 0x8
+    BIND_FAILED = 0x10
+    ACCEPTED = 0x20
+    ACCEPT_FAILED = 0x40
+    CLOSED = 0x80
+    CLOSE_FAILED = 0x100
+    DISCONNECTED = 0x200
+    MONITOR_STOPPED = 0x400
+    HANDSHAKE_FAILED_NO_DETAIL = 0x800
+    HANDSHAKE_SUCCEEDED = 0x1000
+    HANDSHAKE_FAILED_PROTOCOL = 0x2000
+    HANDSHAKE_FAILED_AUTH = 0x4000
+    ALL_V1 = 0xFFFF
+    ALL = 0xFFFF
+    PIPES_STATS = 0x10000
+    ALL_V2 = 0x1FFFF
+
+
 class PollEvent(IntFlag):
-    """What a poller watches for."""
+    """Events to poll for."""
 
     POLLIN = 1
     POLLOUT = 2
@@ -116,530 +337,62 @@ class PollEvent(IntFlag):
 
 
 class DeviceType(IntEnum):
-    """The classic devices; they differ in name only."""
+    """Kinds of devices."""
 
     STREAMER = 1
     FORWARDER = 2
     QUEUE = 3
 
 
-class SocketOption(IntEnum):
-    """Options of a socket; what concerns the network alone is kept and has no effect."""
-
-    _opt_type: _OptType
-
-    def __new__(cls, value: int, opt_type: _OptType = _OptType.int) -> Self:
-        """A member that knows the type of its values."""
-        self = int.__new__(cls, value)
-        self._value_ = value
-        self._opt_type = opt_type
-        return self
-
-    HWM = 1
-    AFFINITY = 4, _OptType.int64
-    ROUTING_ID = 5, _OptType.bytes
-    SUBSCRIBE = 6, _OptType.bytes
-    UNSUBSCRIBE = 7, _OptType.bytes
-    RATE = 8
-    RECOVERY_IVL = 9
-    SNDBUF = 11
-    RCVBUF = 12
-    RCVMORE = 13
-    FD = 14, _OptType.fd
-    EVENTS = 15
-    TYPE = 16
-    LINGER = 17
-    RECONNECT_IVL = 18
-    BACKLOG = 19
-    RECONNECT_IVL_MAX = 21
-    MAXMSGSIZE = 22, _OptType.int64
-    SNDHWM = 23
-    RCVHWM = 24
-    MULTICAST_HOPS = 25
-    RCVTIMEO = 27
-    SNDTIMEO = 28
-    LAST_ENDPOINT = 32, _OptType.bytes
-    ROUTER_MANDATORY = 33
-    TCP_KEEPALIVE = 34
-    TCP_KEEPALIVE_CNT = 35
-    TCP_KEEPALIVE_IDLE = 36
-    TCP_KEEPALIVE_INTVL = 37
-    IMMEDIATE = 39
-    XPUB_VERBOSE = 40
-    ROUTER_RAW = 41
-    IPV6 = 42
-    MECHANISM = 43
-    PLAIN_SERVER = 44
-    PLAIN_USERNAME = 45, _OptType.bytes
-    PLAIN_PASSWORD = 46, _OptType.bytes
-    CURVE_SERVER = 47
-    CURVE_PUBLICKEY = 48, _OptType.bytes
-    CURVE_SECRETKEY = 49, _OptType.bytes
-    CURVE_SERVERKEY = 50, _OptType.bytes
-    PROBE_ROUTER = 51
-    REQ_CORRELATE = 52
-    REQ_RELAXED = 53
-    CONFLATE = 54
-    ZAP_DOMAIN = 55, _OptType.bytes
-    ROUTER_HANDOVER = 56
-    TOS = 57
-    CONNECT_ROUTING_ID = 61, _OptType.bytes
-    GSSAPI_SERVER = 62
-    GSSAPI_PRINCIPAL = 63, _OptType.bytes
-    GSSAPI_SERVICE_PRINCIPAL = 64, _OptType.bytes
-    GSSAPI_PLAINTEXT = 65
-    HANDSHAKE_IVL = 66
-    SOCKS_PROXY = 68, _OptType.bytes
-    XPUB_NODROP = 69
-    BLOCKY = 70
-    XPUB_MANUAL = 71
-    XPUB_WELCOME_MSG = 72, _OptType.bytes
-    STREAM_NOTIFY = 73
-    INVERT_MATCHING = 74
-    HEARTBEAT_IVL = 75
-    HEARTBEAT_TTL = 76
-    HEARTBEAT_TIMEOUT = 77
-    XPUB_VERBOSER = 78
-    CONNECT_TIMEOUT = 79
-    TCP_MAXRT = 80
-    THREAD_SAFE = 81
-    MULTICAST_MAXTPDU = 84
-    VMCI_BUFFER_SIZE = 85, _OptType.int64
-    VMCI_BUFFER_MIN_SIZE = 86, _OptType.int64
-    VMCI_BUFFER_MAX_SIZE = 87, _OptType.int64
-    VMCI_CONNECT_TIMEOUT = 88
-    USE_FD = 89
-    GSSAPI_PRINCIPAL_NAMETYPE = 90
-    GSSAPI_SERVICE_PRINCIPAL_NAMETYPE = 91
-    BINDTODEVICE = 92, _OptType.bytes
-    IDENTITY = 5, _OptType.bytes
-    CONNECT_RID = 61, _OptType.bytes
-    TCP_ACCEPT_FILTER = 38, _OptType.bytes
-    IPC_FILTER_PID = 58
-    IPC_FILTER_UID = 59
-    IPC_FILTER_GID = 60
-    IPV4ONLY = 31
-    DELAY_ATTACH_ON_CONNECT = 39
-    FAIL_UNROUTABLE = 33
-    ROUTER_BEHAVIOR = 33
-    ZAP_ENFORCE_DOMAIN = 93
-    LOOPBACK_FASTPATH = 94
-    METADATA = 95, _OptType.bytes
-    MULTICAST_LOOP = 96
-    ROUTER_NOTIFY = 97
-    XPUB_MANUAL_LAST_VALUE = 98
-    SOCKS_USERNAME = 99, _OptType.bytes
-    SOCKS_PASSWORD = 100, _OptType.bytes
-    IN_BATCH_SIZE = 101
-    OUT_BATCH_SIZE = 102
-    WSS_KEY_PEM = 103, _OptType.bytes
-    WSS_CERT_PEM = 104, _OptType.bytes
-    WSS_TRUST_PEM = 105, _OptType.bytes
-    WSS_HOSTNAME = 106, _OptType.bytes
-    WSS_TRUST_SYSTEM = 107
-    ONLY_FIRST_SUBSCRIBE = 108
-    RECONNECT_STOP = 109
-    HELLO_MSG = 110, _OptType.bytes
-    DISCONNECT_MSG = 111, _OptType.bytes
-    PRIORITY = 112
-    BUSY_POLL = 113
-    HICCUP_MSG = 114, _OptType.bytes
-    XSUB_VERBOSE_UNSUBSCRIBE = 115
-    TOPICS_COUNT = 116
-    NORM_MODE = 117
-    NORM_UNICAST_NACK = 118
-    NORM_BUFFER_SIZE = 119
-    NORM_SEGMENT_SIZE = 120
-    NORM_BLOCK_SIZE = 121
-    NORM_NUM_PARITY = 122
-    NORM_NUM_AUTOPARITY = 123
-    NORM_PUSH = 124
+_PREFIXES: dict[type[Enum], str] = {
+    RouterNotify: "NOTIFY_",
+    NormMode: "NORM_",
+    ReconnectStop: "RECONNECT_STOP_",
+    Event: "EVENT_",
+}
 
 
-EAGAIN = Errno.EAGAIN
-EFAULT = Errno.EFAULT
-EINVAL = Errno.EINVAL
-ENOTSUP = Errno.ENOTSUP
-EPROTONOSUPPORT = Errno.EPROTONOSUPPORT
-ENOBUFS = Errno.ENOBUFS
-ENETDOWN = Errno.ENETDOWN
-EADDRINUSE = Errno.EADDRINUSE
-EADDRNOTAVAIL = Errno.EADDRNOTAVAIL
-ECONNREFUSED = Errno.ECONNREFUSED
-EINPROGRESS = Errno.EINPROGRESS
-ENOTSOCK = Errno.ENOTSOCK
-EMSGSIZE = Errno.EMSGSIZE
-EAFNOSUPPORT = Errno.EAFNOSUPPORT
-ENETUNREACH = Errno.ENETUNREACH
-ECONNABORTED = Errno.ECONNABORTED
-ECONNRESET = Errno.ECONNRESET
-ENOTCONN = Errno.ENOTCONN
-ETIMEDOUT = Errno.ETIMEDOUT
-EHOSTUNREACH = Errno.EHOSTUNREACH
-ENETRESET = Errno.ENETRESET
-IO_THREADS = ContextOption.IO_THREADS
-MAX_SOCKETS = ContextOption.MAX_SOCKETS
-SOCKET_LIMIT = ContextOption.SOCKET_LIMIT
-THREAD_PRIORITY = ContextOption.THREAD_PRIORITY
-THREAD_SCHED_POLICY = ContextOption.THREAD_SCHED_POLICY
-MAX_MSGSZ = ContextOption.MAX_MSGSZ
-MSG_T_SIZE = ContextOption.MSG_T_SIZE
-THREAD_AFFINITY_CPU_ADD = ContextOption.THREAD_AFFINITY_CPU_ADD
-THREAD_AFFINITY_CPU_REMOVE = ContextOption.THREAD_AFFINITY_CPU_REMOVE
-THREAD_NAME_PREFIX = ContextOption.THREAD_NAME_PREFIX
-PAIR = SocketType.PAIR
-PUB = SocketType.PUB
-SUB = SocketType.SUB
-REQ = SocketType.REQ
-REP = SocketType.REP
-DEALER = SocketType.DEALER
-ROUTER = SocketType.ROUTER
-PULL = SocketType.PULL
-PUSH = SocketType.PUSH
-XPUB = SocketType.XPUB
-XSUB = SocketType.XSUB
-STREAM = SocketType.STREAM
-XREQ = SocketType.XREQ
-XREP = SocketType.XREP
-SERVER = SocketType.SERVER
-CLIENT = SocketType.CLIENT
-RADIO = SocketType.RADIO
-DISH = SocketType.DISH
-GATHER = SocketType.GATHER
-SCATTER = SocketType.SCATTER
-DGRAM = SocketType.DGRAM
-PEER = SocketType.PEER
-CHANNEL = SocketType.CHANNEL
-MORE = MessageOption.MORE
-SHARED = MessageOption.SHARED
-SRCFD = MessageOption.SRCFD
-DONTWAIT = Flag.DONTWAIT
-SNDMORE = Flag.SNDMORE
-NOBLOCK = Flag.NOBLOCK
-POLLIN = PollEvent.POLLIN
-POLLOUT = PollEvent.POLLOUT
-POLLERR = PollEvent.POLLERR
-POLLPRI = PollEvent.POLLPRI
-STREAMER = DeviceType.STREAMER
-FORWARDER = DeviceType.FORWARDER
-QUEUE = DeviceType.QUEUE
-HWM = SocketOption.HWM
-AFFINITY = SocketOption.AFFINITY
-ROUTING_ID = SocketOption.ROUTING_ID
-SUBSCRIBE = SocketOption.SUBSCRIBE
-UNSUBSCRIBE = SocketOption.UNSUBSCRIBE
-RATE = SocketOption.RATE
-RECOVERY_IVL = SocketOption.RECOVERY_IVL
-SNDBUF = SocketOption.SNDBUF
-RCVBUF = SocketOption.RCVBUF
-RCVMORE = SocketOption.RCVMORE
-FD = SocketOption.FD
-EVENTS = SocketOption.EVENTS
-TYPE = SocketOption.TYPE
-LINGER = SocketOption.LINGER
-RECONNECT_IVL = SocketOption.RECONNECT_IVL
-BACKLOG = SocketOption.BACKLOG
-RECONNECT_IVL_MAX = SocketOption.RECONNECT_IVL_MAX
-MAXMSGSIZE = SocketOption.MAXMSGSIZE
-SNDHWM = SocketOption.SNDHWM
-RCVHWM = SocketOption.RCVHWM
-MULTICAST_HOPS = SocketOption.MULTICAST_HOPS
-RCVTIMEO = SocketOption.RCVTIMEO
-SNDTIMEO = SocketOption.SNDTIMEO
-LAST_ENDPOINT = SocketOption.LAST_ENDPOINT
-ROUTER_MANDATORY = SocketOption.ROUTER_MANDATORY
-TCP_KEEPALIVE = SocketOption.TCP_KEEPALIVE
-TCP_KEEPALIVE_CNT = SocketOption.TCP_KEEPALIVE_CNT
-TCP_KEEPALIVE_IDLE = SocketOption.TCP_KEEPALIVE_IDLE
-TCP_KEEPALIVE_INTVL = SocketOption.TCP_KEEPALIVE_INTVL
-IMMEDIATE = SocketOption.IMMEDIATE
-XPUB_VERBOSE = SocketOption.XPUB_VERBOSE
-ROUTER_RAW = SocketOption.ROUTER_RAW
-IPV6 = SocketOption.IPV6
-MECHANISM = SocketOption.MECHANISM
-PLAIN_SERVER = SocketOption.PLAIN_SERVER
-PLAIN_USERNAME = SocketOption.PLAIN_USERNAME
-PLAIN_PASSWORD = SocketOption.PLAIN_PASSWORD
-CURVE_SERVER = SocketOption.CURVE_SERVER
-CURVE_PUBLICKEY = SocketOption.CURVE_PUBLICKEY
-CURVE_SECRETKEY = SocketOption.CURVE_SECRETKEY
-CURVE_SERVERKEY = SocketOption.CURVE_SERVERKEY
-PROBE_ROUTER = SocketOption.PROBE_ROUTER
-REQ_CORRELATE = SocketOption.REQ_CORRELATE
-REQ_RELAXED = SocketOption.REQ_RELAXED
-CONFLATE = SocketOption.CONFLATE
-ZAP_DOMAIN = SocketOption.ZAP_DOMAIN
-ROUTER_HANDOVER = SocketOption.ROUTER_HANDOVER
-TOS = SocketOption.TOS
-CONNECT_ROUTING_ID = SocketOption.CONNECT_ROUTING_ID
-GSSAPI_SERVER = SocketOption.GSSAPI_SERVER
-GSSAPI_PRINCIPAL = SocketOption.GSSAPI_PRINCIPAL
-GSSAPI_SERVICE_PRINCIPAL = SocketOption.GSSAPI_SERVICE_PRINCIPAL
-GSSAPI_PLAINTEXT = SocketOption.GSSAPI_PLAINTEXT
-HANDSHAKE_IVL = SocketOption.HANDSHAKE_IVL
-SOCKS_PROXY = SocketOption.SOCKS_PROXY
-XPUB_NODROP = SocketOption.XPUB_NODROP
-BLOCKY = SocketOption.BLOCKY
-XPUB_MANUAL = SocketOption.XPUB_MANUAL
-XPUB_WELCOME_MSG = SocketOption.XPUB_WELCOME_MSG
-STREAM_NOTIFY = SocketOption.STREAM_NOTIFY
-INVERT_MATCHING = SocketOption.INVERT_MATCHING
-HEARTBEAT_IVL = SocketOption.HEARTBEAT_IVL
-HEARTBEAT_TTL = SocketOption.HEARTBEAT_TTL
-HEARTBEAT_TIMEOUT = SocketOption.HEARTBEAT_TIMEOUT
-XPUB_VERBOSER = SocketOption.XPUB_VERBOSER
-CONNECT_TIMEOUT = SocketOption.CONNECT_TIMEOUT
-TCP_MAXRT = SocketOption.TCP_MAXRT
-THREAD_SAFE = SocketOption.THREAD_SAFE
-MULTICAST_MAXTPDU = SocketOption.MULTICAST_MAXTPDU
-VMCI_BUFFER_SIZE = SocketOption.VMCI_BUFFER_SIZE
-VMCI_BUFFER_MIN_SIZE = SocketOption.VMCI_BUFFER_MIN_SIZE
-VMCI_BUFFER_MAX_SIZE = SocketOption.VMCI_BUFFER_MAX_SIZE
-VMCI_CONNECT_TIMEOUT = SocketOption.VMCI_CONNECT_TIMEOUT
-USE_FD = SocketOption.USE_FD
-GSSAPI_PRINCIPAL_NAMETYPE = SocketOption.GSSAPI_PRINCIPAL_NAMETYPE
-GSSAPI_SERVICE_PRINCIPAL_NAMETYPE = SocketOption.GSSAPI_SERVICE_PRINCIPAL_NAMETYPE
-BINDTODEVICE = SocketOption.BINDTODEVICE
-IDENTITY = SocketOption.IDENTITY
-CONNECT_RID = SocketOption.CONNECT_RID
-TCP_ACCEPT_FILTER = SocketOption.TCP_ACCEPT_FILTER
-IPC_FILTER_PID = SocketOption.IPC_FILTER_PID
-IPC_FILTER_UID = SocketOption.IPC_FILTER_UID
-IPC_FILTER_GID = SocketOption.IPC_FILTER_GID
-IPV4ONLY = SocketOption.IPV4ONLY
-DELAY_ATTACH_ON_CONNECT = SocketOption.DELAY_ATTACH_ON_CONNECT
-FAIL_UNROUTABLE = SocketOption.FAIL_UNROUTABLE
-ROUTER_BEHAVIOR = SocketOption.ROUTER_BEHAVIOR
-ZAP_ENFORCE_DOMAIN = SocketOption.ZAP_ENFORCE_DOMAIN
-LOOPBACK_FASTPATH = SocketOption.LOOPBACK_FASTPATH
-METADATA = SocketOption.METADATA
-MULTICAST_LOOP = SocketOption.MULTICAST_LOOP
-ROUTER_NOTIFY = SocketOption.ROUTER_NOTIFY
-XPUB_MANUAL_LAST_VALUE = SocketOption.XPUB_MANUAL_LAST_VALUE
-SOCKS_USERNAME = SocketOption.SOCKS_USERNAME
-SOCKS_PASSWORD = SocketOption.SOCKS_PASSWORD
-IN_BATCH_SIZE = SocketOption.IN_BATCH_SIZE
-OUT_BATCH_SIZE = SocketOption.OUT_BATCH_SIZE
-WSS_KEY_PEM = SocketOption.WSS_KEY_PEM
-WSS_CERT_PEM = SocketOption.WSS_CERT_PEM
-WSS_TRUST_PEM = SocketOption.WSS_TRUST_PEM
-WSS_HOSTNAME = SocketOption.WSS_HOSTNAME
-WSS_TRUST_SYSTEM = SocketOption.WSS_TRUST_SYSTEM
-ONLY_FIRST_SUBSCRIBE = SocketOption.ONLY_FIRST_SUBSCRIBE
-RECONNECT_STOP = SocketOption.RECONNECT_STOP
-HELLO_MSG = SocketOption.HELLO_MSG
-DISCONNECT_MSG = SocketOption.DISCONNECT_MSG
-PRIORITY = SocketOption.PRIORITY
-BUSY_POLL = SocketOption.BUSY_POLL
-HICCUP_MSG = SocketOption.HICCUP_MSG
-XSUB_VERBOSE_UNSUBSCRIBE = SocketOption.XSUB_VERBOSE_UNSUBSCRIBE
-TOPICS_COUNT = SocketOption.TOPICS_COUNT
-NORM_MODE = SocketOption.NORM_MODE
-NORM_UNICAST_NACK = SocketOption.NORM_UNICAST_NACK
-NORM_BUFFER_SIZE = SocketOption.NORM_BUFFER_SIZE
-NORM_SEGMENT_SIZE = SocketOption.NORM_SEGMENT_SIZE
-NORM_BLOCK_SIZE = SocketOption.NORM_BLOCK_SIZE
-NORM_NUM_PARITY = SocketOption.NORM_NUM_PARITY
-NORM_NUM_AUTOPARITY = SocketOption.NORM_NUM_AUTOPARITY
-NORM_PUSH = SocketOption.NORM_PUSH
+def _export() -> list[str]:
+    """Make every member a name of the module; returns the names."""
+    names = []
+    for enumeration in (
+        ContextOption,
+        DeviceType,
+        Errno,
+        Event,
+        Flag,
+        MessageOption,
+        NormMode,
+        PollEvent,
+        ReconnectStop,
+        RouterNotify,
+        SecurityMechanism,
+        SocketOption,
+        SocketType,
+    ):
+        prefix = _PREFIXES.get(enumeration, "")
+        for name, member in enumeration.__members__.items():
+            full = name if name.startswith("PROTOCOL_ERROR_") else prefix + name
+            globals()[full] = member
+            names.append(full)
+    return names
 
-__all__ = [  # noqa: RUF022 - filled below
-    "AFFINITY",
-    "BACKLOG",
-    "BINDTODEVICE",
-    "BLOCKY",
-    "BUSY_POLL",
-    "CHANNEL",
-    "CLIENT",
-    "CONFLATE",
-    "CONNECT_RID",
-    "CONNECT_ROUTING_ID",
-    "CONNECT_TIMEOUT",
-    "CURVE_PUBLICKEY",
-    "CURVE_SECRETKEY",
-    "CURVE_SERVER",
-    "CURVE_SERVERKEY",
+
+_OptType = OptType  # pyzmq's name for it
+
+__all__ = [  # noqa: PLE0604 - _export returns strings
     "ContextOption",
-    "DEALER",
-    "DELAY_ATTACH_ON_CONNECT",
-    "DGRAM",
-    "DISCONNECT_MSG",
-    "DISH",
-    "DONTWAIT",
     "DeviceType",
-    "EADDRINUSE",
-    "EADDRNOTAVAIL",
-    "EAFNOSUPPORT",
-    "EAGAIN",
-    "ECONNABORTED",
-    "ECONNREFUSED",
-    "ECONNRESET",
-    "EFAULT",
-    "EFSM",
-    "EHOSTUNREACH",
-    "EINPROGRESS",
-    "EINVAL",
-    "EMSGSIZE",
-    "EMTHREAD",
-    "ENETDOWN",
-    "ENETRESET",
-    "ENETUNREACH",
-    "ENOBUFS",
-    "ENOCOMPATPROTO",
-    "ENOTCONN",
-    "ENOTSOCK",
-    "ENOTSUP",
-    "EPROTONOSUPPORT",
-    "ETERM",
-    "ETIMEDOUT",
-    "EVENTS",
     "Errno",
-    "FAIL_UNROUTABLE",
-    "FD",
-    "FORWARDER",
+    "Event",
     "Flag",
-    "GATHER",
-    "GSSAPI_PLAINTEXT",
-    "GSSAPI_PRINCIPAL",
-    "GSSAPI_PRINCIPAL_NAMETYPE",
-    "GSSAPI_SERVER",
-    "GSSAPI_SERVICE_PRINCIPAL",
-    "GSSAPI_SERVICE_PRINCIPAL_NAMETYPE",
-    "HANDSHAKE_IVL",
-    "HEARTBEAT_IVL",
-    "HEARTBEAT_TIMEOUT",
-    "HEARTBEAT_TTL",
-    "HELLO_MSG",
-    "HICCUP_MSG",
-    "HWM",
-    "IDENTITY",
-    "IMMEDIATE",
-    "INVERT_MATCHING",
-    "IN_BATCH_SIZE",
-    "IO_THREADS",
-    "IPC_FILTER_GID",
-    "IPC_FILTER_PID",
-    "IPC_FILTER_UID",
-    "IPV4ONLY",
-    "IPV6",
-    "LAST_ENDPOINT",
-    "LINGER",
-    "LOOPBACK_FASTPATH",
-    "MAXMSGSIZE",
-    "MAX_MSGSZ",
-    "MAX_SOCKETS",
-    "MECHANISM",
-    "METADATA",
-    "MORE",
-    "MSG_T_SIZE",
-    "MULTICAST_HOPS",
-    "MULTICAST_LOOP",
-    "MULTICAST_MAXTPDU",
     "MessageOption",
-    "NOBLOCK",
-    "NORM_BLOCK_SIZE",
-    "NORM_BUFFER_SIZE",
-    "NORM_MODE",
-    "NORM_NUM_AUTOPARITY",
-    "NORM_NUM_PARITY",
-    "NORM_PUSH",
-    "NORM_SEGMENT_SIZE",
-    "NORM_UNICAST_NACK",
-    "ONLY_FIRST_SUBSCRIBE",
-    "OUT_BATCH_SIZE",
-    "PAIR",
-    "PEER",
-    "PLAIN_PASSWORD",
-    "PLAIN_SERVER",
-    "PLAIN_USERNAME",
-    "POLLERR",
-    "POLLIN",
-    "POLLOUT",
-    "POLLPRI",
-    "PRIORITY",
-    "PROBE_ROUTER",
-    "PUB",
-    "PULL",
-    "PUSH",
+    "NormMode",
     "PollEvent",
-    "QUEUE",
-    "RADIO",
-    "RATE",
-    "RCVBUF",
-    "RCVHWM",
-    "RCVMORE",
-    "RCVTIMEO",
-    "RECONNECT_IVL",
-    "RECONNECT_IVL_MAX",
-    "RECONNECT_STOP",
-    "RECOVERY_IVL",
-    "REP",
-    "REQ",
-    "REQ_CORRELATE",
-    "REQ_RELAXED",
-    "ROUTER",
-    "ROUTER_BEHAVIOR",
-    "ROUTER_HANDOVER",
-    "ROUTER_MANDATORY",
-    "ROUTER_NOTIFY",
-    "ROUTER_RAW",
-    "ROUTING_ID",
-    "SCATTER",
-    "SERVER",
-    "SHARED",
-    "SNDBUF",
-    "SNDHWM",
-    "SNDMORE",
-    "SNDTIMEO",
-    "SOCKET_LIMIT",
-    "SOCKS_PASSWORD",
-    "SOCKS_PROXY",
-    "SOCKS_USERNAME",
-    "SRCFD",
-    "STREAM",
-    "STREAMER",
-    "STREAM_NOTIFY",
-    "SUB",
-    "SUBSCRIBE",
+    "ReconnectStop",
+    "RouterNotify",
+    "SecurityMechanism",
     "SocketOption",
     "SocketType",
-    "TCP_ACCEPT_FILTER",
-    "TCP_KEEPALIVE",
-    "TCP_KEEPALIVE_CNT",
-    "TCP_KEEPALIVE_IDLE",
-    "TCP_KEEPALIVE_INTVL",
-    "TCP_MAXRT",
-    "THREAD_AFFINITY_CPU_ADD",
-    "THREAD_AFFINITY_CPU_REMOVE",
-    "THREAD_NAME_PREFIX",
-    "THREAD_PRIORITY",
-    "THREAD_SAFE",
-    "THREAD_SCHED_POLICY",
-    "TOPICS_COUNT",
-    "TOS",
-    "TYPE",
-    "UNSUBSCRIBE",
-    "USE_FD",
-    "VMCI_BUFFER_MAX_SIZE",
-    "VMCI_BUFFER_MIN_SIZE",
-    "VMCI_BUFFER_SIZE",
-    "VMCI_CONNECT_TIMEOUT",
-    "WSS_CERT_PEM",
-    "WSS_HOSTNAME",
-    "WSS_KEY_PEM",
-    "WSS_TRUST_PEM",
-    "WSS_TRUST_SYSTEM",
-    "XPUB",
-    "XPUB_MANUAL",
-    "XPUB_MANUAL_LAST_VALUE",
-    "XPUB_NODROP",
-    "XPUB_VERBOSE",
-    "XPUB_VERBOSER",
-    "XPUB_WELCOME_MSG",
-    "XREP",
-    "XREQ",
-    "XSUB",
-    "XSUB_VERBOSE_UNSUBSCRIBE",
-    "ZAP_DOMAIN",
-    "ZAP_ENFORCE_DOMAIN",
+    *_export(),
 ]

@@ -1,220 +1,251 @@
-"""Context: pyzmq's context over one of ours.
+"""Context: the handle a program holds, with pyzmq's methods.  From any thread.
 
-Who may call it: any thread.
+A context that is lost is destroyed, with the sockets it knows; a program may also end without
+caring: nothing is waited for at interpreter exit.
 """
 
-from __future__ import annotations
-
+import atexit
 import os
-import sys
-import warnings
-from errno import EFAULT, EINVAL
-from threading import RLock
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from warnings import warn
 from weakref import WeakSet
 
-from mq.attributes import OptionAttributes
-from mq.constants import ContextOption, SocketOption
-from mq.ctx import Ctx
+from mq import ctx as core
+from mq import fork
+from mq.attributes import AttributeSetter
+from mq.constants import ContextOption, Errno, SocketOption
 from mq.errors import ZMQError
 from mq.socket import Socket
+from mq.sockets import SocketBase
 
-C = TypeVar("C", bound="Context")
+S = TypeVar("S", bound=Socket)
+
+_exiting: list[bool] = []
+atexit.register(_exiting.append, True)
 
 
-class Context(OptionAttributes):
-    """A set of sockets that can reach each other, and end together.
+class _InstanceLock:
+    """Guards `instance`, and forgets who held it when a fork makes that meaningless."""
 
-    `Context(other)` and `shadow` share the context beneath another, and never terminate it.
-    Attributes in lower case are context options, and defaults for the options of new sockets.
+    def __init__(self) -> None:
+        self.lock = Lock()
+        fork.register(self)
+
+    def after_fork(self) -> None:
+        self.lock = Lock()
+
+
+class Context(AttributeSetter, Generic[S]):
+    """Makes sockets, and ends them all.
+
+    `Context(other)` and `shadow=` make another handle for a context there is.
     """
 
-    _socket_class: type[Socket] = Socket
-    _instance: ClassVar[Any] = None
-    _instance_pid: ClassVar[int | None] = None
-    _instance_lock: ClassVar[Any] = RLock()
+    sockopts: dict[int, Any]
+    closed: bool
+    _core: core.Ctx
+    _sockets: "WeakSet[Any]"
     _shadow = False
     _shadow_obj: Any = None
-    _ctx: Ctx | None = None
-    _closed = False
-    _sockets: Any = None
-    sockopts: Any = None
+    _warn_destroy_close = False
+    _instance: ClassVar[Any] = None
+    _instance_pid: ClassVar[int | None] = None
+    _instance_lock: ClassVar[_InstanceLock] = _InstanceLock()
+    _socket_class: Any = Socket
+    _repr_cls = "zmq.Context"
 
     def __init__(
-        self, io_threads: int | Context | Ctx = 1, shadow: Context | Ctx | None = None
+        self, io_threads: "int | Context[Any]" = 1, shadow: "Context[Any] | int" = 0
     ) -> None:
-        threads = 1
-        if isinstance(io_threads, int):
-            threads = io_threads
+        if isinstance(io_threads, Context):
+            io_threads, shadow = 1, io_threads
+        if shadow:
+            self._shadow = True
+            self._shadow_obj = shadow
+            self._core = _find(shadow)
         else:
-            shadow = io_threads
+            self._core = core.Ctx(io_threads)
+        self.closed = False
         self.sockopts = {}
         self._sockets = WeakSet()
-        if shadow is None:
-            self._ctx = Ctx(threads)
-            return
-        self._shadow = True
-        self._shadow_obj = shadow
-        self._ctx = shadow.underlying if isinstance(shadow, Context) else shadow
 
     @classmethod
-    def shadow(cls, address: Context | Ctx) -> Self:
-        """Another Context on the context beneath `address`."""
+    def shadow(cls, address: "int | Context[Any]") -> Self:
+        """Another handle for a context, given that or its `underlying`."""
         return cls(shadow=address)
 
-    @classmethod
-    def instance(cls, io_threads: int = 1) -> Self:
-        """The process's own Context, made at the first call, after it was closed, and in a fork."""
-        if not cls._usable_instance():
-            with Context._instance_lock:
-                if not cls._usable_instance():
-                    cls._instance = cls(io_threads)
-                    cls._instance_pid = os.getpid()
-        instance: Self = cls._instance
-        return instance
-
-    @classmethod
-    def _usable_instance(cls) -> bool:
-        found = cls._instance
-        return found is not None and cls._instance_pid == os.getpid() and not found.closed
-
     def __copy__(self, memo: object = None) -> Self:
-        return self.shadow(self.underlying)
+        return type(self).shadow(self.underlying)
 
     __deepcopy__ = __copy__
 
-    def __del__(self) -> None:
-        ctx = self._ctx
-        if ctx is None or self._shadow or self._closed or sys is None or sys.is_finalizing():
-            return
-        if not ctx.terminating:
-            # Waiting here could wait for the very thread the finalizer runs in.
-            ctx.shut_down_later()
-            warnings.warn(f"Unclosed context {self!r}", ResourceWarning, stacklevel=2, source=self)
+    @classmethod
+    def instance(cls, io_threads: int = 1) -> Self:
+        """Return the one context a process needs; a new one if that was closed, or after a fork."""
+        found: Any = cls._current()
+        if found is None:
+            with cls._instance_lock.lock:
+                found = cls._current()
+                if found is None:
+                    found = cls(io_threads=io_threads)
+                    cls._instance = found
+                    cls._instance_pid = os.getpid()
+        instance: Self = found
+        return instance
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for socket in list(self._sockets):
-            if not socket.closed:
-                warnings.warn(
-                    f"Destroying context with unclosed socket {socket!r}",
-                    ResourceWarning,
-                    stacklevel=2,
-                    source=socket,
-                )
-        self.destroy()
-
-    def __repr__(self) -> str:
-        cls = type(self)
-        module = "zmq" if cls.__module__.startswith("mq.") else cls.__module__
-        if cls.__module__ == "mq.asyncio":
-            module = "zmq.asyncio"
-        count = sum(not socket.closed for socket in self._sockets or ())
-        sockets = f"{count} socket{'s' * (count > 1)}" if count else ""
-        state = " closed" if self.closed else ""
-        return f"<{module}.{cls.__qualname__}({sockets}) at {id(self):#x}{state}>"
-
-    # State
+    @classmethod
+    def _current(cls) -> Any:
+        found = cls._instance
+        if found is None or found.closed or cls._instance_pid != os.getpid():
+            return None
+        return found
 
     @property
-    def underlying(self) -> Ctx:
-        """The context beneath; EFAULT once it was terminated."""
-        if self._ctx is None or self.closed:
-            raise ZMQError(EFAULT)
-        return self._ctx
+    def underlying(self) -> int:
+        """A number that stands for the context behind its handles."""
+        return id(self._core)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the context was terminated."""
-        return self._closed or self._ctx is None or self._ctx.finished
-
-    # Options
-
-    _option_names = ContextOption
-
-    def get(self, option: int) -> int:
-        """A context option."""
-        return self.underlying.get(option)
-
-    def set(self, option: int, value: int) -> None:
-        """Set a context option."""
-        self.underlying.set(option, value)
-
-    def setsockopt(self, opt: int, value: Any) -> None:
-        """Set a default for the sockets made from now on."""
-        self.sockopts[opt] = value
-
-    def getsockopt(self, opt: int) -> Any:
-        """The default set for new sockets; KeyError when there is none."""
-        return self.sockopts[opt]
-
-    def _option(self, name: str) -> Any:
-        upper = name.upper()
-        found = ContextOption.__members__.get(upper)
-        return SocketOption.__members__.get(upper) if found is None else found
-
-    def _get_attr_opt(self, name: str, option: int) -> Any:
-        if name.upper() in ContextOption.__members__:
-            return super()._get_attr_opt(name, option)
-        try:
-            return self.sockopts[option]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def _set_attr_opt(self, name: str, option: int, value: Any) -> None:
-        if name.upper() in ContextOption.__members__:
-            self.set(option, value)
-        else:
-            self.sockopts[option] = value
-
-    def __delattr__(self, name: str) -> None:
-        option = SocketOption.__members__.get(name.upper())
-        if option is None or option not in self.sockopts:
-            raise AttributeError(name)
-        del self.sockopts[option]
-
-    # Sockets
+    # -- sockets -----------------------------------------------------------------------------
 
     def socket(
-        self, socket_type: int, socket_class: type[Socket] | None = None, **kwargs: Any
+        self, socket_type: int, socket_class: Callable[..., Any] | None = None, **kwargs: Any
     ) -> Any:
-        """A new socket, with the options set on the context as far as its kind has them."""
+        """Make a socket, with the options set on this context that apply to it.
+
+        ENOTSUP after `term`, ETERM during it, EMFILE when MAX_SOCKETS are open.
+        """
         if self.closed:
-            raise ZMQError(EFAULT)
+            raise ZMQError(Errno.ENOTSUP)
         socket = (socket_class or self._socket_class)(self, socket_type, **kwargs)
         for option, value in self.sockopts.items():
             try:
                 socket.setsockopt(option, value)
-            except ZMQError as exc:
-                if exc.errno != EINVAL:
-                    raise
+            except ZMQError:
+                pass  # such as SUBSCRIBE, on a socket that does not
         self._sockets.add(socket)
         return socket
 
-    # The end
+    def create(self, factory: type[SocketBase]) -> SocketBase:
+        """Return the machinery of a socket; for `Socket` alone."""
+        return self._core.create_socket(factory)
+
+    def _rm_socket(self, socket: Any) -> None:
+        sockets = self.__dict__.get("_sockets")
+        if sockets is not None:
+            sockets.discard(socket)
+
+    # -- options -----------------------------------------------------------------------------
+
+    def set(self, option: int, optval: int) -> None:
+        """Set an option of the context; EINVAL, or TypeError if it is no int."""
+        self._check_open()
+        if not isinstance(optval, int):
+            raise TypeError(f"expected int, got: {optval!r}")
+        self._core.set(option, optval)
+
+    def get(self, option: int) -> int:
+        """Read an option of the context; EINVAL."""
+        self._check_open()
+        return self._core.get(option)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError("Context has been destroyed")
+
+    def setsockopt(self, opt: int, value: Any) -> None:
+        """Set an option on all sockets made from now on."""
+        self.sockopts[opt] = value
+
+    def getsockopt(self, opt: int) -> Any:
+        """Return an option set by `setsockopt`."""
+        return self.sockopts[opt]
+
+    def _set_attr_opt(self, name: str, option: int, value: Any) -> None:
+        if name in ContextOption.__members__:
+            self.set(option, value)
+        elif name in SocketOption.__members__:
+            self.sockopts[option] = value
+        else:
+            raise AttributeError(f"No such context or socket option: {name}")
+
+    def _get_attr_opt(self, name: str, option: int) -> Any:
+        if name in ContextOption.__members__:
+            return self.get(option)
+        if option not in self.__dict__.get("sockopts", {}):
+            raise AttributeError(name)
+        return self.sockopts[option]
+
+    def __delattr__(self, key: str) -> None:
+        if key in self.__dict__:
+            del self.__dict__[key]
+            return
+        option = SocketOption.__members__.get(key.upper())
+        if option is None or option not in self.sockopts:
+            raise AttributeError(f"No such socket option: {key!r}")
+        del self.sockopts[option]
+
+    def __dir__(self) -> list[str]:
+        return [*dir(type(self)), *ContextOption.__members__]
+
+    # -- the end -----------------------------------------------------------------------------
 
     def term(self) -> None:
-        """Make every call fail but close, and wait until all sockets are closed and finished."""
-        if not self._closed and self._ctx is not None and not self._shadow:
-            self._ctx.terminate()
-        self._closed = True
+        """Fail all calls on all sockets of the context, then wait until each has been closed.
+
+        What they sent is waited for too: until it was read, or dropped by its receiver's end.
+        """
+        self._core.term()
+        self.closed = True
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close all sockets, then `term`.  Only when no other thread uses them."""
-        if self._closed:
+        """Close all sockets made by this handle, then `term`.
+
+        Not while other threads use them.
+        """
+        if self.closed:
             return
-        sockets, self._sockets = self._sockets, WeakSet()
-        for socket in list(sockets):
-            if not socket.closed:
-                socket.close(linger)
+        left = [socket for socket in list(self._sockets) if not socket.closed]
+        names = [str(socket) for socket in left]
+        for socket in left:
+            socket.close(linger)
         self.term()
+        if self._warn_destroy_close:
+            for name in names:
+                what = f"Destroyed context with unclosed socket {name}"
+                warn(what, ResourceWarning, stacklevel=3, source=self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._warn_destroy_close = True
+        self.destroy()
+
+    def __del__(self) -> None:
+        if self._shadow or _exiting or self.__dict__.get("closed", True) or self._core.forked:
+            return
+        try:
+            warn(f"Unclosed context {self}", ResourceWarning, stacklevel=2, source=self)
+        finally:  # a warning may be made an error
+            for socket in list(self._sockets):
+                socket.close()
+            self._core.term_later()
+
+    def __repr__(self) -> str:
+        name = type(self).__dict__.get("_repr_cls")
+        name = name or f"{type(self).__module__}.{type(self).__name__}"
+        number = len(self._sockets)
+        sockets = f"{number} socket{'s' if number > 1 else ''}" if number else ""
+        closed = " closed" if self.closed else ""
+        return f"<{name}({sockets}) at {id(self):#x}{closed}>"
 
 
-def _renew_lock() -> None:
-    Context._instance_lock = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+def _find(shadow: "Context[Any] | int") -> core.Ctx:
+    if isinstance(shadow, Context):
+        return shadow._core
+    found = core.live.get(shadow)
+    if found is None:
+        raise ZMQError(Errno.EFAULT)
+    return found

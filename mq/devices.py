@@ -1,32 +1,42 @@
-"""Devices: a proxy with its sockets, made, bound and run in one go, if wanted in a thread.
+"""Devices: a proxy with sockets of its own, run in the caller's thread or in one of theirs.
 
-Who may call it: one thread until `start`; then the device's own.
+What is asked of the sockets beforehand is noted and done in the thread that runs the device, as
+sockets belong to one thread.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mq.constants import PUB, DeviceType, SocketOption
+from mq.constants import DeviceType, Errno, SocketType
 from mq.context import Context
-from mq.errors import ContextTerminated
+from mq.errors import ZMQBindError, ZMQError
 from mq.proxy import proxy
 
-if TYPE_CHECKING:
-    from mq.socket import Socket
+
+class _Side:
+    """What is to be done to one socket of a device."""
+
+    def __init__(self, socket_type: int) -> None:
+        self.socket_type = socket_type
+        self.binds: list[str] = []
+        self.connects: list[str] = []
+        self.options: list[tuple[int, Any]] = []
+
+    def apply(self, socket: Any) -> None:
+        """Do it: options first, as names and limits count from the first connection on."""
+        for option, value in self.options:
+            socket.setsockopt(option, value)
+        for address in self.binds:
+            socket.bind(address)
+        for address in self.connects:
+            socket.connect(address)
 
 
 class Device:
-    """Passes messages on between a socket of `in_type` and one of `out_type`.
+    """Carries messages between an `in` and an `out` socket; `out_type` -1 is the same socket."""
 
-    With `out_type` -1 one socket is both.  What is asked of a socket before `start` is done when it
-    is made, in the thread that will use it; random ports are bound at once, to know them.
-    """
-
-    daemon = True
-    context_factory: Callable[[], Context] = Context.instance
+    context_factory: Callable[[], Any] = Context.instance
 
     def __init__(
         self,
@@ -39,141 +49,132 @@ class Device:
         self.device_type = device_type
         self.in_type = in_type
         self.out_type = out_type
+        self.daemon = True
         self.done = False
-        self._todo: dict[str, list[tuple[str, tuple[Any, ...]]]] = {"in": [], "out": [], "mon": []}
-        self._made: dict[str, Socket] = {}
-
-    # What sockets will be asked
+        self._in = _Side(in_type)
+        self._out = _Side(out_type)
+        self._sides = [self._in, self._out]
+        self._reserved: set[str] = set()
 
     def bind_in(self, addr: str) -> None:
-        """Bind the incoming socket."""
-        self._todo["in"].append(("bind", (addr,)))
-
-    def bind_out(self, addr: str) -> None:
-        """Bind the outgoing socket."""
-        self._todo["out"].append(("bind", (addr,)))
+        """Bind the `in` socket when the device runs."""
+        self._in.binds.append(addr)
 
     def connect_in(self, addr: str) -> None:
-        """Connect the incoming socket."""
-        self._todo["in"].append(("connect", (addr,)))
-
-    def connect_out(self, addr: str) -> None:
-        """Connect the outgoing socket."""
-        self._todo["out"].append(("connect", (addr,)))
+        """Connect the `in` socket when the device runs."""
+        self._in.connects.append(addr)
 
     def setsockopt_in(self, opt: int, value: Any) -> None:
-        """Set an option of the incoming socket."""
-        self._todo["in"].append(("setsockopt", (opt, value)))
-
-    def setsockopt_out(self, opt: int, value: Any) -> None:
-        """Set an option of the outgoing socket."""
-        self._todo["out"].append(("setsockopt", (opt, value)))
+        """Set an option of the `in` socket when the device runs."""
+        self._in.options.append((opt, value))
 
     def bind_in_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the incoming socket to a port that is free, and return it."""
-        return self._socket("in").bind_to_random_port(addr, *args, **kwargs)
+        """Bind the `in` socket to `addr` and a number, which is returned."""
+        return self._bind_to_random_port(self._in, addr, *args, **kwargs)
+
+    def bind_out(self, addr: str) -> None:
+        """Bind the `out` socket when the device runs."""
+        self._out.binds.append(addr)
+
+    def connect_out(self, addr: str) -> None:
+        """Connect the `out` socket when the device runs."""
+        self._out.connects.append(addr)
+
+    def setsockopt_out(self, opt: int, value: Any) -> None:
+        """Set an option of the `out` socket when the device runs."""
+        self._out.options.append((opt, value))
 
     def bind_out_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the outgoing socket to a port that is free, and return it."""
-        return self._socket("out").bind_to_random_port(addr, *args, **kwargs)
+        """Bind the `out` socket to `addr` and a number, which is returned."""
+        return self._bind_to_random_port(self._out, addr, *args, **kwargs)
 
-    # Running
+    def _bind_to_random_port(self, side: _Side, addr: str, *args: int, **kwargs: int) -> int:
+        with Context[Any]() as context, context.socket(SocketType.PUSH) as binder:
+            for _ in range(5):
+                port: int = binder.bind_to_random_port(addr, *args, **kwargs)
+                name = f"{addr}:{port}"
+                if name not in self._reserved:
+                    self._reserved.add(name)
+                    side.binds.append(name)
+                    return port
+        raise ZMQBindError("Could not reserve random port.")
 
-    def _kind(self, side: str) -> int:
-        return {"in": self.in_type, "out": self.out_type}[side]
-
-    def _socket(self, side: str) -> Socket:
-        if side == "out" and self.out_type < 0:
-            side = "in"
-        if side not in self._made:
-            self._made[side] = type(self).context_factory().socket(self._kind(side))
-        return self._made[side]
-
-    def _set_up(self, *sides: str) -> list[Socket]:
-        sockets = []
-        for side in sides:
-            socket = self._socket(side)
-            todo = self._todo[side]
-            # Options first: most are taken at the time of a bind or connect.
-            for method, args in sorted(todo, key=lambda task: task[0] != "setsockopt"):
-                getattr(socket, method)(*args)
-            todo.clear()
-            sockets.append(socket)
-        return sockets
-
-    def run_device(self) -> None:
-        """Set up the sockets and pass messages on, until the context ends."""
-        proxy(*self._set_up("in", "out"))
+    def _make_sockets(self) -> list[Any]:
+        context = type(self).context_factory()
+        made: list[Any] = []
+        for side in self._sides:
+            same = side is self._out and side.socket_type < 0
+            made.append(made[0] if same else context.socket(side.socket_type))
+            side.apply(made[-1])
+        return made
 
     def run(self) -> None:
-        """Likewise, and return when the context ends."""
+        """Run in this thread until the context ends."""
+        sockets: list[Any] = []
         try:
-            self.run_device()
-        except ContextTerminated:
-            pass
+            sockets = self._make_sockets()
+            proxy(*sockets)
+        except ZMQError as error:
+            if error.errno not in (Errno.ETERM, Errno.ENOTSOCK):
+                raise
         finally:
             self.done = True
-            for socket in self._made.values():
+            for socket in sockets:
                 socket.close()
 
     def start(self) -> None:
-        """Run in this thread."""
+        """Run; in a thread where the class says so."""
         self.run()
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the device; one that runs in this thread is done already."""
 
 
 class Proxy(Device):
-    """A Device that copies every message to a third socket."""
+    """A device with a third socket, which gets a copy of everything."""
 
-    def __init__(self, in_type: int, out_type: int, mon_type: int = PUB) -> None:
+    def __init__(self, in_type: int, out_type: int, mon_type: int = SocketType.PUB) -> None:
         super().__init__(in_type=in_type, out_type=out_type)
         self.mon_type = mon_type
-
-    def _kind(self, side: str) -> int:
-        return self.mon_type if side == "mon" else super()._kind(side)
+        self._mon = _Side(mon_type)
+        self._sides.append(self._mon)
 
     def bind_mon(self, addr: str) -> None:
-        """Bind the copying socket."""
-        self._todo["mon"].append(("bind", (addr,)))
+        """Bind the third socket when the device runs."""
+        self._mon.binds.append(addr)
 
     def connect_mon(self, addr: str) -> None:
-        """Connect the copying socket."""
-        self._todo["mon"].append(("connect", (addr,)))
+        """Connect the third socket when the device runs."""
+        self._mon.connects.append(addr)
 
-    def setsockopt_mon(self, opt: SocketOption, value: Any) -> None:
-        """Set an option of the copying socket."""
-        self._todo["mon"].append(("setsockopt", (opt, value)))
+    def setsockopt_mon(self, opt: int, value: Any) -> None:
+        """Set an option of the third socket when the device runs."""
+        self._mon.options.append((opt, value))
 
     def bind_mon_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the copying socket to a port that is free, and return it."""
-        return self._socket("mon").bind_to_random_port(addr, *args, **kwargs)
-
-    def run_device(self) -> None:
-        """See `Device`."""
-        proxy(*self._set_up("in", "out", "mon"))
+        """Bind the third socket to `addr` and a number, which is returned."""
+        return self._bind_to_random_port(self._mon, addr, *args, **kwargs)
 
 
 class _InThread(Device):
-    """`start` returns at once; the device runs in a thread of its own."""
+    """Runs the device in a thread of its own."""
 
-    _thread: Thread | None = None
+    launcher: Thread | None = None
 
     def start(self) -> None:
-        """Run in a new thread."""
-        self._thread = Thread(target=self.run, name="mq-device", daemon=self.daemon)
-        self._thread.start()
+        """Start the thread."""
+        self.launcher = Thread(target=self.run, daemon=self.daemon, name="mq-device")
+        self.launcher.start()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the thread, for at most `timeout` seconds."""
-        if self._thread is not None:
-            self._thread.join(timeout)
+        """Wait for the thread, at most `timeout` seconds."""
+        if self.launcher is not None:
+            self.launcher.join(timeout)
 
 
-class ThreadDevice(_InThread):
-    """A Device in a thread."""
+class ThreadDevice(_InThread, Device):
+    """A Device in a thread of its own."""
 
 
 class ThreadProxy(_InThread, Proxy):
-    """A Proxy in a thread."""
+    """A Proxy in a thread of its own."""
+
+
+__all__ = ["Device", "Proxy", "ThreadDevice", "ThreadProxy"]

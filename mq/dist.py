@@ -1,63 +1,59 @@
-"""Distributor: sends every message to all pipes that match; those that are full miss it.
+"""Distributor: gives each message to all of a set of pipes.
 
-Who may call it: the thread of the socket it belongs to.
+Owned by a socket's thread.  A pipe that is full misses messages, whole ones, until it has room.
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
-from mq.message import MORE, Part
-
-if TYPE_CHECKING:
-    from mq.pipe import Pipe
+from mq.message import Part
+from mq.pipe import Pipe
 
 
 class Distributor:
-    """Outbound pipes.  The matching ones are chosen before a message, for all its parts."""
-
-    __slots__ = ("_matching", "_more", "_pipes")
+    """Pipes to publish to."""
 
     def __init__(self) -> None:
-        self._pipes: dict[Pipe, None] = {}  # an ordered set
-        self._matching: dict[Pipe, None] = {}
-        self._more = False
+        self.pipes: list[Pipe] = []
+        self._full: set[Pipe] = set()  # known to have no room; most of the time empty
+        self._receivers: list[Pipe] | None = None  # of the message begun
 
     def attach(self, pipe: Pipe) -> None:
-        """Send to `pipe` too, from the next message on."""
-        self._pipes[pipe] = None
+        """Add a pipe; it gets messages begun from now on."""
+        self.pipes.append(pipe)
+
+    def activated(self, pipe: Pipe) -> None:
+        """Note that a full pipe has room again."""
+        self._full.discard(pipe)
 
     def terminated(self, pipe: Pipe) -> None:
-        """Forget `pipe`."""
-        self._pipes.pop(pipe, None)
-        self._matching.pop(pipe, None)
+        """Remove a dead pipe."""
+        if pipe in self.pipes:
+            self.pipes.remove(pipe)
+        self._full.discard(pipe)
+        if self._receivers is not None and pipe in self._receivers:
+            self._receivers.remove(pipe)
 
-    def match(self, pipes: dict[Pipe, None]) -> None:
-        """Choose who gets the next message."""
-        self._matching = {pipe: None for pipe in pipes if pipe in self._pipes}
+    def room(self, pipes: Iterable[Pipe]) -> bool:
+        """Whether all of `pipes` have room for a message."""
+        return all(pipe.check_hwm() for pipe in pipes)
 
-    def match_all(self) -> None:
-        """Choose everybody."""
-        self._matching = dict(self._pipes)
+    def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
+        """Write a part to all of `chosen`; the parts that follow go where the first went."""
+        receivers = self._receivers
+        if receivers is None:
+            receivers = [pipe for pipe in chosen if pipe not in self._full]
+        more = part[1]
+        taken = []
+        for pipe in receivers:
+            if pipe.write(part):
+                taken.append(pipe)
+                if not more:
+                    pipe.flush()
+            else:
+                self._full.add(pipe)
+        self._receivers = taken if more else None
 
-    def send_to_all(self, part: Part) -> None:
-        """Send `part` to every pipe with room."""
-        if not self._more:
-            self.match_all()
-        self.send(part)
-
-    def send(self, part: Part) -> None:
-        """Send `part` to the matching pipes with room."""
-        more = bool(part[1] & MORE)
-        for pipe in list(self._matching):
-            if not pipe.write(part):
-                # Full at the first part, or ending in the middle: either way it misses all of it.
-                pipe.rollback()
-                del self._matching[pipe]
-            elif not more:
-                pipe.flush()
-        self._more = more
-
-    def full(self) -> bool:
-        """Whether one of the matching pipes has no room."""
-        return not all(pipe.check_write() for pipe in self._matching)
+    @property
+    def inside(self) -> bool:
+        """Whether a message has been begun and not completed."""
+        return self._receivers is not None

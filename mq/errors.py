@@ -1,84 +1,46 @@
-"""Errors: ZMQError and its kin, named and numbered as pyzmq has them.
+"""What `mq` raises: pyzmq's error classes, and one of our own for mailboxes."""
 
-Who may use it: everybody.  Every error carries an ``errno``; the commonest have
-classes of their own.
-"""
-
-import errno as _errno
 import os
 
-#: ZeroMQ numbers its own errors from here.
-HAUSNUMERO = 156384712
+from mq.constants import Errno
 
-EFSM = HAUSNUMERO + 51
-ENOCOMPATPROTO = HAUSNUMERO + 52
-ETERM = HAUSNUMERO + 53
-EMTHREAD = HAUSNUMERO + 54
-
-_OWN_TEXTS = {
-    EFSM: "Operation cannot be accomplished in current state",
-    ENOCOMPATPROTO: "The protocol is not compatible with the socket type",
-    ETERM: "Context was terminated",
-    EMTHREAD: "No thread available",
+_MESSAGES = {
+    Errno.EFSM: "Operation cannot be accomplished in current state",
+    Errno.ENOCOMPATPROTO: "The protocol is not compatible with the socket type",
+    Errno.ETERM: "Context was terminated",
+    Errno.EMTHREAD: "No thread available",
 }
 
 
 def strerror(errno: int) -> str:
-    """The text of error number `errno`, ZeroMQ's own included."""
-    return _OWN_TEXTS.get(errno) or os.strerror(errno)
+    """Return the message for `errno`, ZeroMQ's own numbers included."""
+    message = _MESSAGES.get(errno)  # type: ignore[call-overload]
+    return message if message is not None else os.strerror(errno)
 
 
 class ZMQBaseError(Exception):
-    """Root of all errors of this package."""
+    """The base of all errors of this package."""
 
 
 class ZMQError(ZMQBaseError):
-    """What an operation failed with: `errno` and `strerror`."""
+    """An error with a number; `errno` and `strerror` as in OSError."""
 
     errno: int | None = None
     strerror: str
 
-    def __init__(self, errno: int | str | None = None, msg: str | None = None) -> None:
-        if isinstance(errno, int):
-            self.errno = errno
-            self.strerror = msg or strerror(errno)
-        else:
-            self.strerror = msg or str(errno)
+    def __init__(self, errno: int | None = None, msg: str | None = None) -> None:
         super().__init__(errno, msg)
+        if isinstance(errno, int):
+            self.errno = int(errno)
+        if msg is None:
+            msg = strerror(errno) if isinstance(errno, int) else str(errno)
+        self.strerror = msg
 
     def __str__(self) -> str:
         return self.strerror
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.strerror!r})"
-
-
-class Again(ZMQError):
-    """EAGAIN: nothing to receive, or no room to send, in the time given."""
-
-    def __init__(self, errno: int | str | None = _errno.EAGAIN, msg: str | None = None) -> None:
-        super().__init__(errno, msg)
-
-
-class ContextTerminated(ZMQError):
-    """ETERM: the context was terminated; nothing but closing the socket is left to do."""
-
-    def __init__(self, errno: int | str | None = ETERM, msg: str | None = None) -> None:
-        super().__init__(errno, msg)
-
-
-class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
-    """EINTR, for those who catch it; calls here are resumed after a signal."""
-
-    def __init__(self, errno: int | str | None = _errno.EINTR, msg: str | None = None) -> None:
-        super().__init__(errno, msg)
-
-
-class MailboxClosed(ZMQError):
-    """The mailbox was closed, or belongs to the process this one was forked from."""
-
-    def __init__(self, errno: int | str | None = _errno.ENOTSOCK, msg: str | None = None) -> None:
-        super().__init__(errno, msg)
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 class ZMQBindError(ZMQBaseError):
@@ -86,16 +48,47 @@ class ZMQBindError(ZMQBaseError):
 
 
 class NotDone(ZMQBaseError):
-    """A `MessageTracker` waited in vain for its messages to be let go."""
+    """`MessageTracker.wait` reached its timeout."""
 
 
-_SPECIAL: dict[int, type[ZMQError]] = {
-    _errno.EAGAIN: Again,
-    _errno.EINTR: InterruptedSystemCall,
-    ETERM: ContextTerminated,
-}
+class ZMQVersionError(NotImplementedError):
+    """A feature is missing from this implementation; kept for `except` clauses."""
 
 
-def make_error(errno: int, msg: str | None = None) -> ZMQError:
-    """The error for `errno`, of the class made for it."""
-    return _SPECIAL.get(errno, ZMQError)(errno, msg)
+class ContextTerminated(ZMQError):
+    """ETERM: the context is being terminated; only `close` is left to a socket."""
+
+    def __init__(self, errno: object = None, msg: object = None) -> None:  # noqa: ARG002 - pyzmq's
+        super().__init__(Errno.ETERM)
+
+
+class Again(ZMQError):
+    """EAGAIN: the operation would have blocked, or its timeout has passed."""
+
+    def __init__(self, errno: object = None, msg: object = None) -> None:  # noqa: ARG002 - pyzmq's
+        super().__init__(Errno.EAGAIN)
+
+
+class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
+    """EINTR.  Never raised here: interrupted waits resume by themselves."""
+
+
+class MailboxClosed(ZMQError):
+    """ENOTSOCK: a mailbox was used after `close`, or in a child process that inherited it."""
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(Errno.ENOTSOCK, msg)
+
+
+__all__ = [
+    "Again",
+    "ContextTerminated",
+    "InterruptedSystemCall",
+    "MailboxClosed",
+    "NotDone",
+    "ZMQBaseError",
+    "ZMQBindError",
+    "ZMQError",
+    "ZMQVersionError",
+    "strerror",
+]

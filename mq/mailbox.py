@@ -20,12 +20,11 @@ That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """
 
-import os
 import time
-import weakref
 from collections import deque
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from mq import fork
 from mq.errors import MailboxClosed
 from mq.signaler import Signaler
 
@@ -47,6 +46,7 @@ class Mailbox(Generic[T]):
         "_signaler",
         "_signalled",
         "_sleeps",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -56,7 +56,8 @@ class Mailbox(Generic[T]):
         self._signalled = 0  # written by senders: the last sleep that was signalled for
         self._received = 0  # written by the reader
         self._closed = ""  # why nothing can be sent any more; written once
-        _mailboxes.add(self)
+        self.waiting = False  # written by the reader: whether `recv` has found nothing so far
+        fork.register(self)
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
@@ -66,7 +67,7 @@ class Mailbox(Generic[T]):
         a forked child; what is sent while the reader closes may be dropped.
         """
         if self._closed:
-            raise MailboxClosed(msg=self._closed)
+            raise MailboxClosed(self._closed)
         self._queue.append(command)
         sleep = self._sleeps
         if self._signalled != sleep:
@@ -87,14 +88,18 @@ class Mailbox(Generic[T]):
             del queue[0]
             self._received += 1
             return command
-        return self._wait(timeout)
+        self.waiting = True
+        try:
+            return self._wait(timeout)
+        finally:
+            self.waiting = False
 
     def _wait(self, timeout: float | None) -> T | None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             signaler = self._signaler
             if signaler is None:
-                raise MailboxClosed(msg=self._closed)
+                raise MailboxClosed(self._closed)
             try:
                 signaler.recv()
                 self._sleeps += 1
@@ -125,6 +130,10 @@ class Mailbox(Generic[T]):
         self._received += 1
         return command
 
+    def peek(self) -> bool:
+        """Whether `recv` is worth calling: a plain read, made for asking before every operation."""
+        return bool(self._queue)
+
     def fileno(self) -> int:
         """The descriptor to poll for reading; -1 once closed."""
         signaler = self._signaler
@@ -136,6 +145,10 @@ class Mailbox(Generic[T]):
         self._shut("the mailbox is closed")
         if signaler is not None:
             signaler.send()
+
+    def after_fork(self) -> None:
+        """Disown the box in a child: the eventfd is shared, it would eat its parent's wake-ups."""
+        self._shut("the mailbox belongs to the process this one was forked from")
 
     def _shut(self, reason: str) -> None:
         signaler = self._signaler
@@ -168,16 +181,3 @@ class Mailbox(Generic[T]):
     def __repr__(self) -> str:
         state = self._closed or f"fd={self.fileno()}"
         return f"<Mailbox {self.depth} waiting, {self._received} received, {state}>"
-
-
-_mailboxes: "weakref.WeakSet[Mailbox[Any]]" = weakref.WeakSet()
-
-
-def _disown_after_fork() -> None:
-    # An inherited eventfd is shared: the child would eat its parent's wake-ups.
-    for mailbox in list(_mailboxes):
-        mailbox._shut("the mailbox belongs to the process this one was forked from")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_disown_after_fork)

@@ -1,200 +1,86 @@
-"""Messages: parts as they travel, Frame as users hold them, MessageTracker.
+"""Messages as they travel: parts in pipes, and the trackers of those sent without copying.
 
-Who may call it: a Frame belongs to one thread at a time; a MessageTracker to everybody.
+A part is a plain tuple, the cheapest record there is, for one is made for every part sent::
+
+    (data, more, payload)
+
+`data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of the
+same message follows; `payload` is None, or lives as long as anybody uses a tracked buffer.
+Parts are immutable and may be read from any thread.
 """
 
-from __future__ import annotations
-
 from threading import Event
-from typing import Any, Union
+from time import monotonic
+from typing import TypeAlias
 
-from mq.constants import Errno, MessageOption
-from mq.errors import NotDone, ZMQError
-
-#: Flags of a part on its way.
-MORE = 1
-DELIMITER = 2  # ends a pipe
-ROUTING_ID = 4  # names the sender; not counted by high-water marks
+from mq.errors import NotDone
 
 
-class Tracked:
-    """Bytes with a bell: `released` rings when the last holder has let go."""
+class Payload:
+    """Sets an event when the last reference to it is gone: nobody uses the buffer any more."""
 
-    __slots__ = ("data", "released")
+    __slots__ = ("_event",)
 
-    def __init__(self, data: bytes, released: Event) -> None:
-        self.data = data
-        self.released = released
+    def __init__(self, event: Event) -> None:
+        self._event = event
 
     def __del__(self) -> None:
-        self.released.set()
+        self._event.set()
 
 
-_Bytes = bytes  # Frame has a property of that name
-Payload = Union[bytes, Tracked]  # noqa: UP007 - read at run time too
-#: What pipes carry: the bytes, and flags.
-Part = tuple[Payload, int]
+Data: TypeAlias = bytes | memoryview
+Part: TypeAlias = tuple[Data, bool, Payload | None]
 
+#: The end of a pipe's stream, recognised by identity; no sender can make it.
+DELIMITER: Part = (b"", False, Payload(Event()))
 
-def payload_bytes(payload: Payload) -> bytes:
-    """The bytes in `payload`."""
-    return payload.data if isinstance(payload, Tracked) else payload
-
-
-def buffer_bytes(data: Any) -> bytes:
-    """A copy of a bytes-like object.
-
-    Raises TypeError for what exports no buffer, BufferError for one that is not contiguous.
-    """
-    view = memoryview(data)
-    if not view.contiguous:
-        raise BufferError("memoryview: underlying buffer is not contiguous")
-    return view.tobytes()
+#: The empty part that ends an envelope.
+BOTTOM: Part = (b"", True, None)
 
 
 class MessageTracker:
-    """Tells when messages sent without copying have been let go by everybody.
+    """Tells when the buffers it watches are no longer used.
 
-    `towatch` may be Events, other trackers and tracked Frames; a Frame that is not tracked is a
-    ValueError.
+    Watches events, other trackers, and anything with a `tracker` (a Frame).  From any thread.
     """
 
-    def __init__(self, *towatch: MessageTracker | Event | Frame) -> None:
+    def __init__(self, *towatch: object) -> None:
         self.events: set[Event] = set()
         self.peers: set[MessageTracker] = set()
-        for watched in towatch:
-            if isinstance(watched, Event):
-                self.events.add(watched)
-            elif isinstance(watched, MessageTracker):
-                self.peers.add(watched)
-            elif isinstance(watched, Frame):
-                if watched.tracker is None:
-                    raise ValueError("Not a tracked message")
-                self.peers.add(watched.tracker)
-            else:
-                raise TypeError(f"Require Events or Message Trackers, not {type(watched)}")
+        for thing in towatch:
+            self._watch(thing)
+
+    def _watch(self, thing: object) -> None:
+        if isinstance(thing, Event):
+            self.events.add(thing)
+            return
+        if not isinstance(thing, MessageTracker):
+            if not hasattr(thing, "tracker"):
+                raise TypeError(f"Event, MessageTracker or Frame required, not {type(thing)}")
+            thing = thing.tracker
+            if not isinstance(thing, MessageTracker):
+                raise ValueError("not a tracked message")  # noqa: TRY004 - pyzmq's choice
+        self.peers.add(thing)
 
     @property
     def done(self) -> bool:
-        """Whether all have been let go."""
+        """Whether all that is watched is out of use."""
         return all(e.is_set() for e in self.events) and all(p.done for p in self.peers)
 
     def wait(self, timeout: float = -1) -> None:
-        """Wait until `done`, for at most `timeout` seconds (negative: for ever); else NotDone."""
-        limit = None if timeout is None or timeout < 0 else timeout
-        for event in self._all_events():
-            if not event.wait(limit):
+        """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`."""
+        deadline = None if timeout < 0 else monotonic() + timeout
+        for event in self.events:
+            if not event.wait(_left(deadline)):
                 raise NotDone
-
-    def _all_events(self) -> set[Event]:
-        return self.events.union(*(peer._all_events() for peer in self.peers))
-
-
-_FINISHED_TRACKER = MessageTracker()
+        for peer in self.peers:
+            left = _left(deadline)
+            peer.wait(-1 if left is None else left)
 
 
-class Frame:
-    """A part of a message.  Made from any bytes-like object, whose content is copied once.
-
-    `track=True` gives it a `tracker`, which is done once every Frame on this content is gone.
-    """
-
-    __slots__ = ("_buffer", "_payload", "more", "tracker")
-
-    def __init__(
-        self,
-        data: Any = b"",
-        track: bool = False,
-        copy: bool | None = None,
-        copy_threshold: int | None = None,  # noqa: ARG002 - pyzmq's signature
-    ) -> None:
-        if isinstance(data, str):
-            raise TypeError("Str objects not allowed. Only: bytes, buffer interfaces.")
-        immutable = copy is False and type(data) is bytes
-        content: bytes = data if immutable else buffer_bytes(data)
-        self._payload: Payload = content
-        self._buffer: memoryview | None = None
-        self.tracker: MessageTracker | None = None
-        self.more = False
-        if track:
-            released = Event()
-            self._payload = Tracked(content, released)
-            self.tracker = MessageTracker(released)
-
-    @classmethod
-    def received(cls, part: Part) -> Frame:
-        """A Frame on a part just received."""
-        frame = cls.__new__(cls)
-        frame._payload = part[0]
-        frame._buffer = None
-        frame.tracker = None
-        frame.more = bool(part[1] & MORE)
-        return frame
-
-    @property
-    def payload(self) -> Payload:
-        """What travels when this Frame is sent."""
-        return self._payload
-
-    @property
-    def bytes(self) -> bytes:
-        """The content."""
-        return payload_bytes(self._payload)
-
-    @property
-    def buffer(self) -> memoryview:
-        """A view of the content."""
-        if self._buffer is None:
-            self._buffer = memoryview(self.bytes)
-        return self._buffer
-
-    def get(self, option: int | str) -> int | str:
-        """A message option (MORE, SHARED) or a property; there are no properties here."""
-        if isinstance(option, str):
-            raise ZMQError(_EINVAL)
-        if option == MessageOption.MORE:
-            return int(self.more)
-        if option == MessageOption.SHARED:
-            return 0
-        raise ZMQError(_EINVAL)
-
-    def __getitem__(self, option: int | str) -> int | str:
-        return self.get(option)
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.bytes)
-
-    def __bytes__(self) -> _Bytes:
-        return self.bytes
-
-    def __len__(self) -> int:
-        return len(self.bytes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frame) and self.bytes == other.bytes
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __copy__(self) -> Frame:
-        frame = Frame.received((self._payload, int(self.more)))
-        frame.tracker = self.tracker
-        return frame
-
-    def __str__(self) -> str:
-        size = len(self)
-        if size <= 16:
-            return f"<zmq.Frame({self.bytes!r})>"
-        return f"<zmq.Frame({self.bytes[:12]!r}...{_human(size)})>"
-
-    __repr__ = __str__
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - monotonic())
 
 
-Message = Frame
-_EINVAL = int(Errno.EINVAL)
-
-
-def _human(size: int) -> str:
-    for limit, unit in ((1_000_000, "MB"), (1000, "kB")):
-        if size >= limit:
-            return f"{size // limit}{unit}"
-    return f"{size}B"
+#: The tracker of what was copied: done from the start.
+FINISHED_TRACKER = MessageTracker()

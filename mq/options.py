@@ -1,194 +1,175 @@
-"""Options: what `setsockopt` and `getsockopt` hold, with ZeroMQ's defaults and limits.
+"""Options of sockets: which exist, what they hold, what they accept.
 
-Who may call it: the thread of the socket it belongs to.
+`Options` is owned by its socket's thread.  What only a network uses is stored and read back and
+otherwise ignored, so that programs which set it run unchanged.
 """
 
-from __future__ import annotations
-
-from errno import EINVAL
-
-from mq.constants import SocketOption as Opt
+from mq.constants import Errno, OptType, SocketOption
 from mq.errors import ZMQError
 
 Value = int | bytes
 
-_INT_DEFAULTS: dict[int, int] = {
-    Opt.AFFINITY: 0,
-    Opt.RATE: 100,
-    Opt.RECOVERY_IVL: 10000,
-    Opt.SNDBUF: -1,
-    Opt.RCVBUF: -1,
-    Opt.LINGER: -1,
-    Opt.RECONNECT_IVL: 100,
-    Opt.RECONNECT_IVL_MAX: 0,
-    Opt.BACKLOG: 100,
-    Opt.MAXMSGSIZE: -1,
-    Opt.SNDHWM: 1000,
-    Opt.RCVHWM: 1000,
-    Opt.MULTICAST_HOPS: 1,
-    Opt.RCVTIMEO: -1,
-    Opt.SNDTIMEO: -1,
-    Opt.ROUTER_MANDATORY: 0,
-    Opt.TCP_KEEPALIVE: -1,
-    Opt.TCP_KEEPALIVE_CNT: -1,
-    Opt.TCP_KEEPALIVE_IDLE: -1,
-    Opt.TCP_KEEPALIVE_INTVL: -1,
-    Opt.IMMEDIATE: 0,
-    Opt.IPV4ONLY: 1,
-    Opt.IPV6: 0,
-    Opt.XPUB_VERBOSE: 0,
-    Opt.XPUB_VERBOSER: 0,
-    Opt.XPUB_NODROP: 0,
-    Opt.XPUB_MANUAL: 0,
-    Opt.ROUTER_RAW: 0,
-    Opt.ROUTER_HANDOVER: 0,
-    Opt.PROBE_ROUTER: 0,
-    Opt.REQ_CORRELATE: 0,
-    Opt.REQ_RELAXED: 0,
-    Opt.CONFLATE: 0,
-    Opt.INVERT_MATCHING: 0,
-    Opt.TOS: 0,
-    Opt.HANDSHAKE_IVL: 30000,
-    Opt.HEARTBEAT_IVL: 0,
-    Opt.HEARTBEAT_TTL: 0,
-    Opt.HEARTBEAT_TIMEOUT: -1,
-    Opt.CONNECT_TIMEOUT: 0,
-    Opt.TCP_MAXRT: 0,
-    Opt.MULTICAST_MAXTPDU: 1500,
-    Opt.MULTICAST_LOOP: 1,
-    Opt.USE_FD: -1,
-    Opt.PLAIN_SERVER: 0,
-    Opt.CURVE_SERVER: 0,
-    Opt.GSSAPI_SERVER: 0,
-    Opt.GSSAPI_PLAINTEXT: 0,
-    Opt.GSSAPI_PRINCIPAL_NAMETYPE: 0,
-    Opt.GSSAPI_SERVICE_PRINCIPAL_NAMETYPE: 0,
-    Opt.ZAP_ENFORCE_DOMAIN: 0,
-    Opt.LOOPBACK_FASTPATH: 0,
-    Opt.ROUTER_NOTIFY: 0,
-    Opt.IN_BATCH_SIZE: 8192,
-    Opt.OUT_BATCH_SIZE: 8192,
+_BOOLEAN = frozenset(
+    {
+        SocketOption.CONFLATE,
+        SocketOption.GSSAPI_PLAINTEXT,
+        SocketOption.GSSAPI_SERVER,
+        SocketOption.CURVE_SERVER,
+        SocketOption.IMMEDIATE,
+        SocketOption.INVERT_MATCHING,
+        SocketOption.IPV4ONLY,
+        SocketOption.IPV6,
+        SocketOption.PLAIN_SERVER,
+        SocketOption.PROBE_ROUTER,
+        SocketOption.REQ_CORRELATE,
+        SocketOption.REQ_RELAXED,
+        SocketOption.ROUTER_HANDOVER,
+        SocketOption.ROUTER_MANDATORY,
+        SocketOption.XPUB_MANUAL,
+        SocketOption.XPUB_NODROP,
+        SocketOption.XPUB_VERBOSE,
+        SocketOption.XPUB_VERBOSER,
+    }
+)
+
+#: The least value an option accepts, where it is not "any".
+_AT_LEAST = {
+    SocketOption.SNDHWM: 0,
+    SocketOption.RCVHWM: 0,
+    SocketOption.LINGER: -1,
+    SocketOption.RCVTIMEO: -1,
+    SocketOption.SNDTIMEO: -1,
+    SocketOption.BACKLOG: 0,
+    SocketOption.RECONNECT_IVL: -1,
+    SocketOption.RECONNECT_IVL_MAX: 0,
+    SocketOption.SNDBUF: -1,
+    SocketOption.RCVBUF: -1,
 }
-_BYTES_DEFAULTS: dict[int, bytes] = {
-    Opt.ROUTING_ID: b"",
-    Opt.LAST_ENDPOINT: b"",
-    Opt.PLAIN_USERNAME: b"",
-    Opt.PLAIN_PASSWORD: b"",
-    Opt.ZAP_DOMAIN: b"",
-    Opt.SOCKS_PROXY: b"",
-    Opt.BINDTODEVICE: b"",
-    Opt.XPUB_WELCOME_MSG: b"",
-    Opt.CONNECT_ROUTING_ID: b"",
-    Opt.SUBSCRIBE: b"",
-    Opt.UNSUBSCRIBE: b"",
+
+_DEFAULTS: dict[int, Value] = {
+    SocketOption.SNDHWM: 1000,
+    SocketOption.RCVHWM: 1000,
+    SocketOption.LINGER: -1,
+    SocketOption.RCVTIMEO: -1,
+    SocketOption.SNDTIMEO: -1,
+    SocketOption.RATE: 100,
+    SocketOption.RECOVERY_IVL: 10000,
+    SocketOption.SNDBUF: -1,
+    SocketOption.RCVBUF: -1,
+    SocketOption.RECONNECT_IVL: 100,
+    SocketOption.BACKLOG: 100,
+    SocketOption.MAXMSGSIZE: -1,
+    SocketOption.MULTICAST_HOPS: 1,
+    SocketOption.MULTICAST_MAXTPDU: 1500,
+    SocketOption.TCP_KEEPALIVE: -1,
+    SocketOption.TCP_KEEPALIVE_CNT: -1,
+    SocketOption.TCP_KEEPALIVE_IDLE: -1,
+    SocketOption.TCP_KEEPALIVE_INTVL: -1,
+    SocketOption.IPV4ONLY: 1,
+    SocketOption.HANDSHAKE_IVL: 30000,
+    SocketOption.HEARTBEAT_TIMEOUT: -1,
+    SocketOption.USE_FD: -1,
+    SocketOption.MULTICAST_LOOP: 1,
 }
-#: What a socket type answers for itself, whatever is stored.
-_COMPUTED_INTS = {Opt.RCVMORE, Opt.FD, Opt.EVENTS, Opt.TYPE, Opt.THREAD_SAFE, Opt.MECHANISM}
-_READ_ONLY = {*_COMPUTED_INTS, Opt.LAST_ENDPOINT}
-_WRITE_ONLY = {
-    Opt.SUBSCRIBE,
-    Opt.UNSUBSCRIBE,
-    Opt.CONNECT_ROUTING_ID,
-    Opt.XPUB_WELCOME_MSG,
-    Opt.ROUTER_MANDATORY,
-    Opt.ROUTER_HANDOVER,
-    Opt.PROBE_ROUTER,
-    Opt.REQ_CORRELATE,
-    Opt.REQ_RELAXED,
-    Opt.XPUB_VERBOSE,
-    Opt.XPUB_VERBOSER,
-    Opt.XPUB_NODROP,
-    Opt.XPUB_MANUAL,
-}
-_BOOLEANS = {
-    Opt.CONFLATE,
-    Opt.IMMEDIATE,
-    Opt.IPV6,
-    Opt.IPV4ONLY,
-    Opt.ROUTER_MANDATORY,
-    Opt.ROUTER_HANDOVER,
-    Opt.PROBE_ROUTER,
-    Opt.REQ_CORRELATE,
-    Opt.REQ_RELAXED,
-    Opt.INVERT_MATCHING,
-}
-_NOT_BELOW_ZERO = {Opt.SNDHWM, Opt.RCVHWM, Opt.RATE, Opt.BACKLOG, Opt.RECOVERY_IVL}
-_NOT_BELOW_MINUS_ONE = {Opt.LINGER, Opt.RCVTIMEO, Opt.SNDTIMEO, Opt.RECONNECT_IVL, Opt.MAXMSGSIZE}
+
+#: Known to a socket itself, never set and never stored.
+_READ_ONLY = frozenset(
+    {
+        SocketOption.EVENTS,
+        SocketOption.FD,
+        SocketOption.LAST_ENDPOINT,
+        SocketOption.MECHANISM,
+        SocketOption.RCVMORE,
+        SocketOption.THREAD_SAFE,
+        SocketOption.TYPE,
+        SocketOption.TOPICS_COUNT,
+        SocketOption.HWM,
+    }
+)
+
+#: Set, and never read back.
+_WRITE_ONLY = frozenset(
+    {
+        SocketOption.SUBSCRIBE,
+        SocketOption.UNSUBSCRIBE,
+        SocketOption.CONNECT_ROUTING_ID,
+        SocketOption.XPUB_WELCOME_MSG,
+        SocketOption.PROBE_ROUTER,
+        SocketOption.REQ_CORRELATE,
+        SocketOption.REQ_RELAXED,
+        SocketOption.ROUTER_HANDOVER,
+        SocketOption.ROUTER_MANDATORY,
+        SocketOption.XPUB_MANUAL,
+        SocketOption.XPUB_NODROP,
+        SocketOption.XPUB_VERBOSE,
+        SocketOption.XPUB_VERBOSER,
+        SocketOption.HWM,
+    }
+)
 
 
-def is_bytes(option: int) -> bool:
-    """Whether the values of `option` are bytes.  Options unknown to us count as numbers."""
-    return option in _BYTES_DEFAULTS
+def option_type(option: int) -> OptType:
+    """Return what `option` holds.  One nobody knows counts as an int, and is refused later."""
+    try:
+        return SocketOption(option).opt_type
+    except ValueError:
+        return OptType.int
+
+
+def check_type(option: int, value: object) -> Value:
+    """`value` if it is of the option's type, else TypeError."""
+    if isinstance(value, str):
+        raise TypeError("unicode not allowed, use setsockopt_string")
+    if option_type(option) is OptType.bytes:
+        if not isinstance(value, bytes):
+            raise TypeError(f"expected bytes, got: {value!r}")
+        return value
+    if not isinstance(value, int):
+        raise TypeError(f"expected int, got: {value!r}")
+    return int(value)
 
 
 class Options:
-    """The options of one socket.  Those read for every message are attributes besides."""
-
-    __slots__ = ("_values", "rcvtimeo", "sndtimeo")
+    """The options of one socket.  EINVAL for all that is unknown or out of range."""
 
     def __init__(self) -> None:
-        self._values: dict[int, Value] = {**_INT_DEFAULTS, **_BYTES_DEFAULTS}
-        self.rcvtimeo = -1
-        self.sndtimeo = -1
+        self._values = dict(_DEFAULTS)
+        self.routing_id = b""
+        self.rcvtimeo: float | None = None  # seconds, None for ever: what waiting needs
+        self.sndtimeo: float | None = None
 
-    def number(self, option: int) -> int:
-        """The value of an option that is a number."""
-        value = self._values[option]
+    def __getitem__(self, option: int) -> int:
+        """Return an int option, 0 if it was never set."""
+        value = self._values.get(option, 0)
         assert isinstance(value, int)
         return value
 
-    def data(self, option: int) -> bytes:
-        """The value of an option that is bytes."""
-        value = self._values[option]
-        assert isinstance(value, bytes)
-        return value
-
-    def store(self, option: int, value: Value) -> None:
-        """Set `option` unchecked."""
+    def set(self, option: int, value: Value) -> None:
+        """Store a value of the right type after checking its range."""
+        _require(option in SocketOption.__members__.values() and option not in _READ_ONLY)
+        if isinstance(value, bytes):
+            if option == SocketOption.ROUTING_ID:
+                _require(0 < len(value) <= 255)
+                self.routing_id = value
+        else:
+            _require(option not in _BOOLEAN or value in (0, 1))
+            _require(value >= _AT_LEAST.get(SocketOption(option), value))
         self._values[option] = value
+        if option == SocketOption.RCVTIMEO:
+            self.rcvtimeo = _seconds(self[option])
+        elif option == SocketOption.SNDTIMEO:
+            self.sndtimeo = _seconds(self[option])
 
     def get(self, option: int) -> Value:
-        """What a user reads; EINVAL for what is unknown or cannot be read."""
-        if option in _WRITE_ONLY or option not in self._values:
-            raise ZMQError(EINVAL)
-        return self._values[option]
-
-    def set(self, option: int, value: object) -> Value:
-        """What a user sets; EINVAL or TypeError.  Returns the value as stored."""
-        checked = _check(option, value)
-        self._values[option] = checked
-        if option == Opt.RCVTIMEO:
-            self.rcvtimeo = int(checked)
-        elif option == Opt.SNDTIMEO:
-            self.sndtimeo = int(checked)
-        return checked
+        """Read a stored option back."""
+        _require(option in SocketOption.__members__.values() and option not in _WRITE_ONLY)
+        return self._values.get(option, b"" if option_type(option) is OptType.bytes else 0)
 
 
-def _check(option: int, value: object) -> Value:
-    if is_bytes(option):
-        return _check_bytes(option, value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        if not isinstance(value, bool):
-            raise TypeError(f"expected int for option {option}, got: {value!r}")
-        value = int(value)
-    if option not in _INT_DEFAULTS or option in _READ_ONLY:
-        raise ZMQError(EINVAL)
-    bad = (
-        (option in _NOT_BELOW_ZERO and value < 0)
-        or (option in _NOT_BELOW_MINUS_ONE and value < -1)
-        or (option in _BOOLEANS and value not in (0, 1))
-    )
-    if bad:
-        raise ZMQError(EINVAL)
-    return value
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ZMQError(Errno.EINVAL)
 
 
-def _check_bytes(option: int, value: object) -> bytes:
-    if isinstance(value, str) or not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"expected bytes for option {option}, got: {value!r}")
-    value = bytes(value)
-    if option in _READ_ONLY:
-        raise ZMQError(EINVAL)
-    if option in (Opt.ROUTING_ID, Opt.CONNECT_ROUTING_ID) and not 1 <= len(value) <= 255:
-        raise ZMQError(EINVAL)
-    return value
+def _seconds(milliseconds: int) -> float | None:
+    return None if milliseconds < 0 else milliseconds / 1000

@@ -1,120 +1,124 @@
-"""Own: an object in a tree of owners, and how the tree ends.
+"""Own: objects in a tree, in which an owner ends only after all it owns has ended.
 
-Who may call it: the thread whose mailbox the object was given; `inc_seqnum` and `terminate` of a
-root that is shared may come from any thread.
+Every method but `inc_seqnum` belongs to the thread that owns the object; what comes from other
+threads comes as a command.  An object is destroyed when three things hold:
 
-Terminating goes down the tree as `Term`, and comes back up as `TermAck`: an object is destroyed
-once it is terminating, every command that was announced by `inc_seqnum` has arrived, and all acks
-it waits for are in.  A child that arrives late, in an owner already terminating, is told at once.
+* it has been told to terminate;
+* every command counted by `inc_seqnum` has been processed, so nothing is on its way to it;
+* every acknowledgement it waits for (children, pipes) has arrived.
 """
 
-from __future__ import annotations
-
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from mq.command import Command, LaunchedChild, Term, TermAck, TermRequest
-
-if TYPE_CHECKING:
-    from mq.mailbox import Mailbox
+from mq.command import Adopt, Command, Term, TermAck, TermReq
+from mq.mailbox import Mailbox
 
 
 class Own:
-    """An object that lives in the thread that reads `mailbox`."""
+    """A node of the tree.  `mailbox` is that of the thread the node lives in."""
 
     def __init__(self, mailbox: Mailbox[Command]) -> None:
         self.mailbox = mailbox
-        self._owner: Own | None = None
-        self._owned: dict[Own, None] = {}  # an ordered set
-        self._terminating = False
-        self._seqnum_lock = Lock()  # a leaf: nothing is called while it is held
-        self._sent_seqnum = 0  # any thread, under the lock
-        self._processed_seqnum = 0  # own thread
-        self._term_acks = 0  # own thread
-        self.linger_ms = -1
+        self.owner: Own | None = None
+        self.owned: set[Own] = set()
+        self.terminating = False
         self.destroyed = False
+        self._linger = 0  # ms, handed down to what is still owned when the end comes
+        self._seqnum_lock = Lock()  # never held with another lock inside
+        self._sent_seqnum = 0  # any thread, under the lock
+        self._processed_seqnum = 0
+        self._term_acks = 0
 
-    @property
-    def terminating(self) -> bool:
-        """Whether the end has begun."""
-        return self._terminating
+    # -- from any thread ---------------------------------------------------------------------
 
     def inc_seqnum(self) -> None:
-        """Announce a command that must arrive before this object may go.  Any thread."""
+        """Announce one command that will call `process_seqnum`; until then this object lives on.
+
+        The caller must know by other means (a registry's lock) that it lives now.
+        """
         with self._seqnum_lock:
             self._sent_seqnum += 1
 
-    def process_seqnum(self) -> None:
-        """An announced command has arrived."""
-        self._processed_seqnum += 1
-        self.check_term_acks()
+    # -- the tree ----------------------------------------------------------------------------
 
-    def launch_child(self, child: Own) -> None:
-        """Become the owner of `child`, which lives in whatever thread reads its mailbox."""
-        child._owner = self
+    def launch_child(self, child: "Own") -> None:
+        """Take `child`, which may live in another thread, into the tree below this object."""
+        child.owner = self
         self.inc_seqnum()
-        self.mailbox.send(LaunchedChild(self, child))
-
-    def process_own(self, child: Own) -> None:
-        """See `LaunchedChild`."""
-        if self._terminating:
-            self.register_term_acks(1)
-            child.mailbox.send(Term(child, 0))
-        else:
-            self._owned[child] = None
+        self.mailbox.send(Adopt(self, child))
 
     def terminate(self) -> None:
-        """Begin the end, by asking the owner if there is one."""
-        if self._terminating:
+        """Ask the owner to end this object, or begin at once if it is a root."""
+        if self.terminating:
             return
-        if self._owner is None:
-            self.process_term(self.linger_ms)
+        if self.owner is None:
+            self.process_term(self._linger)
         else:
-            self._owner.mailbox.send(TermRequest(self._owner, self))
+            self.owner.mailbox.send(TermReq(self.owner, self))
 
-    def process_term_request(self, child: Own) -> None:
-        """See `TermRequest`.  One that crosses our own `Term` to the child is answered already."""
-        if self._terminating or child not in self._owned:
-            return
-        del self._owned[child]
+    def term_child(self, child: "Own", linger: int) -> None:
+        """Send one of those owned to its end."""
+        self.owned.discard(child)
         self.register_term_acks(1)
-        child.mailbox.send(Term(child, self.linger_ms))
+        child.mailbox.send(Term(child, linger))
 
-    def process_term(self, linger_ms: int) -> None:
-        """See `Term`."""
-        assert not self._terminating, "terminated twice"
-        owned, self._owned = self._owned, {}
-        self.register_term_acks(len(owned))
-        self._terminating = True
-        for child in owned:
-            child.mailbox.send(Term(child, linger_ms))
+    def process_own(self, child: "Own") -> None:
+        """Take a child in.  One that comes too late is ended at once, with no linger."""
+        if self.terminating:
+            self.term_child(child, 0)
+        else:
+            self.owned.add(child)
+        self.process_seqnum()
+
+    def process_term_req(self, child: "Own") -> None:
+        """End a child that wishes it; one that was sent its `term` already is not told twice."""
+        if not self.terminating and child in self.owned:
+            self.term_child(child, self._linger)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def process_term(self, linger: int) -> None:
+        """End all that is owned, then this object.  `linger` in ms."""
+        assert not self.terminating
+        self._linger = linger
+        self.terminating = True
+        for child in list(self.owned):
+            self.term_child(child, linger)
         self.check_term_acks()
 
     def register_term_acks(self, count: int) -> None:
-        """Wait for so many more acks before going."""
+        """Wait for `count` more acknowledgements."""
         self._term_acks += count
 
     def unregister_term_ack(self) -> None:
-        """One of the acks is in."""
-        assert self._term_acks > 0, "an ack too many"
+        """One of them has come."""
+        assert self._term_acks > 0
         self._term_acks -= 1
         self.check_term_acks()
 
     def process_term_ack(self) -> None:
-        """See `TermAck`."""
+        """Note that a child has ended."""
         self.unregister_term_ack()
 
+    def process_seqnum(self) -> None:
+        """One of the commands announced by `inc_seqnum` has been processed."""
+        self._processed_seqnum += 1
+        self.check_term_acks()
+
     def check_term_acks(self) -> None:
-        """Go, if nothing more can come."""
-        if not self._terminating or self._term_acks or self.destroyed:
+        """Destroy this object if nothing holds it any more, and tell its owner."""
+        if (
+            not self.terminating
+            or self.destroyed
+            or self._term_acks
+            or self._processed_seqnum != self._sent_seqnum
+        ):
             return
-        with self._seqnum_lock:
-            if self._sent_seqnum != self._processed_seqnum:
-                return
         self.destroyed = True
-        if self._owner is not None:
-            self._owner.mailbox.send(TermAck(self._owner))
+        owner = self.owner
         self.process_destroy()
+        if owner is not None:
+            owner.mailbox.send(TermAck(owner))
 
     def process_destroy(self) -> None:
-        """Release what is held; called once, last of all."""
+        """Let go of everything.  The last thing that happens to the object."""

@@ -1,367 +1,407 @@
-"""Pipe: one end of a two-way pipe of messages between two sockets.
+r"""Pipe: one end of a two-way connection between sockets, and how such a connection ends.
 
-Who may call it: each end belongs to the thread of its socket, its `sink`, and speaks to the other
-end by commands only.  While a connection waits for its bind, the bound end belongs to nobody: its
-`mailbox` is None, and commands to it are kept by the context (see `mq.ctx`).
+Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
+direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
+far end without an owner: commands to it are kept by its `Pending` and delivered by whoever
+becomes the owner.
 
-How a pipe ends: each end writes a delimiter after its last message, `PipeTerm` and `PipeTermAck`
-go both ways, and an end that was told so (`delay`) first reads what is left before the delimiter.
+Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
+it knows; the reader reports after every `lwm` of them.
+
+The end of a connection, as one side sees it::
+
+    ACTIVE --------- peer's pipe_term, messages left --> WAITING_FOR_DELIMITER (still readable)
+      |  \---------- delimiter read first ------------> DELIMITER_RECEIVED
+      |   \--------- peer's pipe_term, no delay ------> TERM_ACK_SENT
+      terminate()
+      |
+    TERM_REQ_SENT1 - peer's pipe_term (both asked) ---> TERM_REQ_SENT2
+
+An acknowledgement is sent once nothing of the peer's is wanted any more, and receiving one ends
+the pipe.  Whoever asked first acknowledges the acknowledgement, so that both know.
 """
 
-from __future__ import annotations
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
-
-from mq.command import ActivateRead, ActivateWrite, Command, PipeHwm, PipeTerm, PipeTermAck
+from mq.command import (
+    ActivateRead,
+    ActivateWrite,
+    Command,
+    InprocConnected,
+    PipeHwm,
+    PipeTerm,
+    PipeTermAck,
+)
 from mq.conflate import ConflatePipe
-from mq.message import DELIMITER, MORE, ROUTING_ID, Part
+from mq.message import DELIMITER, Part
 from mq.ypipe import Empty, YPipe
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
     from mq.mailbox import Mailbox
+    from mq.pending import Pending
+
+Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
 
 
-class Sink(Protocol):
-    """Who is told of a pipe's events, in the pipe's own thread."""
+class Hwms(NamedTuple):
+    """A socket's high-water marks in messages; 0 is no limit."""
 
-    def read_activated(self, pipe: Pipe) -> None:
-        """There is something to read again."""
-
-    def write_activated(self, pipe: Pipe) -> None:
-        """There is room again."""
-
-    def pipe_terminated(self, pipe: Pipe) -> None:
-        """The pipe is gone."""
+    snd: int
+    rcv: int
 
 
 class State(Enum):
-    """How far the end of a pipe has come, as seen from one side."""
+    """Where an end stands on the way to its own end."""
 
-    ACTIVE = auto()
-    DELIMITER_RECEIVED = auto()  # the delimiter was read before the PipeTerm arrived
-    WAITING_FOR_DELIMITER = auto()  # PipeTerm came first, and messages may be left
-    TERM_ACK_SENT = auto()  # all read and acknowledged; the final ack is awaited
-    TERM_REQ_SENT1 = auto()  # we asked, and wait for the ack
-    TERM_REQ_SENT2 = auto()  # we asked, and so did the peer
+    ACTIVE = "active"
+    DELIMITER_RECEIVED = "delimiter received"
+    WAITING_FOR_DELIMITER = "waiting for delimiter"
+    TERM_ACK_SENT = "term_ack sent"
+    TERM_REQ_SENT1 = "term_req sent"
+    TERM_REQ_SENT2 = "term_req sent by both"
+
+
+class Sink(Protocol):
+    """What an end tells its socket; called in the owner's thread."""
+
+    def read_activated(self, pipe: "Pipe") -> None:
+        """Note that a dry pipe can be read again."""
+
+    def write_activated(self, pipe: "Pipe") -> None:
+        """Note that a full pipe can be written again."""
+
+    def pipe_connected(self, pipe: "Pipe") -> None:
+        """Note that a pipe that waited for a bind has found its peer."""
+
+    def pipe_terminated(self, pipe: "Pipe") -> None:
+        """Forget the pipe: it is dead."""
 
 
 class Pipe:
-    """An end of a pipe.  High-water marks count messages, not parts; 0 is no limit.
-
-    `send_hwm` and `receive_hwm` are this end's own marks.  What may be under way is this end's
-    `send_hwm` plus the other's `receive_hwm`, once that is known.
-    """
+    """One end.  Unless said otherwise its methods are for the thread that owns it."""
 
     __slots__ = (
         "_activate_read",
-        "_credited",
-        "_ctx",
-        "_delay",
+        "_conflate",
         "_flushing",
         "_hwm",
+        "_in",
         "_in_active",
-        "_in_pipe",
         "_lwm",
-        "_messages_read",
-        "_messages_written",
+        "_msgs_read",
+        "_msgs_written",
+        "_out",
         "_out_active",
-        "_out_pipe",
         "_own_hwms",
-        "_peer",
         "_peer_hwms",
-        "_state",
-        "conflate",
+        "_peers_msgs_read",
+        "delay",
+        "endpoint",
         "mailbox",
-        "peer_routing_id",
+        "peer",
+        "pending",
+        "routing_id",
         "sink",
+        "state",
     )
 
-    def __init__(
-        self,
-        ctx: Ctx,
-        in_pipe: YPipe[Part] | ConflatePipe[Part],
-        out_pipe: YPipe[Part] | ConflatePipe[Part],
-        hwms: tuple[int, int],
-        *,
-        conflate: bool,
-    ) -> None:
-        self._ctx = ctx
-        self._in_pipe: YPipe[Part] | ConflatePipe[Part] | None = in_pipe
-        self._out_pipe: YPipe[Part] | ConflatePipe[Part] | None = out_pipe
+    def __init__(self, inbound: Queue, outbound: Queue, own: Hwms, peer_hwms: Hwms | None) -> None:
+        self.mailbox: Mailbox[Command] | None = None  # set once, by the owner or under `pending`
+        self.pending: Pending | None = None  # set on the near end of a connection not yet bound
+        self.peer: Pipe = self  # replaced by pipepair
+        self.sink: Sink | None = None
+        self.state = State.ACTIVE
+        self.delay = True  # read what is left before acknowledging the peer's end
+        self.endpoint: str | None = None  # what the near socket connected to
+        self.routing_id = b""  # of the socket at the far end
+        self._in = inbound
+        self._out: Queue | None = outbound
+        # Both say "as far as we know"; a state that forbids the direction makes them False too, so
+        # that the hot path has one thing to ask.
         self._in_active = True
         self._out_active = True
-        self._state = State.ACTIVE
-        self._delay = True
-        self._messages_read = 0
-        self._messages_written = 0
-        self._credited = 0  # how many of our messages the peer has told us it read
-        self._own_hwms = hwms  # (send, receive)
-        self._peer_hwms: tuple[int, int] | None = None  # unknown before the bind
-        self._hwm = 0
-        self._lwm = 0
+        self._own_hwms = own
+        self._peer_hwms = peer_hwms  # None before bind: only our own SNDHWM counts
+        self._conflate = isinstance(outbound, ConflatePipe)
+        self._hwm = self._lwm = 0
+        self._msgs_read = 0
+        self._msgs_written = 0
+        self._peers_msgs_read = 0
         self._flushing = False
-        self._peer: Pipe | None = None
-        self._activate_read: ActivateRead | None = None
-        self.conflate = conflate
-        self.mailbox: Mailbox[Command] | None = None
-        self.sink: Sink | None = None
-        self.peer_routing_id = b""  # how a ROUTER calls the peer
 
-    def join(self, peer: Pipe) -> None:
-        """Make `peer` the other end; once, before either end is used."""
-        self._peer = peer
-        self._activate_read = ActivateRead(peer)
-        self._set_marks()
+    def _link(self, peer: "Pipe") -> None:
+        self.peer = peer
+        self._activate_read = ActivateRead(peer)  # immutable, so one does for all time
+        self._reckon()
 
-    # Reading
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def readable(self) -> bool:
+        """Whether the peer may still be heard, now or later."""
+        return self.state in _READABLE
+
+    def read(self) -> Part | None:
+        """Return the next part; None if there is none now."""
+        if not self._in_active:
+            return None
+        try:
+            part = self._in.read()
+        except Empty:
+            self._in_active = False
+            return None
+        if part is DELIMITER:
+            self._process_delimiter()
+            return None
+        if not part[1]:
+            self._msgs_read += 1
+            if self._lwm and self._msgs_read % self._lwm == 0:
+                self._send(ActivateWrite(self.peer, self._msgs_read))
+        return part
 
     def check_read(self) -> bool:
-        """Whether a part can be read."""
-        in_pipe = self._in_pipe
-        if not self._in_active or in_pipe is None or not self._readable():
+        """Whether `read` would return a part.  Takes a delimiter that is next in line."""
+        if not self._in_active:
             return False
-        if not in_pipe.check_read():
+        if not self._in.check_read():
             self._in_active = False
             return False
-        if in_pipe.probe()[1] & DELIMITER:
-            in_pipe.read()
+        if self._in.probe() is DELIMITER:
+            self._in.read()
             self._process_delimiter()
             return False
         return True
 
-    def read(self) -> Part | None:
-        """The next part; None when there is none."""
-        in_pipe = self._in_pipe
-        if not self._in_active or in_pipe is None or not self._readable():
-            return None
-        if not in_pipe.check_read():
-            self._in_active = False
-            return None
-        part = in_pipe.read()
-        flags = part[1]
-        if flags:
-            if flags & DELIMITER:
-                self._process_delimiter()
-                return None
-            if flags & (MORE | ROUTING_ID):
-                return part
-        read = self._messages_read + 1
-        self._messages_read = read
-        if self._lwm and not read % self._lwm:
-            self._send(ActivateWrite(self._other(), read))
-        return part
-
-    def _readable(self) -> bool:
-        state = self._state
-        return state is State.ACTIVE or state is State.WAITING_FOR_DELIMITER
-
-    # Writing
-
-    def check_write(self) -> bool:
-        """Whether a message can be written."""
-        if not self._out_active or self._state is not State.ACTIVE:
-            return False
-        hwm = self._hwm
-        if hwm and self._messages_written - self._credited >= hwm:
-            self._out_active = False
-            return False
-        return True
+    # -- writing -----------------------------------------------------------------------------
 
     def write(self, part: Part) -> bool:
-        """Write `part`, unless the pipe is full or ending.  A message begun can be completed."""
-        if not self.check_write():
+        """Write a part; False if the pipe is full or ending.  The peer sees it after `flush`."""
+        hwm, out = self._hwm, self._out
+        if not self._out_active or out is None:
             return False
-        flags = part[1]
-        assert self._out_pipe is not None
-        if flags & MORE:
-            self._out_pipe.write(part, True)
-        else:
-            self._out_pipe.write(part)
-            if not flags & ROUTING_ID:
-                self._messages_written += 1
+        if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
+            self._out_active = False
+            return False
+        more = part[1]
+        out.write(part, more)
+        if not more:
+            self._msgs_written += 1
         return True
 
-    def rollback(self) -> None:
-        """Take back the parts of a message that was not completed."""
-        out_pipe = self._out_pipe
-        if out_pipe is None:
-            return
-        try:
-            while True:
-                out_pipe.unwrite()
-        except Empty:
-            pass
+    def write_regardless(self, part: Part) -> None:
+        """Write a part the peer must not miss, HWM or not, unless the connection is ending."""
+        if self.state is State.ACTIVE and self._out is not None:
+            self._out.write(part)
+            self._msgs_written += 1
+
+    def check_write(self) -> bool:
+        """Whether `write` would accept a part."""
+        if self._out_active and self._full():
+            self._out_active = False
+        return self._out_active
 
     def flush(self) -> None:
         """Let the peer see all complete messages, and wake it if it sleeps."""
-        out_pipe = self._out_pipe
-        if out_pipe is None:
+        out = self._out
+        if out is None:
             return
-        # A flush that was interrupted may have left its wake-up unsent: then it is owed still.
+        # A flush cut short by KeyboardInterrupt may have left its wake-up unsent: it is owed still.
         owed = self._flushing
         self._flushing = True
-        if not out_pipe.flush() or owed:
-            assert self._activate_read is not None
+        if not out.flush() or owed:
             self._send(self._activate_read)
         self._flushing = False
 
-    # High-water marks
+    def rollback(self) -> None:
+        """Take back the parts of a message that was begun and not completed."""
+        if self._out is None:
+            return
+        try:
+            while True:
+                self._out.unwrite()
+        except Empty:
+            pass
 
-    def set_hwms(self, send_hwm: int, receive_hwm: int) -> None:
-        """Change this end's own marks, while connected if need be."""
-        self.set_own_hwms(send_hwm, receive_hwm)
-        if self._state is State.ACTIVE and self._peer is not None:
-            self._send(PipeHwm(self._peer, send_hwm, receive_hwm))
+    # -- flow control ------------------------------------------------------------------------
 
-    def set_own_hwms(self, send_hwm: int, receive_hwm: int) -> None:
-        """Change this end's own marks without telling the other end."""
-        self._own_hwms = (send_hwm, receive_hwm)
-        self._set_marks()
+    def _full(self) -> bool:
+        return self._hwm > 0 and self._msgs_written - self._peers_msgs_read >= self._hwm
 
-    def set_peer_hwms(self, send_hwm: int, receive_hwm: int) -> None:
-        """Learn the other end's marks, from now on part of both limits."""
-        self._peer_hwms = (send_hwm, receive_hwm)
-        self._set_marks()
+    def check_hwm(self) -> bool:
+        """Whether there is room for a message as far as flow control goes."""
+        return not self._full()
 
-    def process_pipe_hwm(self, send_hwm: int, receive_hwm: int) -> None:
-        """See `PipeHwm`."""
-        self.set_peer_hwms(send_hwm, receive_hwm)
-        # The writer's mark may now be below the credit that is due: without this it would wait for
-        # a low-water mark that a smaller pipe never reaches.
-        if self._state is State.ACTIVE:
-            self._send(ActivateWrite(self._other(), self._messages_read))
-        if not self._out_active:
-            self._activate_write()
+    def set_hwms(self, own: Hwms) -> None:
+        """Our socket's marks have changed: reckon anew, tell the peer, and give it its credit."""
+        if self._conflate or own == self._own_hwms:
+            return
+        self._own_hwms = own
+        self._reckon()
+        if self.state is State.ACTIVE:  # to a peer that is ending it would come too late
+            self._send(PipeHwm(self.peer, own))
+            self._send(ActivateWrite(self.peer, self._msgs_read))
+            self._reactivate_write()
 
-    def _set_marks(self) -> None:
-        if self.conflate:
-            return  # one slot, no limit
-        send_hwm, receive_hwm = self._own_hwms
-        if self._peer_hwms is None:
-            self._hwm, inbound = send_hwm, receive_hwm
+    def process_pipe_hwm(self, hwms: Hwms) -> None:
+        """Note that the peer's marks have changed.
+
+        The credit is reported at once: by the old low-water mark it might never become due.
+        """
+        self._peer_hwms = hwms
+        self._reckon()
+        if self.state is State.ACTIVE:
+            self._send(ActivateWrite(self.peer, self._msgs_read))
+            self._reactivate_write()
+
+    def _reckon(self) -> None:
+        # 0 on either side is no limit at all, and not a summand.
+        own, peer = self._own_hwms, self._peer_hwms
+        if self._conflate:
+            self._hwm = self._lwm = 0
+        elif peer is None:
+            self._hwm, self._lwm = own.snd, (own.rcv + 1) // 2
         else:
-            peer_send, peer_receive = self._peer_hwms
-            self._hwm = send_hwm + peer_receive if send_hwm and peer_receive else 0
-            inbound = peer_send + receive_hwm if peer_send and receive_hwm else 0
-        self._lwm = (inbound + 1) // 2
+            self._hwm = own.snd + peer.rcv if own.snd and peer.rcv else 0
+            inbound = own.rcv + peer.snd if own.rcv and peer.snd else 0
+            self._lwm = (inbound + 1) // 2
 
-    # Commands from the other end
+    def _reactivate_write(self) -> None:
+        if not self._out_active and self.state is State.ACTIVE and not self._full():
+            self._out_active = True
+            if self.sink is not None:
+                self.sink.write_activated(self)
+
+    # -- commands from the peer --------------------------------------------------------------
 
     def process_activate_read(self) -> None:
-        """See `ActivateRead`."""
-        if not self._in_active and self._readable():
+        """Note that the peer has flushed into the pipe after we found it dry."""
+        if not self._in_active and self.state in _READABLE:
             self._in_active = True
             if self.sink is not None:
                 self.sink.read_activated(self)
 
-    def process_activate_write(self, messages_read: int) -> None:
-        """See `ActivateWrite`."""
-        self._credited = messages_read
-        if not self._out_active:
-            self._activate_write()
+    def process_activate_write(self, msgs_read: int) -> None:
+        """Note that the peer has read `msgs_read` messages in all."""
+        self._peers_msgs_read = msgs_read
+        self._reactivate_write()
 
-    def _activate_write(self) -> None:
-        if self._state is not State.ACTIVE:
-            return
-        self._out_active = True
-        if self.sink is not None and self.check_write():
-            self.sink.write_activated(self)
-
-    # The end
-
-    @property
-    def state(self) -> State:
-        """How far the end has come."""
-        return self._state
-
-    def set_nodelay(self) -> None:
-        """End at once when the peer does: nobody here reads what it sent last."""
-        self._delay = False
-
-    def terminate(self, delay: bool) -> None:
-        """Ask the other end to end the pipe; with `delay`, what it sent is read first."""
-        self._delay = delay
-        state = self._state
-        if state is State.ACTIVE or state is State.DELIMITER_RECEIVED:
-            self._state = State.TERM_REQ_SENT1
-            self._send(PipeTerm(self._other()))
-        elif state is State.WAITING_FOR_DELIMITER:
-            if not delay:
-                self._acknowledge(State.TERM_ACK_SENT)
-        else:
-            return
-        self._out_active = False
-        if self._out_pipe is not None:
-            self.rollback()
-            self._out_pipe.write((b"", DELIMITER))
-            self.flush()
+    def process_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+        """Note that the far end, which waited for a bind, has an owner."""
+        self.routing_id = routing_id
+        self._peer_hwms = hwms
+        self._reckon()
+        self._reactivate_write()
+        if self.sink is not None:
+            self.sink.pipe_connected(self)
 
     def process_pipe_term(self) -> None:
-        """See `PipeTerm`."""
-        if self._state is State.ACTIVE and self._delay:
-            self._state = State.WAITING_FOR_DELIMITER
-        elif self._state is State.TERM_REQ_SENT1:
-            self._acknowledge(State.TERM_REQ_SENT2)
+        """Begin to end: the peer wants to."""
+        if self.state is State.ACTIVE and self.delay:
+            self.state = State.WAITING_FOR_DELIMITER
+            self._out_active = False
+        elif self.state is State.TERM_REQ_SENT1:
+            self.state = State.TERM_REQ_SENT2
+            self._acknowledge()
         else:
-            assert self._state in (State.ACTIVE, State.DELIMITER_RECEIVED), self._state
-            self._acknowledge(State.TERM_ACK_SENT)
+            assert self.state in (State.ACTIVE, State.DELIMITER_RECEIVED), self.state
+            self._let_go()
 
     def process_pipe_term_ack(self) -> None:
-        """See `PipeTermAck`."""
+        """End: the peer has let go."""
+        assert self.state not in (State.ACTIVE, State.WAITING_FOR_DELIMITER), self.state
+        if self.state is State.TERM_REQ_SENT1:
+            self._acknowledge()
+        self._in_active = False
+        self._in = ConflatePipe()  # what was never read is dropped here and now
         sink, self.sink = self.sink, None
-        if self._state is State.TERM_REQ_SENT1:
-            self._out_pipe = None
-            self._send(PipeTermAck(self._other()))
-        else:
-            assert self._state in (State.TERM_ACK_SENT, State.TERM_REQ_SENT2), self._state
-        self._in_pipe = None
-        # Last: the sink may be waiting for nothing else, and go.
         if sink is not None:
-            sink.pipe_terminated(self)
+            sink.pipe_terminated(self)  # last: it may be the end of the socket
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def terminate(self, delay: bool) -> None:
+        """Begin to end the connection; the sink is told when it has ended.
+
+        With `delay`, what the peer has sent before ending itself stays readable; without, it is
+        dropped.  May be called again, with less patience.
+        """
+        self.delay = delay
+        if self.state in (State.ACTIVE, State.DELIMITER_RECEIVED):
+            self._send(PipeTerm(self.peer))
+            self.state = State.TERM_REQ_SENT1
+            self._in_active = False
+        elif self.state is not State.WAITING_FOR_DELIMITER:
+            return
+        elif not delay:
+            self._let_go()
+        self._out_active = False
+        if self._out is not None:
+            self.rollback()
+            self._out.write(DELIMITER)  # not subject to the HWM: it takes no room from anybody
+            self.flush()
 
     def _process_delimiter(self) -> None:
-        if self._state is State.ACTIVE:
-            self._state = State.DELIMITER_RECEIVED
+        self._in_active = False
+        if self.state is State.ACTIVE:
+            self.state = State.DELIMITER_RECEIVED
+            self._out_active = False
         else:
-            self.rollback()
-            self._acknowledge(State.TERM_ACK_SENT)
+            assert self.state is State.WAITING_FOR_DELIMITER, self.state
+            self._let_go()
 
-    def _acknowledge(self, state: State) -> None:
+    def _let_go(self) -> None:
         self.rollback()
-        self._state = state
-        self._out_pipe = None
-        self._send(PipeTermAck(self._other()))
+        self.state = State.TERM_ACK_SENT
+        self._in_active = self._out_active = False
+        self._acknowledge()
 
-    def _other(self) -> Pipe:
-        assert self._peer is not None
-        return self._peer
+    def _acknowledge(self) -> None:
+        self._out = None
+        self._send(PipeTermAck(self.peer))
 
     def _send(self, command: Command) -> None:
-        mailbox = self._other().mailbox
-        if mailbox is None:
-            self._ctx.send_to_pending(self._other(), command)
-        else:
+        mailbox = self.peer.mailbox
+        if mailbox is not None:
             mailbox.send(command)
+        else:
+            assert self.pending is not None
+            self.pending.send(self.peer, command)
+
+    def send_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+        """Tell the far end, which connected before we were bound, who we are."""
+        self._send(InprocConnected(self.peer, hwms, routing_id))
+
+    def adopt_peer(self, hwms: Hwms, routing_id: bytes) -> None:
+        """Learn what the connecting socket is.
+
+        For whoever completes the connection, before it announces this end to its owner.
+        """
+        self.routing_id = routing_id
+        self._peer_hwms = hwms
+        self._reckon()
+
+    def set_own_hwms_before_bind(self, own: Hwms) -> None:
+        """Give an end that waited for a bind the marks of the socket that has bound it."""
+        self._own_hwms = own
+        self._reckon()
 
     def __repr__(self) -> str:
-        return (
-            f"<Pipe {self._state.name} read {self._messages_read} written {self._messages_written}"
-            f" credited {self._credited} hwm {self._hwm} lwm {self._lwm}>"
-        )
+        return f"<Pipe {self.state.value} read {self._msgs_read} wrote {self._msgs_written}>"
 
 
-def make_pipes(ctx: Ctx, hwms: tuple[int, int], *, conflate: bool) -> tuple[Pipe, Pipe]:
-    """The connecting end of a new pipe, with its (send, receive) marks, and the bound end."""
-    here: YPipe[Part] | ConflatePipe[Part]
-    there: YPipe[Part] | ConflatePipe[Part]
-    if conflate:
-        here, there = ConflatePipe(), ConflatePipe()
-    else:
-        here, there = YPipe(), YPipe()
-    connect_pipe = Pipe(ctx, here, there, hwms, conflate=conflate)
-    bind_pipe = Pipe(ctx, there, here, (0, 0), conflate=conflate)
-    connect_pipe.join(bind_pipe)
-    bind_pipe.join(connect_pipe)
-    return connect_pipe, bind_pipe
+_READABLE = frozenset({State.ACTIVE, State.WAITING_FOR_DELIMITER})
+
+
+def pipepair(near: Hwms, far: Hwms | None, conflate: bool) -> tuple[Pipe, Pipe]:
+    """Two ends joined together; `near` and `far` are the marks of their sockets.
+
+    `far` is None while the far end waits for a bind.  The caller owns both until it gives them
+    away.
+    """
+    there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
+    back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
+    ends = Pipe(back, there, near, far), Pipe(there, back, far or Hwms(0, 0), near)
+    ends[0]._link(ends[1])
+    ends[1]._link(ends[0])
+    return ends

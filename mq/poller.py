@@ -1,133 +1,156 @@
-"""Poller and select: wait for several sockets and descriptors at once.
+"""Poller and select: waiting for any of several sockets and descriptors.
 
-Who may call it: one thread at a time, the one that uses the sockets.
+A poller belongs to one thread, which must also be the one that owns the sockets in it.
 """
 
-from __future__ import annotations
-
-import select as _select
-import time
-from collections.abc import Iterable
-from errno import ENOTSOCK
+import select as os_select
+from time import monotonic
 from typing import Any
 
-from mq.constants import PollEvent
+from mq.constants import Errno, PollEvent, SocketOption
 from mq.errors import ZMQError
+from mq.signaler import LONGEST_MS
 
-POLLIN, POLLOUT = int(PollEvent.POLLIN), int(PollEvent.POLLOUT)
-#: ZeroMQ's numbers for events, and the system's.
-_EVENTS = (
-    (POLLIN, _select.POLLIN),
-    (POLLOUT, _select.POLLOUT),
-    (int(PollEvent.POLLERR), _select.POLLERR),
-    (int(PollEvent.POLLPRI), _select.POLLPRI),
-)
+_IN = int(PollEvent.POLLIN)
+_OUT = int(PollEvent.POLLOUT)
+_ERR = int(PollEvent.POLLERR)
+_PRI = int(PollEvent.POLLPRI)
+
+#: ZeroMQ's events and the system's, which are other numbers.
+_SYSTEM = {
+    _IN: os_select.POLLIN,
+    _OUT: os_select.POLLOUT,
+    _PRI: os_select.POLLPRI,
+    _ERR: os_select.POLLERR | os_select.POLLHUP | os_select.POLLNVAL,
+}
 
 
 class Poller:
-    """Sockets, descriptors and objects with a `fileno()`, each with the events to watch for."""
+    """Sockets, descriptors and objects with a `fileno`, and what to wait for on each."""
 
     def __init__(self) -> None:
         self.sockets: list[tuple[Any, int]] = []
-        self._map: dict[Any, int] = {}
+        self._map: dict[Any, int] = {}  # where each stands in `sockets`
 
     def __contains__(self, socket: object) -> bool:
         return socket in self._map
 
-    def register(self, socket: Any, flags: int = POLLIN | POLLOUT) -> None:
-        """Watch `socket`; registered before, its flags are replaced; flags 0 forget it."""
-        if flags:
+    def register(self, socket: Any, flags: int = PollEvent.POLLIN | PollEvent.POLLOUT) -> None:
+        """Wait for `flags` on `socket`; anew if it is registered, not at all if `flags` is 0."""
+        if not flags:
             if socket in self._map:
-                self.sockets[self._map[socket]] = (socket, flags)
-            else:
-                self._map[socket] = len(self.sockets)
-                self.sockets.append((socket, flags))
+                self.unregister(socket)
         elif socket in self._map:
-            self.unregister(socket)
+            self.sockets[self._map[socket]] = (socket, flags)
+        else:
+            self._map[socket] = len(self.sockets)
+            self.sockets.append((socket, flags))
 
-    def modify(self, socket: Any, flags: int = POLLIN | POLLOUT) -> None:
-        """The same as `register`."""
+    def modify(self, socket: Any, flags: int = PollEvent.POLLIN | PollEvent.POLLOUT) -> None:
+        """Do the same as `register`."""
         self.register(socket, flags)
 
     def unregister(self, socket: Any) -> None:
-        """Forget `socket`; KeyError when it is not known."""
+        """Wait for `socket` no more; KeyError if it is not registered."""
         index = self._map.pop(socket)
         self.sockets.pop(index)
-        for other, _ in self.sockets[index:]:
-            self._map[other] -= 1
+        for later, _ in self.sockets[index:]:
+            self._map[later] -= 1
 
     def poll(self, timeout: float | None = None) -> Any:
-        """What is ready within `timeout` milliseconds (None or negative: for ever).
+        """Wait at most `timeout` ms (None or negative: for ever); pairs of socket and events.
 
-        A list of (socket, events); a descriptor stands for objects that have one.  ENOTSOCK and
-        ContextTerminated when a socket is closed or its context ends.
+        A descriptor comes back as its number.
         """
-        limit = None if timeout is None or timeout < 0 else timeout / 1000
-        return zmq_poll(self.sockets, limit)
+        return zmq_poll(self.sockets, -1 if timeout is None or timeout < 0 else int(timeout))
 
 
-def zmq_poll(items: Iterable[tuple[Any, int]], timeout: float | None) -> list[tuple[Any, int]]:
-    """As `Poller.poll`, over (socket, events), with a timeout in seconds."""
-    sockets, descriptors, poll = _sort(items)
-    deadline = None if timeout is None else time.monotonic() + timeout
-    wait: float | None = 0
+def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[Any, int]]:
+    """Wait at most `timeout` ms (negative: for ever) for events; pairs of socket and events."""
+    deadline = None if timeout < 0 else monotonic() + timeout / 1000
+    polled = _Polled(sockets)
     while True:
-        # A socket's descriptor only says that its events must be asked for, so they are asked for
-        # at each turn, the first one included.
-        ready = dict(poll.poll(wait))
-        found = [(s, e) for s, flags in sockets if (e := s.underlying.events() & flags)]
-        found += [
-            (fd, e) for fd, flags in descriptors.items() if (e := _ours(ready.get(fd, 0)) & flags)
-        ]
-        remaining = None if deadline is None else deadline - time.monotonic()
-        if found or (remaining is not None and remaining <= 0):
+        # Events first and then the descriptors: these tell of changes since the events were read.
+        found = polled.look()
+        if found:
             return found
-        wait = None if remaining is None else remaining * 1000
+        left = None if deadline is None else deadline - monotonic()
+        if left is not None and left <= 0:
+            return []
+        polled.sleep(left)
 
 
-def _sort(items: Iterable[tuple[Any, int]]) -> tuple[list[tuple[Any, int]], dict[int, int], Any]:
-    sockets, descriptors, poll = [], {}, _select.poll()
-    for item, flags in items:
-        if hasattr(item, "underlying"):
-            if item.closed:
-                raise ZMQError(ENOTSOCK)
-            sockets.append((item, flags))
-            poll.register(item.underlying.mailbox.fileno(), _select.POLLIN)
-        else:
-            fd = item if isinstance(item, int) else item.fileno()
-            descriptors[fd] = flags
-            poll.register(fd, _theirs(flags))
-    return sockets, descriptors, poll
+class _Polled:
+    """What one call of `zmq_poll` looks at."""
+
+    def __init__(self, sockets: list[tuple[Any, int]]) -> None:
+        self._sockets: list[tuple[Any, int]] = []
+        self._raw: list[tuple[int, int]] = []
+        for thing, flags in sockets:
+            if hasattr(thing, "underlying"):
+                self._sockets.append((thing, int(flags)))
+            else:
+                self._raw.append((_descriptor(thing), int(flags)))
+
+    def look(self) -> list[tuple[Any, int]]:
+        """Return the events there are now, in the order registered."""
+        found: list[tuple[Any, int]] = []
+        for socket, flags in self._sockets:
+            events = socket._core.events() & flags
+            if events:
+                found.append((socket, events))
+        return found + self._look_raw() if self._raw else found
+
+    def _look_raw(self) -> list[tuple[Any, int]]:
+        poll = os_select.poll()
+        wanted: dict[int, int] = {}
+        for fd, flags in self._raw:
+            wanted[fd] = wanted.get(fd, 0) | flags
+            poll.register(fd, _to_system(wanted[fd]))
+        return [
+            (fd, events)
+            for fd, system in poll.poll(0)
+            if (events := _from_system(system) & (wanted[fd] | _ERR))
+        ]
+
+    def sleep(self, seconds: float | None) -> None:
+        """Wait for a descriptor to say that looking again is worth while."""
+        poll = os_select.poll()
+        for socket, _ in self._sockets:
+            poll.register(socket._core.get(SocketOption.FD), os_select.POLLIN)
+        for fd, flags in self._raw:
+            poll.register(fd, _to_system(flags))
+        poll.poll(None if seconds is None else min(seconds * 1000, LONGEST_MS))
 
 
-def _theirs(flags: int) -> int:
-    return sum(system for ours, system in _EVENTS if flags & ours)
+def _descriptor(thing: Any) -> int:
+    if isinstance(thing, int):
+        return thing
+    try:
+        return int(thing.fileno())
+    except ValueError as error:
+        raise ZMQError(Errno.ENOTSOCK) from error
+    except AttributeError:
+        raise TypeError(f"a socket or descriptor is required, not {thing!r}") from None
 
 
-def _ours(flags: int) -> int:
-    # A hang-up is readable (and says so), an error is reported to whoever watches for anything.
-    if flags & _select.POLLHUP:
-        flags |= _select.POLLIN
-    return sum(ours for ours, system in _EVENTS if flags & system)
+def _to_system(flags: int) -> int:
+    return sum(system for ours, system in _SYSTEM.items() if flags & ours and ours != _ERR)
+
+
+def _from_system(events: int) -> int:
+    return sum(ours for ours, system in _SYSTEM.items() if events & system)
 
 
 def select(
-    rlist: Iterable[Any], wlist: Iterable[Any], xlist: Iterable[Any], timeout: float | None = None
+    rlist: list[Any], wlist: list[Any], xlist: list[Any], timeout: float | None = None
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """As `select.select`, for sockets too; `timeout` in seconds."""
+    """As `select.select`, for sockets too; `timeout` in seconds, None for ever."""
     wanted: dict[Any, int] = {}
-    for items, flag in ((rlist, POLLIN), (wlist, POLLOUT), (xlist, int(PollEvent.POLLERR))):
-        for item in items:
-            wanted[item] = wanted.get(item, 0) | flag
-    limit = None if timeout is None or timeout < 0 else timeout
-    ready = dict(zmq_poll(wanted.items(), limit))
-    by_item = {item: ready.get(item) or ready.get(_fd(item)) or 0 for item in wanted}
-    return (
-        [item for item, events in by_item.items() if events & POLLIN],
-        [item for item, events in by_item.items() if events & POLLOUT],
-        [item for item, events in by_item.items() if events & PollEvent.POLLERR],
-    )
-
-
-def _fd(item: Any) -> Any:
-    return item if isinstance(item, int) or hasattr(item, "underlying") else item.fileno()
+    for things, flag in ((rlist, _IN), (wlist, _OUT), (xlist, _ERR)):
+        for thing in things:
+            wanted[thing] = wanted.get(thing, 0) | flag
+    milliseconds = -1 if timeout is None or timeout < 0 else int(timeout * 1000)
+    found = zmq_poll(list(wanted.items()), milliseconds)
+    r, w, x = ([thing for thing, events in found if events & flag] for flag in (_IN, _OUT, _ERR))
+    return r, w, x

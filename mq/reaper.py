@@ -1,78 +1,111 @@
-"""Reaper: the one thread of a context; it finishes closed sockets.
+"""The reaper: the thread in which closed sockets end, and the root of the own tree.
 
-Who may call it: `start` the context; all else runs in the reaper's own thread.  A closed socket is
-handed over by a `Reap`; its mailbox is read here until every handshake is done.
+A socket that is closed belongs to the reaper from then on: it polls the socket's mailbox, and the
+handshakes with the socket's peers run here.  Everything in this file but `start` and `join` runs in
+the reaper's thread.  It keeps no strong reference to the user's handles, so these can be collected.
 """
-
-from __future__ import annotations
 
 import select
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mq.mailbox import Mailbox
+from mq.own import Own
+from mq.pipe import Pipe
 
 if TYPE_CHECKING:
-    from mq.command import Command
     from mq.ctx import Ctx
     from mq.sockets.base import SocketBase
 
 
-class Reaper:
-    """Polls its own mailbox and those of the sockets it finishes."""
+class Reaper(Own):
+    """Owner of all closed sockets of a context, and of pipes whose bind never came.
 
-    def __init__(self, ctx: Ctx) -> None:
+    The context announces every socket it makes by `inc_seqnum`, so the reaper ends, after being
+    told to, when each of them has been closed and has ended.
+    """
+
+    def __init__(self, ctx: "Ctx", name: str) -> None:
+        super().__init__(Mailbox())
         self._ctx = ctx
-        self.mailbox: Mailbox[Command] = Mailbox()
+        self._polled: dict[int, SocketBase] = {}  # by the descriptor of its mailbox
         self._poll = select.poll()
-        self._sockets: dict[int, SocketBase] = {}
-        self._stopped = False
+        self._poll.register(self.mailbox.fileno(), select.POLLIN)
         # A daemon: a program may end without terminating its contexts.
-        self._thread = Thread(target=self._run, name="mq-reaper", daemon=True)
+        self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._poll.register(self.mailbox.fileno(), select.POLLIN)
         self._thread.start()
 
+    def join(self) -> None:
+        """Wait for the thread, which has said that it is done."""
+        self._thread.join()
+
     def _run(self) -> None:
-        own = self.mailbox.fileno()
-        while not self._stopped:
+        while not self.destroyed:
             for fd, _ in self._poll.poll():
-                if fd == own:
+                socket = self._polled.get(fd)
+                if socket is None:
                     self._process_commands()
-                elif fd in self._sockets:
-                    self._finish(self._sockets[fd])
+                else:
+                    socket.process_in_reaper()
         self.mailbox.close()
-        self._ctx.finish()
 
     def _process_commands(self) -> None:
         while (command := self.mailbox.recv(0)) is not None:
-            command.execute()
-
-    def process_reap(self, socket: SocketBase) -> None:
-        """See `Reap`."""
-        fd = socket.mailbox.fileno()
-        self._sockets[fd] = socket
-        self._poll.register(fd, select.POLLIN)
-        socket.terminate()
-        self._finish(socket)
-
-    def _finish(self, socket: SocketBase) -> None:
-        socket.process_all_commands()
-        if not socket.destroyed:
-            return
-        fd = socket.mailbox.fileno()
-        self._poll.unregister(fd)
-        del self._sockets[fd]
-        # First the slot, then the mailbox: a context that terminates tells every socket it knows.
-        self._ctx.destroy_socket(socket)
-        socket.mailbox.close()
-
-    def process_shut_down(self) -> None:
-        """See `ShutDown`."""
-        self._ctx.shut_down()
+            command.deliver()
 
     def process_stop(self) -> None:
-        """See `StopReaper`."""
-        self._stopped = True
+        """End the context, which its program has forgotten."""
+        self._ctx.stop_sockets()
+
+    def process_term(self, linger: int) -> None:
+        """End, once: a `term` that was cut short and repeated tells us twice."""
+        if not self.terminating:
+            super().process_term(linger)
+
+    def process_own(self, child: Own) -> None:
+        """Run a socket that was closed from here on, and begin to end it."""
+        socket = cast("SocketBase", child)  # the reaper owns nothing else
+        if socket.owner is self:
+            return  # closed by one thread while another left its wait: both handed it over
+        fd = socket.mailbox.fileno()
+        self._polled[fd] = socket
+        self._poll.register(fd, select.POLLIN)
+        socket.owner = self
+        super().process_own(socket)
+        if socket in self.owned:
+            self.term_child(socket, self._linger)
+        # What reached the mailbox before us may have used up its signal.
+        socket.process_in_reaper()
+
+    def forget(self, socket: "SocketBase") -> None:
+        """Stop polling the mailbox of a socket that is about to end."""
+        fd = socket.mailbox.fileno()
+        if self._polled.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def process_bind(self, pipe: Pipe) -> None:
+        """Take the far end of a connection that will never be bound, and end it properly."""
+        pipe.sink = self
+        self.register_term_acks(1)
+        pipe.terminate(False)
+        self.process_seqnum()
+
+    def read_activated(self, pipe: Pipe) -> None:
+        """Nobody reads such a pipe."""
+
+    def write_activated(self, pipe: Pipe) -> None:
+        """Nobody writes it either."""
+
+    def pipe_connected(self, pipe: Pipe) -> None:
+        """Ignore it: such a pipe waited on the other side."""
+
+    def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - Sink's signature
+        """One of them has ended."""
+        self.unregister_term_ack()
+
+    def process_destroy(self) -> None:
+        """Report that the last socket has ended."""
+        self._ctx.reaper_done()

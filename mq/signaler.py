@@ -8,6 +8,10 @@ import os
 import select
 import sys
 
+#: The longest timeout poll(2) takes.
+LONGEST_MS = 2**31 - 1
+_ONE = (1).to_bytes(8, sys.byteorder)
+
 
 class Signaler:
     """A pollable wake-up.  Signals carry no meaning beyond "look", and merge.
@@ -21,7 +25,9 @@ class Signaler:
     def __init__(self, *, use_pipe: bool = False) -> None:
         self._read_fd = self._write_fd = -1  # for __del__, should the next line fail
         if use_pipe or not hasattr(os, "eventfd"):
-            self._read_fd, self._write_fd = _nonblocking_pipe()
+            self._read_fd, self._write_fd = os.pipe()
+            os.set_blocking(self._read_fd, False)
+            os.set_blocking(self._write_fd, False)
         else:
             self._read_fd = self._write_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll = select.poll()
@@ -33,23 +39,31 @@ class Signaler:
             # Eight bytes are what an eventfd wants; a pipe takes them as well as one.
             os.write(self._write_fd, _ONE)
         except BlockingIOError:
-            pass  # so many signals are outstanding that one more says nothing new
+            pass  # the pipe is full of signals: one more says nothing new
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether a signal is there, after at most `timeout` seconds (None: for ever)."""
-        return bool(self._poll.poll(None if timeout is None else timeout * 1000))
+        """Whether a signal is there, after at most `timeout` seconds (None: for ever).
+
+        A wait of more than 24 days, the most the system can express, may end early.
+        """
+        if timeout is None:
+            return bool(self._poll.poll())
+        return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
 
     def recv(self) -> bool:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
+        found = False
         try:
-            while os.read(self._read_fd, 4096) and self._read_fd != self._write_fd:
-                pass  # a pipe may hold more than one read takes, an eventfd never does
+            while os.read(self._read_fd, 4096):
+                found = True
+                if self._read_fd == self._write_fd:
+                    break  # one read empties an eventfd; a pipe is read until it would block
         except BlockingIOError:
-            return self._read_fd != self._write_fd
-        return True
+            pass
+        return found
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable with a signal; -1 once closed."""
+        """Return the descriptor that becomes readable with a signal; -1 once closed."""
         return self._read_fd
 
     def close(self) -> None:
@@ -64,13 +78,3 @@ class Signaler:
 
     def __repr__(self) -> str:
         return f"<Signaler fd={self._read_fd}>"
-
-
-_ONE = (1).to_bytes(8, sys.byteorder)
-
-
-def _nonblocking_pipe() -> tuple[int, int]:
-    read_fd, write_fd = os.pipe()
-    os.set_blocking(read_fd, False)
-    os.set_blocking(write_fd, False)
-    return read_fd, write_fd

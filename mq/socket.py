@@ -1,203 +1,225 @@
-"""Socket: pyzmq's socket over one of ours.
+"""Socket: the handle a program holds, with pyzmq's methods.
 
-Who may call it: one thread at a time, as for `mq.sockets.base`; `close` a finalizer too.
+What it does is done by `mq.sockets`; here data is converted, options are named, and handles that
+are lost are closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
-from __future__ import annotations
-
-import json
-import pickle
-import random
-import sys
-import warnings
 from collections.abc import Callable, Sequence
-from errno import EADDRINUSE, EINVAL, ENOTSOCK
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from warnings import warn
+from weakref import WeakValueDictionary
 
-from mq import constants
-from mq.attributes import OptionAttributes
-from mq.constants import SocketOption as Opt
-from mq.constants import SocketType
+from mq.attributes import AttributeSetter
+from mq.connection import Connection
+from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
+from mq.conversions import Conversions
 from mq.errors import ZMQBindError, ZMQError
-from mq.message import _FINISHED_TRACKER, Frame, MessageTracker, buffer_bytes, payload_bytes
-from mq.options import is_bytes
+from mq.frame import COPY_THRESHOLD, Frame, contiguous, received
+from mq.message import FINISHED_TRACKER, MessageTracker, Part
+from mq.options import check_type, option_type
 from mq.poller import Poller
-from mq.sockets import KINDS
-from mq.sockets.base import SocketBase
+from mq.sockets import TYPES, SocketBase
 
 if TYPE_CHECKING:
     from mq.context import Context
 
-S = TypeVar("S", bound="Socket")
-_SNDMORE = int(constants.SNDMORE)
+_SNDMORE = 2
+
+#: Sockets by what their handles call `underlying`.
+_live: "WeakValueDictionary[int, SocketBase]" = WeakValueDictionary()
 
 
-class _Scope(Generic[S]):
-    """What bind and connect return: used with `with`, it undoes them at the end."""
+class Socket(Conversions, AttributeSetter):
+    """A socket of a context, or with `shadow` another handle for a socket there is."""
 
-    __slots__ = ("_address", "_kind", "_socket")
-
-    def __init__(self, socket: S, kind: str, address: str) -> None:
-        self._socket = socket
-        self._kind = kind
-        self._address = address
-
-    def __enter__(self) -> S:
-        return self._socket
-
-    def __exit__(self, *exc: object) -> None:
-        if self._socket.closed:
-            return
-        undo = self._socket.unbind if self._kind == "bind" else self._socket.disconnect
-        undo(self._address)
-
-    def __repr__(self) -> str:
-        return f"<SocketContext({self._kind}={self._address!r})>"
-
-
-class Socket(OptionAttributes):
-    """A socket of `context`.  `Socket(other)` and `shadow` share the socket beneath another.
-
-    Options are attributes too, in lower case: `socket.linger = 0`.
-    """
-
-    context: Any = None
-    copy_threshold: int = 65536
+    context: "Context[Any] | None"
+    copy_threshold: int
+    _core: SocketBase
     _shadow = False
     _shadow_obj: Any = None
-    _base: SocketBase | None = None
-    _kind_name = ""
+    _type_name = "UNKNOWN"
+    _repr_cls = "zmq.Socket"
+    _poller_class: ClassVar[type[Poller]] = Poller
 
     def __init__(
         self,
-        context: Context | Socket | SocketBase | None = None,
+        ctx_or_socket: "Context[Any] | Socket | None" = None,
         socket_type: int = -1,
-        shadow: Socket | SocketBase | None = None,
+        *,
+        shadow: "Socket | int" = 0,
         copy_threshold: int | None = None,
     ) -> None:
-        if isinstance(context, Socket | SocketBase):
-            context, shadow = None, context
-        if copy_threshold is not None:
-            self.copy_threshold = copy_threshold
-        if shadow is not None:
-            self._share(shadow)
+        if isinstance(ctx_or_socket, Socket):
+            shadow, ctx_or_socket = ctx_or_socket, None
+        self.copy_threshold = COPY_THRESHOLD if copy_threshold is None else copy_threshold
+        self.context = ctx_or_socket
+        if shadow:
+            self._init_shadow(shadow)
         else:
-            if context is None:
-                raise TypeError("a socket needs a context")
-            self._create(context, socket_type)
-        assert self._base is not None
-        self._kind_name = self._base.kind.name
+            self._init_new(ctx_or_socket, socket_type)
+        kind = SocketType(self._core.socket_type)
+        self.__dict__["type"] = kind
+        self._type_name = kind.name
 
-    def _share(self, shadow: Socket | SocketBase) -> None:
+    def _init_shadow(self, shadow: "Socket | int") -> None:
         self._shadow = True
         self._shadow_obj = shadow
         if isinstance(shadow, Socket):
+            self._core = shadow._core
             self.context = shadow.context
-            self._base = shadow.underlying
-        else:
-            self._base = shadow
+            return
+        core = _live.get(shadow)
+        if core is None:
+            raise ZMQError(Errno.ENOTSOCK)
+        self._core = core
 
-    def _create(self, context: Context, socket_type: int) -> None:
-        if socket_type not in KINDS:
-            raise ZMQError(EINVAL)
-        self.context = context
-        self._base = context.underlying.create_socket(KINDS[socket_type])
+    def _init_new(self, context: "Context[Any] | None", socket_type: int) -> None:
+        if context is None:
+            raise TypeError("context must be specified")
+        if socket_type < 0:
+            raise TypeError("socket_type must be specified")
+        factory = TYPES.get(int(socket_type))
+        if factory is None:
+            raise ZMQError(Errno.EINVAL)
+        self._core = context.create(factory)
+        _live[id(self._core)] = self._core
 
     @classmethod
-    def shadow(cls, address: Socket | SocketBase) -> Self:
-        """Another Socket on the socket beneath `address`."""
+    def shadow(cls, address: "int | Socket") -> "Socket":
+        """Another handle for a socket, given that or its `underlying`."""
         return cls(shadow=address)
 
-    def __copy__(self, memo: object = None) -> Self:
-        return self.shadow(self.underlying)
+    def __copy__(self, memo: object = None) -> "Socket":
+        return type(self).shadow(self.underlying)
 
     __deepcopy__ = __copy__
 
-    def __del__(self) -> None:
-        if self._base is None or self._shadow or self._base.closed:
+    @property
+    def underlying(self) -> int:
+        """A number that stands for the socket behind its handles."""
+        return id(self._core)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the socket is closed, through this handle or another."""
+        core = self.__dict__.get("_core")
+        return core is None or core.closed
+
+    @property
+    def socket_type(self) -> int:
+        """Deprecated: use `type`."""
+        warn("Socket.socket_type is deprecated, use Socket.type", DeprecationWarning, stacklevel=2)
+        return int(self._core.socket_type)
+
+    # -- life --------------------------------------------------------------------------------
+
+    def close(self, linger: int | None = None) -> None:
+        """Close the socket.  Never waits, and what was sent stays readable.  Idempotent."""
+        if self.context is not None:
+            self.context._rm_socket(self)
+        core = self._core
+        if core.closed:
             return
-        if sys is not None and not sys.is_finalizing():
-            self.close()  # first: the warning may be an error
-            warnings.warn(f"Unclosed socket {self!r}", ResourceWarning, stacklevel=2, source=self)
+        if linger is not None:
+            core.options.set(SocketOption.LINGER, linger)
+        core.close()
+
+    def __del__(self) -> None:
+        if not self._shadow and not self.closed:
+            try:
+                warn(f"Unclosed socket {self}", ResourceWarning, stacklevel=2, source=self)
+            finally:  # a warning may be made an error
+                self.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, *args: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        cls = type(self)
-        module = "zmq" if cls.__module__.startswith("mq.") else cls.__module__
-        if cls.__module__ == "mq.asyncio":
-            module = "zmq.asyncio"
-        state = " closed" if self.closed else ""
-        return f"<{module}.{cls.__qualname__}(zmq.{self._kind_name}) at {id(self):#x}{state}>"
+        name = type(self).__dict__.get("_repr_cls")
+        name = name or f"{type(self).__module__}.{type(self).__name__}"
+        closed = " closed" if self.closed else ""
+        return f"<{name}(zmq.{self._type_name}) at {id(self):#x}{closed}>"
 
-    # State
+    def __dir__(self) -> list[str]:
+        return [*dir(type(self)), *SocketOption.__members__]
 
-    @property
-    def underlying(self) -> SocketBase:
-        """The socket beneath; ENOTSOCK for a Socket that was never made."""
-        if self._base is None:
-            raise ZMQError(ENOTSOCK)
-        return self._base
+    # -- endpoints ---------------------------------------------------------------------------
 
-    @property
-    def closed(self) -> bool:
-        """Whether the socket was closed, here or by its context."""
-        return self._base is None or self._base.closed
+    def bind(self, addr: str | bytes) -> Connection:
+        """Accept connections to `addr`, inproc://...; as a with-block until it is left.
 
-    @property
-    def socket_type(self) -> SocketType:
-        """The kind of socket."""
-        return self.underlying.kind
+        EADDRINUSE, EINVAL, or EPROTONOSUPPORT for other transports.
+        """
+        address = _text(addr)
+        self._naming(self._core.bind, address)
+        return Connection(self, "bind", address)
 
-    @property
-    def type(self) -> SocketType:
-        """The kind of socket."""
-        return self.underlying.kind
+    def connect(self, addr: str | bytes) -> Connection:
+        """Connect to `addr`, bound now or later; as a with-block until it is left."""
+        address = _text(addr)
+        self._naming(self._core.connect, address)
+        return Connection(self, "connect", address)
 
-    def close(self, linger: int | None = None) -> None:
-        """Close the socket; what was sent stays on its way.  Idempotent."""
-        base = self._base
-        if base is None or base.closed:
-            return
-        if linger is not None:
-            base.linger_ms = linger
-        base.close()
+    def _naming(self, call: Callable[[str], None], address: str) -> None:
+        try:
+            call(address)
+        except ZMQError as error:
+            error.strerror += f" (addr={address!r})"
+            raise
 
-    def fileno(self) -> int:
-        """The descriptor that becomes readable when `getsockopt(EVENTS)` should be asked again."""
-        return int(self.get(Opt.FD))
+    def unbind(self, addr: str | bytes) -> None:
+        """Accept no more connections to `addr`; those there are stay.  ENOENT if not bound."""
+        self._core.unbind(_text(addr))
 
-    # Options
+    def disconnect(self, addr: str | bytes) -> None:
+        """End the connections made to `addr`; what could not be read yet is lost.  ENOENT."""
+        self._core.disconnect(_text(addr))
 
-    def set(self, option: int, value: Any) -> None:
-        """Set an option; EINVAL for a bad one or a bad value, TypeError for a bad type."""
-        if option == Opt.HWM:
-            self.set_hwm(value)
-        else:
-            self.underlying.setsockopt(option, value)
+    def bind_to_random_port(
+        self, addr: str, min_port: int = 49152, max_port: int = 65536, max_tries: int = 100
+    ) -> int:
+        """Bind to `addr` with a number of our choice behind a colon; the number."""
+        import random  # noqa: PLC0415 - few programs need it
+
+        for _ in range(max_tries):
+            port = random.randrange(min_port, max_port)
+            try:
+                self.bind(f"{addr}:{port}")
+            except ZMQError as error:
+                if error.errno != Errno.EADDRINUSE:
+                    raise
+            else:
+                return port
+        raise ZMQBindError("Could not bind socket to random port.")
+
+    # -- options -----------------------------------------------------------------------------
+
+    def set(self, option: int, optval: Any) -> None:
+        """Set an option: int or bytes as the option says, TypeError otherwise; EINVAL."""
+        core = self._core
+        if core.closed:
+            raise ZMQError(Errno.ENOTSOCK)
+        core.set(int(option), check_type(option, optval))
 
     def get(self, option: int) -> Any:
-        """The value of an option; EINVAL when it is unknown."""
-        if option == Opt.HWM:
-            return self.get_hwm()
-        return self.underlying.getsockopt(option)
+        """Read an option; EINVAL if it does not exist or is write-only."""
+        return self._core.get(int(option))
 
-    setsockopt = set  # noqa: A003 - the method above is meant
+    setsockopt = set  # noqa: A003 - the method above, and not the builtin
     getsockopt = get
 
     def set_string(self, option: int, optval: str, encoding: str = "utf-8") -> None:
-        """Set an option of bytes from text."""
+        """Set a bytes option to an encoded string."""
         if not isinstance(optval, str):
-            raise TypeError(f"Only str, not {type(optval)}")
+            raise TypeError(f"strings only, not {type(optval)}: {optval!r}")
         self.set(option, optval.encode(encoding))
 
     def get_string(self, option: int, encoding: str = "utf-8") -> str:
-        """The text of an option of bytes."""
-        if not is_bytes(option):
+        """Read a bytes option as a string."""
+        if option_type(option) is not OptType.bytes:
             raise TypeError(f"option {option} will not return a string to be decoded")
         value: bytes = self.get(option)
         return value.decode(encoding)
@@ -205,72 +227,46 @@ class Socket(OptionAttributes):
     setsockopt_string = setsockopt_unicode = set_string
     getsockopt_string = getsockopt_unicode = get_string
 
+    @property
+    def hwm(self) -> int:
+        """SNDHWM; setting it sets RCVHWM too."""
+        value: int = self.get(SocketOption.SNDHWM)
+        return value
+
+    @hwm.setter
+    def hwm(self, value: int) -> None:
+        self.set(SocketOption.SNDHWM, value)
+        self.set(SocketOption.RCVHWM, value)
+
     def get_hwm(self) -> int:
-        """The high-water mark for sending."""
-        return int(self.get(Opt.SNDHWM))
+        """Return the high-water mark for sending."""
+        return self.hwm
 
     def set_hwm(self, value: int) -> None:
-        """Set both high-water marks, in messages; 0 is no limit."""
-        self.set(Opt.SNDHWM, value)
-        self.set(Opt.RCVHWM, value)
+        """Set both high-water marks."""
+        self.hwm = value
 
-    hwm = property(get_hwm, set_hwm, None, "Both high-water marks.")
+    def __setattr__(self, key: str, value: Any) -> None:
+        if key.lower() in ("subscribe", "unsubscribe"):
+            topic = value.encode() if isinstance(value, str) else value
+            self.set(SocketOption[key.upper()], topic)
+            return
+        super().__setattr__(key, value)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Receive what begins with `topic`."""
-        self.set(Opt.SUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
+        """Let messages through that begin with `topic`.  SUB only."""
+        self.set(SocketOption.SUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
 
     def unsubscribe(self, topic: str | bytes) -> None:
-        """End one subscription to `topic`."""
-        self.set(Opt.UNSUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
+        """Undo one `subscribe`.  SUB only."""
+        self.set(SocketOption.UNSUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
 
-    # Addresses
+    def fileno(self) -> int:
+        """Return FD, edge-triggered: when it fires, read EVENTS and act until none are left."""
+        fd: int = self.get(SocketOption.FD)
+        return fd
 
-    def bind(self, addr: str | bytes) -> _Scope[Self]:
-        """Make `addr` reach this socket."""
-        name = self._address(self.underlying.bind, addr)
-        return _Scope(self, "bind", name)
-
-    def connect(self, addr: str | bytes) -> _Scope[Self]:
-        """Connect to `addr`, now or as soon as it is bound."""
-        name = self._address(self.underlying.connect, addr)
-        return _Scope(self, "connect", name)
-
-    def unbind(self, addr: str | bytes) -> None:
-        """Free `addr`; connections stay."""
-        self._address(self.underlying.unbind, addr)
-
-    def disconnect(self, addr: str | bytes) -> None:
-        """End the connections made to `addr`."""
-        self._address(self.underlying.disconnect, addr)
-
-    def _address(self, act: Callable[[str], None], addr: str | bytes) -> str:
-        name = addr.decode() if isinstance(addr, bytes) else addr
-        if not isinstance(name, str):
-            raise TypeError(f"an address is text, not {addr!r}")
-        try:
-            act(name)
-        except ZMQError as exc:
-            exc.strerror = f"{exc.strerror} (addr={name!r})"
-            raise
-        return name
-
-    def bind_to_random_port(
-        self, addr: str, min_port: int = 49152, max_port: int = 65536, max_tries: int = 100
-    ) -> int:
-        """Bind `addr:port` for a port not in use; ZMQBindError after `max_tries`."""
-        for _ in range(max_tries):
-            port = random.randrange(min_port, max_port)
-            try:
-                self.bind(f"{addr}:{port}")
-            except ZMQError as exc:
-                if exc.errno != EADDRINUSE:
-                    raise
-            else:
-                return port
-        raise ZMQBindError("Could not bind socket to random port.")
-
-    # Sending
+    # -- sending -----------------------------------------------------------------------------
 
     def send(
         self,
@@ -281,39 +277,43 @@ class Socket(OptionAttributes):
         routing_id: int | None = None,
         group: str | None = None,
     ) -> MessageTracker | None:
-        """Send one part: bytes, anything with a buffer, or a Frame.
+        """Send a part: bytes, a Frame, or anything with a contiguous buffer.
 
-        With `track` (and `copy=False`) returns a MessageTracker.  Again when there is no room.
+        `flags` are DONTWAIT and SNDMORE.  Waits for room at most SNDTIMEO, then `Again`.  With
+        `copy=False`, large buffers are shared with the receiver and must not be changed; the
+        tracker returned tells until when, if `track` is set.
         """
-        if routing_id is not None or group is not None:
-            raise ZMQError(EINVAL)
-        base = self._base
-        if base is None:
-            raise ZMQError(ENOTSOCK)
-        if type(data) is bytes and (copy or not track):
-            base.send(data, flags)
+        if type(data) is bytes and copy:
+            if flags:
+                flags = int(flags)
+                self._core.send((data, flags & _SNDMORE != 0, None), flags)
+            else:
+                self._core.send((data, False, None), 0)
             return None
-        return self._send_other(base, data, flags, copy=copy, track=track)
+        if routing_id is not None or group is not None:
+            raise ZMQError(Errno.ENOTSUP, "routing_id and group need a network")
+        part, tracker = self._part(data, int(flags), copy, track)
+        self._core.send(part, int(flags))
+        return tracker
 
-    def _send_other(
-        self, base: SocketBase, data: Any, flags: int, *, copy: bool, track: bool
-    ) -> MessageTracker | None:
-        if isinstance(data, str):
-            raise TypeError("unicode not allowed, use send_string")
+    def _part(
+        self, data: Any, flags: int, copy: bool, track: bool
+    ) -> tuple[Part, MessageTracker | None]:
+        more = flags & _SNDMORE != 0
+        if self._core.closed:
+            raise ZMQError(Errno.ENOTSOCK)
         if isinstance(data, Frame):
             if track and data.tracker is None:
                 raise ValueError("Not a tracked message")
-            base.send(payload_bytes(data.payload) if copy else data.payload, flags)
-            return None if copy else data.tracker
-        if copy or not track:
-            base.send(buffer_bytes(data), flags)
-            return None
-        if self.copy_threshold and memoryview(data).nbytes < self.copy_threshold:
-            base.send(buffer_bytes(data), flags)
-            return _FINISHED_TRACKER
+            return data.part(more), data.tracker
+        view = contiguous(data)
+        if copy or view.nbytes < self.copy_threshold:
+            content = data if type(data) is bytes else bytes(view)
+            return (content, more, None), None if copy else FINISHED_TRACKER
+        if not track:
+            return (view, more, None), None
         frame = Frame(data, track=True, copy=False)
-        base.send(frame.payload, flags)
-        return frame.tracker
+        return frame.part(more), frame.tracker
 
     def send_multipart(
         self,
@@ -322,129 +322,75 @@ class Socket(OptionAttributes):
         copy: bool = True,
         track: bool = False,
         **kwargs: Any,
-    ) -> Any:
-        """Send a message of several parts.  TypeError before anything is sent."""
-        for number, part in enumerate(msg_parts):
-            if not isinstance(part, bytes | Frame | bytearray | memoryview):
-                _require_buffer(number, part)
+    ) -> MessageTracker | None:
+        """Send all parts of a message.  TypeError before any is sent if one cannot be."""
+        for index, part in enumerate(msg_parts):
+            if type(part) is not bytes:
+                _check_part(index, part)
+        flags = int(flags)
         for part in msg_parts[:-1]:
-            self.send(part, flags | _SNDMORE, copy=copy, track=track)
+            self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
         return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
 
-    def send_serialized(
-        self,
-        msg: Any,
-        serialize: Callable[[Any], Sequence[Any]],
-        flags: int = 0,
-        copy: bool = True,
-        **kwargs: Any,
-    ) -> Any:
-        """Send the parts that `serialize` makes of `msg`."""
-        return self.send_multipart(serialize(msg), flags=flags, copy=copy, **kwargs)
-
-    def send_string(
-        self, u: str, flags: int = 0, copy: bool = True, encoding: str = "utf-8", **kwargs: Any
-    ) -> Any:
-        """Send text."""
-        if not isinstance(u, str):
-            raise TypeError("str objects only")
-        return self.send(u.encode(encoding), flags=flags, copy=copy, **kwargs)
-
-    send_unicode = send_string
-
-    def send_pyobj(
-        self, obj: Any, flags: int = 0, protocol: int = pickle.DEFAULT_PROTOCOL, **kwargs: Any
-    ) -> Any:
-        """Send a pickled object."""
-        return self.send(pickle.dumps(obj, protocol), flags=flags, **kwargs)
-
-    def send_json(self, obj: Any, flags: int = 0, **kwargs: Any) -> Any:
-        """Send an object as JSON; keyword arguments other than send's go to `json.dumps`."""
-        of_send = {k: kwargs.pop(k) for k in ("routing_id", "group") if k in kwargs}
-        text = json.dumps(obj, **{"ensure_ascii": False, "separators": (",", ":"), **kwargs})
-        return self.send(text.encode(), flags=flags, **of_send)
-
-    # Receiving
+    # -- receiving ---------------------------------------------------------------------------
 
     def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """One part: bytes, or with `copy=False` a Frame.  Again when there is none."""
-        base = self._base
-        if base is None:
-            raise ZMQError(ENOTSOCK)
-        part = base.recv(flags)
-        if copy:
-            payload = part[0]
-            return payload if type(payload) is bytes else payload_bytes(payload)
-        frame = Frame.received(part)
-        if track:
-            frame.tracker = _FINISHED_TRACKER
-        return frame
+        """Receive a part: bytes, or with `copy=False` a Frame.
+
+        Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
+        """
+        part = self._core.recv(int(flags) if flags else 0)
+        if not copy:
+            return received(part, track)
+        data = part[0]
+        return data if type(data) is bytes else bytes(data)
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
-        """Receive one part into `buffer`, cut to `nbytes` (0: what fits); its whole length."""
-        view = memoryview(buffer)
-        if not view.contiguous:
-            raise BufferError("Can only recv_into contiguous buffers")
-        if view.readonly:
-            raise BufferError("Cannot recv_into readonly buffer")
+        """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
+
+        Returns the size of the part; what did not fit is lost.
+        """
         if nbytes < 0:
             raise ValueError(f"{nbytes=} must be non-negative")
+        view = contiguous(buffer)
+        if view.readonly:
+            raise BufferError("Object is not writable.")
         if nbytes > view.nbytes:
             raise ValueError(f"{nbytes=} too big for memoryview of {view.nbytes}B")
-        data = payload_bytes(self.underlying.recv(flags)[0])
-        count = min(nbytes or view.nbytes, len(data))
-        if count:
-            view.cast("B")[:count] = data[:count]
+        data = self._core.recv(int(flags))[0]
+        size = min(len(data), nbytes or view.nbytes)
+        if size:
+            view.cast("B")[:size] = data[:size]
         return len(data)
 
     def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """All parts of a message, in a list."""
+        """Receive all parts of a message as a list."""
         parts = [self.recv(flags, copy=copy, track=track)]
-        base = self.underlying
-        while base.rcvmore:
+        while self._core.rcvmore:
             parts.append(self.recv(flags, copy=copy, track=track))
         return parts
 
-    def _deserialize(self, recvd: Any, load: Callable[[Any], Any]) -> Any:
-        return load(recvd)
-
-    def recv_serialized(
-        self, deserialize: Callable[[Any], Any], flags: int = 0, copy: bool = True
-    ) -> Any:
-        """What `deserialize` makes of the parts of a message."""
-        return self._deserialize(self.recv_multipart(flags=flags, copy=copy), deserialize)
-
-    def recv_string(self, flags: int = 0, encoding: str = "utf-8") -> Any:
-        """Text."""
-        return self._deserialize(self.recv(flags=flags), lambda data: data.decode(encoding))
-
-    recv_unicode = recv_string
-
-    def recv_pyobj(self, flags: int = 0) -> Any:
-        """A pickled object; only from whom you trust."""
-        return self._deserialize(self.recv(flags=flags), pickle.loads)
-
-    def recv_json(self, flags: int = 0, **kwargs: Any) -> Any:
-        """An object sent as JSON; keyword arguments go to `json.loads`."""
-        return self._deserialize(self.recv(flags), lambda data: json.loads(data, **kwargs))
-
-    # Polling
-
-    _poller_class: Any = Poller
-
-    def poll(self, timeout: float | None = None, flags: int = int(constants.POLLIN)) -> Any:
-        """The events among `flags` within `timeout` milliseconds (None: for ever)."""
+    def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
+        """Wait at most `timeout` ms (None: for ever) for `flags`; the events there are."""
         if self.closed:
-            raise ZMQError(ENOTSOCK)
+            raise ZMQError(Errno.ENOTSUP)
         poller = self._poller_class()
         poller.register(self, flags)
         return dict(poller.poll(timeout)).get(self, 0)
 
 
-def _require_buffer(number: int, part: Any) -> None:
+def _text(address: str | bytes) -> str:
+    if isinstance(address, str):
+        return address
+    if isinstance(address, bytes):
+        return address.decode()
+    raise TypeError(f"Expected addr to be str, got addr={address!r}")
+
+
+def _check_part(index: int, part: Any) -> None:
     try:
         memoryview(part)
     except TypeError:
-        raise TypeError(
-            f"Frame {number} ({part!r:.32}) does not support the buffer interface."
-        ) from None
+        text = repr(part)
+        text = text if len(text) <= 32 else text[:32] + "..."
+        raise TypeError(f"Frame {index} ({text}) does not support the buffer interface.") from None

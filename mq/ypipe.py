@@ -96,14 +96,14 @@ class YPipe(Generic[T]):
         return True
 
     def read(self) -> T:
-        """The next value; `Empty` (an `IndexError`) when there is nothing, as `check_read`."""
+        """Return the next value; `Empty`, an `IndexError`, when there is nothing."""
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             raise Empty("nothing to read")
         return queue.pop()
 
     def probe(self) -> T:
-        """The next value without taking it; `Empty` when there is nothing."""
+        """Return the next value without taking it; `Empty` when there is nothing."""
         if not self.check_read():
             raise Empty("nothing to read")
         return self._queue.peek()

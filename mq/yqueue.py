@@ -30,8 +30,9 @@ class _Chunk:
 class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
-    All operations are O(1) and take no lock.  A push or pop becomes true with its last statement,
-    the store of the new position, so an exception that arrives earlier leaves the queue as it was.
+    All operations are O(1) and take no lock.  A push or pop becomes true with one statement, the
+    store of the new position: an interrupt before it leaves the queue as it was, one after it finds
+    everything done.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
@@ -99,12 +100,12 @@ class YQueue(Generic[T]):
             index = 0
         values = chunk.values
         value: T = values[index]
-        values[index] = None  # the queue must not keep a popped value alive
         self._front = position + 1
+        values[index] = None  # the queue must not keep a popped value alive
         return value
 
     def peek(self) -> T:
-        """The oldest value, which stays.  Reader only; there must be one."""
+        """Return the oldest value, which stays.  Reader only; there must be one."""
         chunk = self._front_chunk
         index = self._front - chunk.start
         if index == self._size:

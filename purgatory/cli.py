@@ -20,6 +20,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from purgatory import replay_command
 from purgatory.errors import PurgatoryError
+from purgatory.service import client_commands, keys_command, serve_command, top_command
+from purgatory.spark import cli as spark
 from purgatory.trace import commands
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -27,6 +29,11 @@ SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     replay_command.add_parser,
     commands.add_parser,
+    spark.add_parser,
+    serve_command.add_parser,
+    keys_command.add_parser,
+    client_commands.add_parser,
+    top_command.add_parser,
 )
 
 FAILED: Final = 2
@@ -39,6 +46,8 @@ examples:
   purgatory replay OPERATIONS EVENTS
                                     send a trace through a purgatory
   purgatory trace check FILE        see whether a table of a trace is sound
+  purgatory spark report JOURNAL    what a journal says, computed on Spark
+  purgatory serve                   run a timer service for other processes
   purgatory COMMAND --help          all that a command can do
 
 exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""

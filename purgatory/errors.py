@@ -21,3 +21,15 @@ class OperationExpired(PurgatoryError, TimeoutError):
 
 class OperationCancelled(PurgatoryError, concurrent.futures.CancelledError):
     """The result of a future that `cancel_for_key` or `close` ended."""
+
+
+class StoreError(PurgatoryError):
+    """Raised when the database cannot be opened, read or written; says which and why.
+
+    ``fatal``: what is on disk cannot be relied on in this process any more. Otherwise it may pass
+    (a full disk, a database that somebody else has locked), and nothing of the write was kept.
+    """
+
+    def __init__(self, words: str, *, fatal: bool = False) -> None:
+        super().__init__(words)
+        self.fatal = fatal

@@ -36,6 +36,12 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
             ["Handed over", "Done"],
             "complete_later",
         ),
+        (
+            "bench_service.py",
+            ["--operations", "100", "--pending", "100", "--repeats", "1"],
+            ["Durable operations", "Restart"],
+            "timer-purgatory",
+        ),
     ],
 )
 def test_runs(script, arguments, tables, ours):

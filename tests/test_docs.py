@@ -31,6 +31,8 @@ def environment():
     return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
+# One of them starts Spark: seconds on an idle machine, minutes on a busy one.
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("snippet", blocks("python"))
 def test_snippet_runs(snippet, tmp_path):
     """Pasted into a file and run, without warnings."""
@@ -40,7 +42,7 @@ def test_snippet_runs(snippet, tmp_path):
         text=True,
         cwd=tmp_path,
         env=environment(),
-        timeout=100,
+        timeout=400,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

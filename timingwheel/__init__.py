@@ -14,7 +14,7 @@ from timingwheel.delay import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
-from timingwheel.stats import Lateness, TimerStats
+from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.steps import COMPILED, STEPS
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
@@ -36,6 +36,7 @@ __all__ = [
     "TimerStats",
     "TimerTask",
     "Waiter",
+    "WheelLevel",
     "monotonic_ms",
     "to_ms",
 ]

@@ -16,6 +16,7 @@ from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.native import i64
 from timingwheel.rwlock import ReadWriteLock
+from timingwheel.stats import WheelLevel
 from timingwheel.steps import COMPILED
 from timingwheel.task import TimerTask
 from timingwheel.tasklist import Tally, TimerTaskList
@@ -239,6 +240,18 @@ class Buckets:
         """How many buckets of each level have tasks, lowest level first."""
         levels = [bucket.level for bucket in self.queue.snapshot() if len(bucket)]
         return tuple(levels.count(level) for level in range(len(self.wheel.levels())))
+
+    def levels(self, now_ms: int) -> tuple[WheelLevel, ...]:
+        """How many tasks each slot of each level holds, lowest level first."""
+        with self.lock.reading():
+            return tuple(
+                WheelLevel(
+                    tick_ms=wheel.tick_ms,
+                    slots=tuple(0 if bucket is None else len(bucket) for bucket in wheel.slots),
+                    hand=now_ms // wheel.tick_ms % wheel.size,
+                )
+                for wheel in self.wheel.levels()
+            )
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""

@@ -41,6 +41,19 @@ class TimerStats:
     lateness: Lateness
 
 
+@dataclass(frozen=True, slots=True)
+class WheelLevel:
+    """One level of a timer's wheel at one moment.
+
+    ``tick_ms``: the length of a slot. ``slots``: how many tasks wait in each; a slot that the hand
+    has passed is for the next time round. ``hand``: the slot of this moment.
+    """
+
+    tick_ms: int
+    slots: tuple[int, ...]
+    hand: int
+
+
 class LatenessHistogram:
     """Counts lateness, a batch at a time. Any thread; its lock is a leaf."""
 

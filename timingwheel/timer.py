@@ -27,7 +27,7 @@ from timingwheel.intake import Intake
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.source import time_source
-from timingwheel.stats import TimerStats
+from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.tasklist import TimerTaskList
 from timingwheel.units import MAX_DELAY_MS
 
@@ -104,6 +104,13 @@ class Timer(Intake):
             cascades=self._buckets.cascades,
             lateness=self._runner.lateness.read(),
         )
+
+    def levels(self) -> tuple[WheelLevel, ...]:
+        """The wheel's levels, lowest first, slot by slot; O(1) in the number of tasks.
+
+        Tasks on their way from one level to another are in no slot. Raises TimerForked.
+        """
+        return self._buckets.levels(self._source.now_ms())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.

@@ -1,343 +1,398 @@
-"""SocketBase: what all kinds of sockets share - commands, addresses, waiting, the end.
+"""SocketBase: what all socket types share - a mailbox, endpoints, pipes, blocking, and the end.
 
-Who may call it: one thread at a time.  A socket may wander between threads if the hand-over orders
-their memory; after `close` it belongs to the reaper.  Only `mailbox` and `inc_seqnum` are shared.
+A socket belongs to one thread at a time, and to the reaper once it is closed.  Other threads reach
+it by commands only, save for `inc_seqnum` and the three properties the other side of a connection
+reads under the lock of `mq.endpoints`.
+
+A type is a subclass that says what to do with pipes and parts in the methods named x...
 """
 
-from __future__ import annotations
+import errno
+from time import monotonic
+from typing import TYPE_CHECKING
 
-import time
-from collections.abc import Callable
-from errno import EINVAL, ENOENT, ENOTSOCK, ENOTSUP, EPROTONOSUPPORT
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-
-from mq.command import Bind as BindCommand
-from mq.command import Command, PipeHwm, Reap
-from mq.constants import Flag, PollEvent, SocketType
-from mq.constants import SocketOption as Opt
-from mq.ctx import FORKED, Endpoint, Pending
-from mq.errors import Again, ContextTerminated, MailboxClosed, ZMQError
+from mq.command import Command, Done, Stop
+from mq.constants import Errno, PollEvent, SocketOption, SocketType
+from mq.errors import Again, ContextTerminated, ZMQError
+from mq.lb import OK, Sent
 from mq.mailbox import Mailbox
-from mq.message import MORE, ROUTING_ID, Part, Payload
+from mq.message import Part
 from mq.options import Options, Value
 from mq.own import Own
-from mq.pipe import Pipe, make_pipes
+from mq.pipe import Hwms, Pipe
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
-    from mq.reaper import Reaper
 
-R = TypeVar("R")
-_DONTWAIT = int(Flag.DONTWAIT)
-_SNDMORE = int(Flag.SNDMORE)
+DONTWAIT = 1
+_POLLIN = int(PollEvent.POLLIN)
+_POLLOUT = int(PollEvent.POLLOUT)
+_CONFLATING = (SocketType.DEALER, SocketType.PULL, SocketType.PUSH, SocketType.PUB, SocketType.SUB)
 
 
 class SocketBase(Own):
-    """A socket.  Kinds override the `x...` methods; pipes' events arrive in the socket's thread."""
+    """A socket without a type."""
 
-    kind: ClassVar[SocketType]
-    wants_routing_id: ClassVar[bool] = False
-    conflatable: ClassVar[bool] = False
+    socket_type: SocketType
+    default_linger = -1
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
         mailbox: Mailbox[Command] = Mailbox()
         super().__init__(mailbox)
-        # Asked before each operation: a plain look whether there is a command, no more.
-        self._commands = mailbox._queue
-        self._ctx = ctx
-        self._reaper = reaper
-        self._pipes: dict[Pipe, None] = {}
-        self._connected: dict[str, list[Pipe]] = {}
-        self._failure: str | None = None  # why every call but close fails
+        self.ctx = ctx
+        self.slot = slot
+        self.options = Options()
+        self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
         self.closed = False
         self.rcvmore = False
-        self.options = Options()
-        if not ctx.blocky:
-            self.options.store(Opt.LINGER, 0)
+        self.last_endpoint = b""
+        self._stopped = False  # the context is terminating
+        self._barred = False  # closed, stopped or forked: the one thing the hot path asks
+        self._forked = False
+        self._pipes: list[Pipe] = []
 
-    # Commands
+    # -- read by the other side of a connection ------------------------------------------------
 
-    def process_commands(self) -> None:
-        """Do what other threads asked for."""
-        while self._commands:
-            command = self.mailbox.recv(0)
-            if command is not None:
-                command.execute()
+    @property
+    def hwms(self) -> Hwms:
+        """The high-water marks a new connection starts with."""
+        return Hwms(self.options[SocketOption.SNDHWM], self.options[SocketOption.RCVHWM])
 
-    def process_all_commands(self) -> None:
-        """Likewise, and let the descriptor fall silent."""
-        while (command := self.mailbox.recv(0)) is not None:
-            command.execute()
+    @property
+    def routing_id(self) -> bytes:
+        """What a ROUTER at the other end calls this socket; empty: whatever it likes."""
+        return self.options.routing_id
 
-    def process_stop(self) -> None:
-        """See `Stop`."""
-        self._failure = "Context was terminated"
+    @property
+    def conflate(self) -> bool:
+        """Whether connections made by this socket keep only the last message."""
+        return bool(self.options[SocketOption.CONFLATE]) and self.socket_type in _CONFLATING
 
-    def process_bind(self, pipe: Pipe) -> None:
-        """See `Bind`."""
-        self.attach_pipe(pipe, connecting=False)
-
-    def _enter(self) -> None:
-        if self.closed:
-            raise ZMQError(ENOTSOCK)
-        if self._commands:
-            self.process_commands()
-        if self._failure is not None:
-            raise ContextTerminated(msg=self._failure)
-
-    # Messages
-
-    def send(self, payload: Payload, flags: int = 0) -> None:
-        """Send one part; SNDMORE says that more of the message follow.
-
-        Again when there is no room: at once with DONTWAIT, else after SNDTIMEO.
-        """
-        if self._commands or self._failure is not None or self.closed:
-            self._enter()
-        part = (payload, MORE if flags & _SNDMORE else 0)
-        if not self.xsend(part):
-            self._wait(lambda: self.xsend(part) or None, flags, self.options.sndtimeo)
-
-    def recv(self, flags: int = 0) -> Part:
-        """Receive one part.  Again when there is none: with DONTWAIT, else after RCVTIMEO."""
-        if self._commands or self._failure is not None or self.closed:
-            self._enter()
-        part = self.xrecv()
-        if part is None:
-            part = self._wait(self.xrecv, flags, self.options.rcvtimeo)
-        self.rcvmore = bool(part[1] & MORE)
-        return part
-
-    def _wait(self, attempt: Callable[[], R | None], flags: int, timeout_ms: int) -> R:
-        if flags & _DONTWAIT or timeout_ms == 0:
-            raise Again
-        deadline = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
-        while True:
-            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
-            self._await_command(remaining)
-            result = attempt()
-            if result is not None:
-                return result
-
-    def _await_command(self, timeout: float | None) -> None:
-        try:
-            command = self.mailbox.recv(timeout)
-        except MailboxClosed:
-            raise ZMQError(ENOTSOCK) from None  # closed under us, against the rules
-        if command is None:
-            raise Again
-        command.execute()
-        self._enter()
-
-    def events(self) -> int:
-        """What could be done now: POLLIN, POLLOUT, both or none.  Silences the descriptor."""
-        self._enter()
-        self.process_all_commands()
-        self._enter()
-        has_in = PollEvent.POLLIN if self.xhas_in() else 0
-        return int(has_in | (PollEvent.POLLOUT if self.xhas_out() else 0))
-
-    # Options
-
-    def getsockopt(self, option: int) -> Value:
-        """The value of an option; EINVAL when it is unknown."""
-        self._enter()
-        if option == Opt.EVENTS:
-            return self.events()
-        if option == Opt.FD:
-            return self.mailbox.fileno()
-        if option == Opt.RCVMORE:
-            return int(self.rcvmore)
-        if option == Opt.TYPE:
-            return int(self.kind)
-        if option in (Opt.THREAD_SAFE, Opt.MECHANISM):
-            return 0
-        return self.options.get(option)
-
-    def setsockopt(self, option: int, value: object) -> None:
-        """Set an option; EINVAL for a bad one or a bad value, TypeError for a bad type."""
-        self._enter()
-        stored = self.options.set(option, value)
-        if option in (Opt.SUBSCRIBE, Opt.UNSUBSCRIBE, Opt.XPUB_WELCOME_MSG):
-            self.xsubscription(option, bytes(stored) if isinstance(stored, bytes) else b"")
-        elif option in (Opt.SNDHWM, Opt.RCVHWM):
-            for pipe in list(self._pipes):
-                pipe.set_hwms(*self.hwms())
-        elif option == Opt.LINGER:
-            self.linger_ms = int(stored)
-
-    def hwms(self) -> tuple[int, int]:
-        """The (send, receive) high-water marks."""
-        return self.options.number(Opt.SNDHWM), self.options.number(Opt.RCVHWM)
-
-    # Addresses
+    # -- endpoints ---------------------------------------------------------------------------
 
     def bind(self, address: str) -> None:
-        """Make `address` reach this socket; what waited for it is connected."""
+        """Accept connections to an inproc address."""
         self._enter()
-        check_address(address)
-        endpoint = Endpoint(
-            self, self.hwms(), self.wants_routing_id, self.options.data(Opt.ROUTING_ID)
-        )
-        for pending in self._ctx.bind(address, endpoint):
-            self._adopt(pending)
-        self.options.store(Opt.LAST_ENDPOINT, address.encode())
-
-    def _adopt(self, pending: Pending) -> None:
-        # The bound end is ours since the hand-over; the other end learns our marks by command.
-        pipe, send_hwm, receive_hwm = pending.bind_pipe, *self.hwms()
-        pipe.set_own_hwms(send_hwm, receive_hwm)
-        pipe.set_peer_hwms(*pending.hwms)
-        pending.socket.mailbox.send(PipeHwm(pending.connect_pipe, send_hwm, receive_hwm))
-        if not self.wants_routing_id and not pipe.conflate:
-            pipe.read()  # the peer could not know
-        if pending.wants_routing_id:
-            pipe.write((self.options.data(Opt.ROUTING_ID), ROUTING_ID))
-            pipe.flush()
-        self.attach_pipe(pipe, connecting=False)
+        name = inproc_name(address)
+        self.ctx.endpoints.bind(name, self)
+        self.last_endpoint = address.encode()
+        self._look()
 
     def connect(self, address: str) -> None:
-        """Connect to `address`, now or as soon as somebody binds it."""
+        """Connect to an inproc address, bound or not yet bound."""
         self._enter()
-        check_address(address)
-        conflate = self.conflatable and bool(self.options.number(Opt.CONFLATE))
-        here, there = make_pipes(self._ctx, self.hwms(), conflate=conflate)
-        here.mailbox = self.mailbox
-        pending = Pending(self, here, there, self.hwms(), self.wants_routing_id)
-        own_id = (self.options.data(Opt.ROUTING_ID), ROUTING_ID)
-        endpoint = self._ctx.connect(address, pending, own_id)
-        if endpoint is not None:
-            self._meet(endpoint, pending, own_id)
-        self._connected.setdefault(address, []).append(here)
-        self.attach_pipe(here, connecting=True)
-        self.options.store(Opt.LAST_ENDPOINT, address.encode())
-
-    def _meet(self, endpoint: Endpoint, pending: Pending, own_id: Part) -> None:
-        # Both ends are ours until the bound one is announced by the command.
-        here, there = pending.connect_pipe, pending.bind_pipe
-        here.set_peer_hwms(*endpoint.hwms)
-        there.set_own_hwms(*endpoint.hwms)
-        there.set_peer_hwms(*pending.hwms)
-        there.mailbox = endpoint.socket.mailbox
-        if endpoint.wants_routing_id and not here.conflate:
-            here.write(own_id)
-            here.flush()
-        if self.wants_routing_id:
-            there.write((endpoint.routing_id, ROUTING_ID))
-            there.flush()
-        endpoint.socket.mailbox.send(BindCommand(endpoint.socket, there))
+        name = inproc_name(address)
+        pipe = self.ctx.endpoints.connect(name, self)
+        pipe.endpoint = name
+        self.last_endpoint = address.encode()
+        self._attach(pipe)
 
     def unbind(self, address: str) -> None:
-        """Free `address`; connections stay.  ENOENT when it was not bound."""
+        """Accept no more connections to `address`; those there are stay.  ENOENT if not bound."""
         self._enter()
-        check_address(address)
-        self._ctx.unbind(address, self)
+        if not self.ctx.endpoints.unbind(inproc_name(address), self):
+            raise ZMQError(errno.ENOENT)
 
     def disconnect(self, address: str) -> None:
-        """End all connections made to `address`.  ENOENT when there is none."""
+        """End all connections made to `address` from here.  ENOENT if there are none."""
         self._enter()
-        check_address(address)
-        pipes = self._connected.pop(address, [])
+        name = inproc_name(address)
+        pipes = [pipe for pipe in self._pipes if pipe.endpoint == name]
         if not pipes:
-            raise ZMQError(ENOENT)
-        self._ctx.withdraw(address, self)
+            raise ZMQError(errno.ENOENT)
         for pipe in pipes:
-            pipe.terminate(True)
+            pipe.endpoint = None
+            if pipe.pending is not None:
+                self.ctx.endpoints.cancel(pipe, self.ctx.reaper)
+            pipe.terminate(False)
+            self._forget_message(pipe)
+        self.process_commands()
 
-    # Pipes
-
-    def attach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:
-        """Take `pipe`, one end of a new connection."""
+    def _attach(self, pipe: Pipe) -> None:
         pipe.sink = self
-        self._pipes[pipe] = None
-        self.xattach_pipe(pipe, connecting=connecting)
+        self._pipes.append(pipe)
+        pipe.set_hwms(self.hwms)  # they may have changed since the connection was made
+        self.xattach(pipe)
         if self.terminating:
             self.register_term_acks(1)
             pipe.terminate(False)
 
+    def _forget_message(self, pipe: Pipe) -> None:
+        # If it ends inside the message being received, there will be no more parts of that.
+        if pipe is self.xsource():
+            self.rcvmore = False
+
+    # -- sending and receiving ---------------------------------------------------------------
+
+    def send(self, part: Part, flags: int) -> None:
+        """Send a part, waiting for room as long as SNDTIMEO allows; else `Again`."""
+        if self._barred:
+            self._refuse()
+        if self.mailbox.peek():
+            self._look()
+        sent = self.xsend(part)
+        if sent is not OK:
+            self._send_slowly(part, flags, sent)
+
+    def _send_slowly(self, part: Part, flags: int, sent: Sent) -> None:
+        timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
+        if sent is Sent.BROKEN:
+            # Nobody can be given this message any more.  Who does not wait is told so.
+            if timeout == 0:
+                raise Again
+            return
+        deadline = None if timeout is None else monotonic() + timeout
+        while sent is not OK:
+            self._wait(deadline)
+            sent = self.xsend(part)
+            if sent is not OK and _passed(deadline):
+                raise Again
+
+    def recv(self, flags: int) -> Part:
+        """Receive a part, waiting for it as long as RCVTIMEO allows; else `Again`."""
+        if self._barred:
+            self._refuse()
+        if self.mailbox.peek():
+            self._look()
+        part = self.xrecv()
+        if part is None:
+            part = self._recv_slowly(flags)
+        self.rcvmore = part[1]
+        return part
+
+    def _recv_slowly(self, flags: int) -> Part:
+        timeout = 0 if flags & DONTWAIT else self.options.rcvtimeo
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            self._wait(deadline)
+            part = self.xrecv()
+            if part is not None:
+                return part
+            if _passed(deadline):
+                raise Again
+
+    def _wait(self, deadline: float | None) -> None:
+        # Wait for commands until the deadline, and look once more when it has passed: to say
+        # "again" while a command is waiting would be wrong.
+        timeout = None if deadline is None else max(0.0, deadline - monotonic())
+        command = self.mailbox.recv(timeout)
+        if command is not None:
+            command.deliver()
+        if self.closed:
+            self.ctx.reap(self)  # by another thread, which has left this to us
+        self._look()
+
+    def events(self) -> int:
+        """Say what could be done without waiting: POLLIN, POLLOUT or both."""
+        self._enter()
+        self.process_commands()
+        return (_POLLIN if self.xhas_in() else 0) | (_POLLOUT if self.xhas_out() else 0)
+
+    def process_commands(self) -> None:
+        """Do what other threads ask, without waiting; `ContextTerminated` if that is to stop.
+
+        Afterwards the descriptor will tell of the next command, as whoever reads EVENTS expects.
+        """
+        while (command := self.mailbox.recv(0)) is not None:
+            command.deliver()
+        if self._barred:
+            self._refuse()
+
+    def _look(self) -> None:
+        # As long as the mailbox is not found empty its reader counts as awake, and commands need no
+        # signal.
+        mailbox = self.mailbox
+        while mailbox.peek() and (command := mailbox.recv(0)) is not None:
+            command.deliver()
+        if self._barred:
+            self._refuse()
+
+    def _enter(self) -> None:
+        if self._barred:
+            self._refuse()
+        self._look()
+
+    def _refuse(self) -> None:
+        if self.closed or self._forked:
+            raise ZMQError(Errno.ENOTSOCK)
+        raise ContextTerminated
+
+    # -- options -----------------------------------------------------------------------------
+
+    def set(self, option: int, value: Value) -> None:
+        """Set an option of the right type.  High-water marks change live connections too."""
+        if self._barred:
+            self._refuse()
+        if self.xset(option, value):
+            return
+        if option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE):
+            raise ZMQError(Errno.EINVAL)  # only for types that took it above
+        self.options.set(option, value)
+        if option in (SocketOption.SNDHWM, SocketOption.RCVHWM):
+            self._change_hwms()
+
+    def _change_hwms(self) -> None:
+        if self.mailbox.peek():
+            # There may be connections we have not heard of yet.  A descriptor's edge used up by
+            # that is given back: as everywhere but in `events`, options must not take it away.
+            self.process_commands()
+            self.mailbox.send(Done(self))
+        for pipe in self._pipes:
+            pipe.set_hwms(self.hwms)
+
+    def get(self, option: int) -> Value:
+        """Read an option."""
+        if self._barred:
+            self._refuse()
+        special: Value | None = self._special(option)
+        return self.options.get(option) if special is None else special
+
+    def _special(self, option: int) -> Value | None:
+        match option:
+            case SocketOption.EVENTS:
+                return self.events()
+            case SocketOption.FD:
+                return self.mailbox.fileno()
+            case SocketOption.RCVMORE:
+                return int(self.rcvmore)
+            case SocketOption.TYPE:
+                return int(self.socket_type)
+            case SocketOption.LAST_ENDPOINT:
+                return self.last_endpoint
+        return None
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def process_stop(self) -> None:
+        """Note that the context is terminating."""
+        self._stopped = self._barred = True
+
+    def process_bind(self, pipe: Pipe) -> None:
+        """Somebody has connected to us."""
+        self._attach(pipe)
+        self.process_seqnum()
+
+    # -- events of pipes ---------------------------------------------------------------------
+
     def read_activated(self, pipe: Pipe) -> None:
-        """See `Sink`."""
+        """Note that a dry pipe can be read again."""
         self.xread_activated(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:
-        """See `Sink`."""
+        """Note that a full pipe can be written again."""
         self.xwrite_activated(pipe)
 
+    def pipe_connected(self, pipe: Pipe) -> None:
+        """Note that a connection of ours that waited for a bind has been completed."""
+        self.xconnected(pipe)
+
     def pipe_terminated(self, pipe: Pipe) -> None:
-        """See `Sink`."""
-        self.xpipe_terminated(pipe)
-        del self._pipes[pipe]
-        for address, pipes in list(self._connected.items()):
-            if pipe in pipes:
-                pipes.remove(pipe)
-                if not pipes:
-                    del self._connected[address]
+        """Note that a pipe is dead."""
+        self.xterminated(pipe)
+        self._pipes.remove(pipe)
         if self.terminating:
             self.unregister_term_ack()
 
-    # The end
+    # -- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hand the socket to the reaper, for good.  Idempotent; from a finalizer too."""
+        """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
+
+        Messages sent and not yet read stay readable for their receivers.  If another thread waits
+        inside `send` or `recv`, against the rules, it is woken and hands the socket over itself:
+        the mailbox must not have two readers.
+        """
         if self.closed:
             return
-        self.closed = True
-        if self._failure != FORKED:
-            self._reaper.mailbox.send(Reap(self._reaper, self))
+        self._barred = True
+        if self.mailbox.waiting:
+            self.closed = True
+            self.mailbox.send(Stop(self))
+        else:
+            # Marked after it: cut short before the mark, close can be called again, and the reaper
+            # takes a socket only once.
+            self.ctx.reap(self)
+            self.closed = True
 
     def disown(self) -> None:
-        """In a forked child: this socket is the parent's."""
-        self._failure = FORKED
+        """In a forked child: this is the parent's socket."""
+        self._forked = self._barred = True
 
-    def process_term(self, linger_ms: int) -> None:
-        """End all pipes; `linger_ms` is of no effect within a process."""
-        self._ctx.unbind_all(self)
+    def process_in_reaper(self) -> None:
+        """Do what other threads ask of a closed socket."""
+        while not self.destroyed and (command := self.mailbox.recv(0)) is not None:
+            command.deliver()
+
+    def process_term(self, linger: int) -> None:
+        """End: first be found by nobody any more, then end the connections there are."""
+        self.ctx.endpoints.unbind_all(self)
         self.register_term_acks(len(self._pipes))
         for pipe in list(self._pipes):
             pipe.terminate(False)
-        super().process_term(linger_ms)
+        super().process_term(linger)
 
-    # What kinds of sockets do in their own way
+    def process_destroy(self) -> None:
+        """Everything is settled: free the slot and the descriptor."""
+        self.ctx.destroy_socket(self)
+        self.mailbox.close()
 
-    def xsend(self, part: Part) -> bool:  # noqa: ARG002
-        """Send `part`; False when there is no room."""
-        raise ZMQError(ENOTSUP)
+    # -- what makes a type -------------------------------------------------------------------
+
+    def xattach(self, pipe: Pipe) -> None:
+        """Note that a connection was made."""
+        raise NotImplementedError
+
+    def xterminated(self, pipe: Pipe) -> None:
+        """Note that a connection has ended."""
+        raise NotImplementedError
+
+    def xsend(self, part: Part) -> Sent:  # noqa: ARG002 - for types that do send
+        """Send a part if that can be done at once."""
+        raise ZMQError(Errno.ENOTSUP)
 
     def xrecv(self) -> Part | None:
-        """The next part, None when there is none."""
-        raise ZMQError(ENOTSUP)
+        """Receive a part if that can be done at once."""
+        raise ZMQError(Errno.ENOTSUP)
 
     def xhas_in(self) -> bool:
-        """Whether `xrecv` would give a part."""
+        """Whether `xrecv` would return a part."""
         return False
 
     def xhas_out(self) -> bool:
-        """Whether `xsend` would take a part."""
+        """Whether `xsend` would accept a part."""
         return False
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:
-        """A pipe was added."""
-        raise NotImplementedError
+    def xsource(self) -> Pipe | None:
+        """Where the part received last came from."""
+        return None
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """`pipe` can be read again."""
+        """Note that a pipe that was dry is not."""
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """`pipe` can be written again."""
+        """Note that a pipe that was full is not."""
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """`pipe` is gone."""
-        raise NotImplementedError
+    def xconnected(self, pipe: Pipe) -> None:
+        """Note that the far end of a pipe attached earlier is known now."""
 
-    def xsubscription(self, option: int, value: bytes) -> None:  # noqa: ARG002
-        """SUBSCRIBE and its kin, where they mean something."""
-        raise ZMQError(EINVAL)
+    def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
+        """Set an option of the type's own; False if it is none of them."""
+        return False
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "stopped" if self._stopped else "open"
+        return f"<{self.socket_type.name} {state} slot {self.slot} pipes {self._pipes}>"
 
 
-def check_address(address: str) -> None:
-    """EINVAL for what is no address, EPROTONOSUPPORT for one of another transport."""
-    scheme, separator, name = address.partition("://")
-    if not separator or not name or not scheme:
-        raise ZMQError(EINVAL)
-    if scheme != "inproc":
-        raise ZMQError(EPROTONOSUPPORT)
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and monotonic() >= deadline
+
+
+def inproc_name(address: str) -> str:
+    """Return the name in an inproc address; EINVAL if it is none, EPROTONOSUPPORT if another's."""
+    protocol, separator, name = address.partition("://")
+    if not separator or not protocol or not name:
+        raise ZMQError(Errno.EINVAL)
+    if protocol != "inproc":
+        raise ZMQError(Errno.EPROTONOSUPPORT)
+    return name

@@ -1,63 +1,65 @@
-"""PAIR: exactly one peer.  Who may call it: see `mq.sockets.base`."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+"""PAIR: exactly one peer.  Owned by the socket's thread."""
 
 from mq.constants import SocketType
-from mq.message import MORE, Part
+from mq.lb import AGAIN, OK, Sent
+from mq.message import Part
+from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
-
-if TYPE_CHECKING:
-    from mq.pipe import Pipe
 
 
 class Pair(SocketBase):
-    """One pipe; those that come later are ended at once."""
+    """One connection at a time; a second one is ended at once."""
 
-    kind = SocketType.PAIR
+    socket_type = SocketType.PAIR
     _pipe: Pipe | None = None
-    _dropping = False  # the peer went in the middle of a message: drop the rest
-    _sending_more = False
+    _cut = False  # the peer left inside a message of ours: the rest of that is dropped
+    _inside = False
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
+    def xattach(self, pipe: Pipe) -> None:
+        """Keep the first connection, end others."""
         if self._pipe is None:
             self._pipe = pipe
         else:
             pipe.terminate(False)
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xterminated(self, pipe: Pipe) -> None:
+        """Note that the peer has gone; another may come."""
         if pipe is self._pipe:
             self._pipe = None
-            self._dropping = self._sending_more
+            self._cut = self._inside
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        more = bool(part[1] & MORE)
-        if self._dropping:
-            self._dropping = self._sending_more = more
-            return True
+    def xsend(self, part: Part) -> Sent:
+        """Write to the peer, if there is one and it has room."""
+        if self._cut:
+            self._cut = self._inside = part[1]
+            return OK
         pipe = self._pipe
         if pipe is None or not pipe.write(part):
-            if not self._sending_more:
-                return False
-            self._dropping = self._sending_more = more
-            return True
-        self._sending_more = more
-        if not more:
+            return self._failed(part)
+        self._inside = part[1]
+        if not part[1]:
             pipe.flush()
-        return True
+        return OK
+
+    def _failed(self, part: Part) -> Sent:
+        if not self._inside:
+            return AGAIN
+        # The peer is leaving: it had room for the message when it was begun.
+        self._cut = self._inside = part[1]
+        return Sent.BROKEN
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
+        """Read from the peer."""
         return None if self._pipe is None else self._pipe.read()
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
+        """Whether the peer has written."""
         return self._pipe is not None and self._pipe.check_read()
 
     def xhas_out(self) -> bool:
-        """See `SocketBase`."""
-        return self._pipe is not None and self._pipe.check_write()
+        """Whether the peer has room."""
+        return self._cut or (self._pipe is not None and self._pipe.check_write())
+
+    def xsource(self) -> Pipe | None:
+        """Return the only peer."""
+        return self._pipe

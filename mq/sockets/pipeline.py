@@ -1,79 +1,78 @@
-"""PUSH and PULL: work handed out in turn.  Who may call it: see `mq.sockets.base`."""
-
-from __future__ import annotations
+"""PUSH and PULL: work handed out to whoever has room.  Owned by the socket's thread."""
 
 from typing import TYPE_CHECKING
 
 from mq.constants import SocketType
 from mq.fq import FairQueue
-from mq.lb import LoadBalancer
+from mq.lb import LoadBalancer, Sent
+from mq.message import Part
+from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
-    from mq.message import Part
-    from mq.pipe import Pipe
-    from mq.reaper import Reaper
 
 
 class Push(SocketBase):
-    """Sends each message to one peer, in turn."""
+    """Sends each message to the next peer in turn."""
 
-    kind = SocketType.PUSH
-    conflatable = True
+    socket_type = SocketType.PUSH
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._lb = LoadBalancer()
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
-        pipe.set_nodelay()
+    def xattach(self, pipe: Pipe) -> None:
+        """One more to send to.  It is never read, so no delimiter would ever be seen."""
+        pipe.delay = False
         self._lb.attach(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+        """Note that it has room again."""
         self._lb.activated(pipe)
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less."""
         self._lb.terminated(pipe)
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
+    def xsend(self, part: Part) -> Sent:
+        """Give the part to the peer whose turn it is."""
         return self._lb.send(part)
 
     def xhas_out(self) -> bool:
-        """See `SocketBase`."""
+        """Whether anybody has room."""
         return self._lb.has_out()
 
 
 class Pull(SocketBase):
     """Receives from all peers in turn."""
 
-    kind = SocketType.PULL
-    conflatable = True
+    socket_type = SocketType.PULL
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._fq = FairQueue()
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
+    def xattach(self, pipe: Pipe) -> None:
+        """One more to receive from."""
         self._fq.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+        """Note that it has messages again."""
         self._fq.activated(pipe)
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less."""
         self._fq.terminated(pipe)
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
+        """Take a part from the peer whose turn it is."""
         return self._fq.recv()
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
+        """Whether anybody has sent."""
         return self._fq.has_in()
+
+    def xsource(self) -> Pipe | None:
+        """Where the last part came from."""
+        return self._fq.last

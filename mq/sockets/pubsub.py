@@ -1,279 +1,275 @@
-"""PUB, SUB, XPUB and XSUB.  Who may call it: see `mq.sockets.base`.
+"""PUB, SUB, XPUB and XSUB: one to many, by topic.  Owned by the socket's thread.
 
-A subscription travels upstream as a message: the byte 1 (or 0 to end it) and the topic.
+A subscription travels from the subscriber to the publisher as a message: a byte 1 (0 to
+unsubscribe), then the topic.
 """
 
-from __future__ import annotations
-
-from collections import Counter, deque
-from errno import EINVAL, ENOTSUP
+from collections import deque
 from typing import TYPE_CHECKING
 
-from mq.constants import SocketOption as Opt
-from mq.constants import SocketType
+from mq.constants import SocketOption, SocketType
 from mq.dist import Distributor
-from mq.errors import ZMQError
 from mq.fq import FairQueue
-from mq.message import MORE, Part, payload_bytes
+from mq.lb import AGAIN, OK, Sent
+from mq.message import Part
+from mq.options import Value
+from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 from mq.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
-    from mq.pipe import Pipe
-    from mq.reaper import Reaper
+
+_SUBSCRIBE = 1
+_UNSUBSCRIBE = 0
 
 
-class XPub(SocketBase):
-    """Sends each message to all who subscribed to it; receives the subscriptions."""
+class Xpub(SocketBase):
+    """Publishes, and receives the subscriptions of its peers."""
 
-    kind = SocketType.XPUB
+    socket_type = SocketType.XPUB
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._dist = Distributor()
-        self._subscriptions = Subscriptions()
-        self._manual: dict[Pipe, set[bytes]] = {}  # asked for, while XPUB_MANUAL
-        self._upstream: deque[tuple[Pipe | None, Part]] = deque()  # what the user may receive
-        self._last_pipe: Pipe | None = None  # who sent what the user received last
-        self._sending_more = False
-        self._reading_more: set[Pipe] = set()
+        self._subscriptions: Subscriptions[Pipe] = Subscriptions()
+        self._received: deque[tuple[Part, Pipe | None]] = deque()
+        self._inside: set[Pipe] = set()  # peers in the middle of a message of their own
+        self._last: Pipe | None = None  # who sent what was received last; XPUB_MANUAL acts on it
+        self._welcome = b""
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
+    # -- peers -------------------------------------------------------------------------------
+
+    def xattach(self, pipe: Pipe) -> None:
+        """One more subscriber, who may have subscribed already."""
         self._dist.attach(pipe)
-        welcome = self.options.data(Opt.XPUB_WELCOME_MSG)
-        if welcome:
-            pipe.write((welcome, 0))
+        if self._welcome:
+            pipe.write_regardless((self._welcome, False, None))
             pipe.flush()
         self.xread_activated(pipe)
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Read all subscriptions that came."""
-        while (part := pipe.read()) is not None:
-            first = pipe not in self._reading_more
-            if part[1] & MORE:
-                self._reading_more.add(pipe)
-            else:
-                self._reading_more.discard(pipe)
-            data = payload_bytes(part[0])
-            if first and data[:1] in (b"\0", b"\1") and not part[1] & MORE:
-                self._subscription(pipe, data)
-            else:
-                self._upstream.append((pipe, part))
+    def xwrite_activated(self, pipe: Pipe) -> None:
+        """Note that it has room again."""
+        self._dist.activated(pipe)
 
-    def _subscription(self, pipe: Pipe, data: bytes) -> None:
-        topic, subscribing = data[1:], data[0] == 1
-        number = self.options.number
-        if number(Opt.XPUB_MANUAL):
-            self._upstream.append((pipe, (data, 0)))
-        elif subscribing:
-            if self._subscriptions.add(topic, pipe) or self._verbose():
-                self._upstream.append((pipe, (data, 0)))
-        elif self._subscriptions.remove(topic, pipe) or number(Opt.XPUB_VERBOSER):
-            self._upstream.append((pipe, (data, 0)))
-
-    def _verbose(self) -> bool:
-        return bool(self.options.number(Opt.XPUB_VERBOSE) or self.options.number(Opt.XPUB_VERBOSER))
-
-    def xsubscription(self, option: int, value: bytes) -> None:
-        """With XPUB_MANUAL: decide on what was received last.  The welcome message is stored."""
-        if option == Opt.XPUB_WELCOME_MSG:
-            return
-        if not self.options.number(Opt.XPUB_MANUAL):
-            raise ZMQError(EINVAL)
-        pipe = self._last_pipe
-        if pipe is None:
-            return
-        if option == Opt.SUBSCRIBE:
-            self._subscriptions.add(value, pipe)
-        else:
-            self._subscriptions.remove(value, pipe)
-
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less, and its subscriptions with it."""
         self._dist.terminated(pipe)
-        self._reading_more.discard(pipe)
-        if pipe is self._last_pipe:
-            self._last_pipe = None
-        for topic in self._subscriptions.remove_pipe(pipe):
-            self._upstream.append((None, (b"\0" + topic, 0)))
+        self._inside.discard(pipe)
+        if pipe is self._last:
+            self._last = None
+        for topic in self._subscriptions.remove_holder(pipe):
+            self._report(_UNSUBSCRIBE, topic, None)
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        if not self._sending_more:
-            self._dist.match(self._matching(payload_bytes(part[0])))
-            if self.options.number(Opt.XPUB_NODROP) and self._dist.full():
-                return False
-        self._dist.send(part)
-        self._sending_more = bool(part[1] & MORE)
-        return True
+    def xread_activated(self, pipe: Pipe) -> None:
+        """Note that it has subscribed, unsubscribed, or sent a message of its own."""
+        while (part := pipe.read()) is not None:
+            data = bytes(part[0])
+            inside = pipe in self._inside
+            if part[1]:
+                self._inside.add(pipe)
+            else:
+                self._inside.discard(pipe)
+            if inside or data[:1] not in (b"\0", b"\1"):
+                self._take(part, pipe)
+            else:
+                self._change(data[0], data[1:], pipe)
 
-    def _matching(self, data: bytes) -> dict[Pipe, None]:
-        matching = self._subscriptions.match(data)
-        if self.options.number(Opt.INVERT_MATCHING):
-            return {pipe: None for pipe in self._pipes if pipe not in matching}
-        return matching
+    def _change(self, kind: int, topic: bytes, pipe: Pipe) -> None:
+        options = self.options
+        if options[SocketOption.XPUB_MANUAL]:
+            news = True
+        elif kind == _SUBSCRIBE:
+            news = self._subscriptions.add(topic, pipe)
+            news |= bool(options[SocketOption.XPUB_VERBOSE] or options[SocketOption.XPUB_VERBOSER])
+        else:
+            news = self._subscriptions.remove(topic, pipe, every=True)
+            news |= bool(options[SocketOption.XPUB_VERBOSER])
+        if news:
+            self._report(kind, topic, pipe)
+
+    def _report(self, kind: int, topic: bytes, pipe: Pipe | None) -> None:
+        self._take((bytes([kind]) + topic, False, None), pipe)
+
+    def _take(self, part: Part, pipe: Pipe | None) -> None:
+        self._received.append((part, pipe))
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def xsend(self, part: Part) -> Sent:
+        """Send to all whose subscriptions match the first part, and who have room."""
+        if self._dist.inside:
+            self._dist.send(part, ())
+            return OK
+        chosen = self._subscriptions.holders(bytes(part[0]))
+        if self.options[SocketOption.INVERT_MATCHING]:
+            chosen = dict.fromkeys(p for p in self._dist.pipes if p not in chosen)
+        if self.options[SocketOption.XPUB_NODROP] and not self._dist.room(chosen):
+            return AGAIN
+        self._dist.send(part, chosen)
+        return OK
 
     def xhas_out(self) -> bool:
-        """True: who is full misses the message."""
+        """Say yes, always: who has no room misses the message."""
         return True
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
-        if not self._upstream:
+        """Return a subscription that is news, or a message of a subscriber's own."""
+        if not self._received:
             return None
-        pipe, part = self._upstream.popleft()
-        self._last_pipe = pipe if pipe in self._pipes else None
+        part, self._last = self._received.popleft()
         return part
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
-        return bool(self._upstream)
+        """Whether a subscriber was heard."""
+        return bool(self._received)
+
+    def xset(self, option: int, value: Value) -> bool:
+        """With XPUB_MANUAL, SUBSCRIBE and UNSUBSCRIBE speak for the peer received from last."""
+        if not isinstance(value, bytes):
+            return False
+        if option == SocketOption.XPUB_WELCOME_MSG:
+            self._welcome = value
+            return True
+        if not self.options[SocketOption.XPUB_MANUAL]:
+            return False
+        if option == SocketOption.SUBSCRIBE and self._last is not None:
+            self._subscriptions.add(value, self._last)
+        elif option == SocketOption.UNSUBSCRIBE and self._last is not None:
+            self._subscriptions.remove(value, self._last, every=True)
+        return option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE)
 
 
-class Pub(XPub):
-    """Sends each message to all who subscribed to it."""
+class Pub(Xpub):
+    """Publishes, and keeps subscriptions to itself."""
 
-    kind = SocketType.PUB
-    conflatable = True
+    socket_type = SocketType.PUB
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:
-        """See `SocketBase`."""
-        pipe.set_nodelay()
-        super().xattach_pipe(pipe, connecting=connecting)
+    def xattach(self, pipe: Pipe) -> None:
+        """One more subscriber.  No reader waits here for what a leaving one has still to say."""
+        pipe.delay = False
+        super().xattach(pipe)
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
-        super().xread_activated(pipe)
-        self._upstream.clear()
-
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
-        super().xpipe_terminated(pipe)
-        self._upstream.clear()
-
-    def xsubscription(self, option: int, value: bytes) -> None:
-        """See `SocketBase`."""
-        if option != Opt.XPUB_WELCOME_MSG:
-            raise ZMQError(EINVAL)
-        super().xsubscription(option, value)
+    def _take(self, part: Part, pipe: Pipe | None) -> None:
+        pass
 
     def xrecv(self) -> Part | None:
         """ENOTSUP."""
-        raise ZMQError(ENOTSUP)
-
-    def xhas_in(self) -> bool:
-        """See `SocketBase`."""
-        return False
+        return SocketBase.xrecv(self)
 
 
-class XSub(SocketBase):
-    """Receives from all publishers; sends subscriptions."""
+class Xsub(SocketBase):
+    """Receives what is published, and sends subscriptions as messages."""
 
-    kind = SocketType.XSUB
-    _filtering = False
+    socket_type = SocketType.XSUB
+    default_linger = 0
+    _filtering = False  # whether to drop what no subscription matches
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._fq = FairQueue()
         self._dist = Distributor()
-        self._topics: Counter[bytes] = Counter()
-        self._first: Part | None = None  # read ahead by xhas_in
-        self._sending_more = False
+        self._subscriptions: Subscriptions[None] = Subscriptions()
+        self._wanted = True  # the message being received matches
+        self._prefetched: Part | None = None
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
+    # -- peers -------------------------------------------------------------------------------
+
+    def xattach(self, pipe: Pipe) -> None:
+        """One more publisher, told at once what is subscribed to."""
         self._fq.attach(pipe)
         self._dist.attach(pipe)
-        for topic in self._topics:
-            pipe.write((b"\1" + topic, 0))
+        for topic in self._subscriptions:
+            pipe.write_regardless((b"\1" + topic, False, None))
         pipe.flush()
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+        """Note that it has published."""
         self._fq.activated(pipe)
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xwrite_activated(self, pipe: Pipe) -> None:
+        """Note that it has room again."""
+        self._dist.activated(pipe)
+
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less."""
         self._fq.terminated(pipe)
         self._dist.terminated(pipe)
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        data = payload_bytes(part[0])
-        first, self._sending_more = not self._sending_more, bool(part[1] & MORE)
-        if (
-            not first
-            or data[:1] not in (b"\0", b"\1")
-            or self._sending_more
-            or self._count(data[1:], subscribing=data[0] == 1)
-        ):
-            self._dist.send_to_all(part)
-        return True
+    # -- subscribing -------------------------------------------------------------------------
 
-    def _count(self, topic: bytes, *, subscribing: bool) -> bool:
-        """Whether publishers must hear of it: of each subscription, but of the last end only."""
-        if subscribing:
-            self._topics[topic] += 1
-            return True
-        if topic not in self._topics:
-            return False
-        self._topics[topic] -= 1
-        if self._topics[topic]:
-            return False
-        del self._topics[topic]
-        return True
+    def xsend(self, part: Part) -> Sent:
+        """Take a byte 1 or 0 and a topic as a subscription or its end; pass all else on."""
+        data = bytes(part[0])
+        if self._dist.inside or data[:1] not in (b"\0", b"\1"):
+            self._dist.send(part, self._dist.pipes)
+        else:
+            self._subscribe(data[0], data[1:])
+        return OK
+
+    def _subscribe(self, kind: int, topic: bytes) -> None:
+        if kind == _SUBSCRIBE:
+            self._subscriptions.add(topic, None)
+        elif not self._subscriptions.remove(topic, None):
+            return  # still subscribed to, or never was
+        # Not subject to the HWM: a subscription that got lost would never be made up for.
+        for pipe in self._dist.pipes:
+            pipe.write_regardless((bytes([kind]) + topic, False, None))
+            pipe.flush()
 
     def xhas_out(self) -> bool:
-        """True: a subscription can be sent at any time."""
+        """Say yes, always."""
         return True
+
+    # -- receiving ---------------------------------------------------------------------------
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
-        part, self._first = self._first, None
-        return self._next() if part is None else part
-
-    def _next(self) -> Part | None:
-        while True:
-            begins = not self._fq.more
-            part = self._fq.recv()
-            if part is None or not begins or self._wanted(part):
+        """Return the next part that is wanted."""
+        part = self._prefetched
+        if part is not None:
+            self._prefetched = None
+            return part
+        while (part := self._fq.recv()) is not None:
+            if not self._filtering:
                 return part
-            while part is not None and part[1] & MORE:
-                part = self._fq.recv()
-
-    def _wanted(self, part: Part) -> bool:
-        if not self._filtering:
-            return True
-        data = payload_bytes(part[0])
-        matches = any(data.startswith(topic) for topic in self._topics)
-        return matches != bool(self.options.number(Opt.INVERT_MATCHING))
+            if self._fq.began:
+                matches = self._subscriptions.matches(bytes(part[0]))
+                self._wanted = matches != bool(self.options[SocketOption.INVERT_MATCHING])
+            if self._wanted:
+                return part
+        return None
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
-        if self._first is None:
-            self._first = self._next()
-        return self._first is not None
+        """Whether something wanted was published."""
+        if self._prefetched is None:
+            self._prefetched = self.xrecv()
+        return self._prefetched is not None
+
+    def xsource(self) -> Pipe | None:
+        """Where the last part came from."""
+        return self._fq.last
 
 
-class Sub(XSub):
-    """Receives what it subscribed to."""
+class Sub(Xsub):
+    """Receives what is published and subscribed to."""
 
-    kind = SocketType.SUB
-    conflatable = True
+    socket_type = SocketType.SUB
     _filtering = True
 
-    def xsubscription(self, option: int, value: bytes) -> None:
-        """Subscribe, or end a subscription."""
-        if option == Opt.XPUB_WELCOME_MSG:
-            raise ZMQError(EINVAL)
-        super().xsend(((b"\1" if option == Opt.SUBSCRIBE else b"\0") + value, 0))
-
-    def xsend(self, part: Part) -> bool:  # noqa: ARG002
+    def xsend(self, part: Part) -> Sent:
         """ENOTSUP."""
-        raise ZMQError(ENOTSUP)
+        return SocketBase.xsend(self, part)
 
     def xhas_out(self) -> bool:
-        """False."""
+        """Never."""
         return False
+
+    def xset(self, option: int, value: Value) -> bool:
+        """SUBSCRIBE and UNSUBSCRIBE."""
+        if not isinstance(value, bytes):
+            return False
+        if option == SocketOption.SUBSCRIBE:
+            self._subscribe(_SUBSCRIBE, value)
+        elif option == SocketOption.UNSUBSCRIBE:
+            self._subscribe(_UNSUBSCRIBE, value)
+        return option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE)

@@ -1,192 +1,190 @@
-"""REQ and REP: question and answer in turn.  Who may call it: see `mq.sockets.base`."""
-
-from __future__ import annotations
+"""REQ and REP: requests and replies in lock-step.  Owned by the socket's thread."""
 
 from typing import TYPE_CHECKING
 
-from mq.constants import SocketOption as Opt
-from mq.constants import SocketType
-from mq.errors import EFSM, ZMQError
-from mq.message import MORE, Part, payload_bytes
+from mq.constants import Errno, SocketOption, SocketType
+from mq.errors import ZMQError
+from mq.lb import OK, Sent
+from mq.message import BOTTOM, Part
+from mq.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
-    from mq.pipe import Pipe
-    from mq.reaper import Reaper
 
-_BOTTOM: Part = (b"", MORE)
+_SKIP = -1  # the stage of a message that is not the reply we wait for
 
 
 class Req(Dealer):
-    """Sends a request, then receives its reply; anything else is EFSM.
+    """Sends a request, then receives its reply.
 
-    With REQ_RELAXED a new request may replace one unanswered; with REQ_CORRELATE a number in front
-    of each keeps late replies apart.
+    REQ_RELAXED allows another request before the reply, REQ_CORRELATE marks each with an id that
+    its reply must carry.
     """
 
-    kind = SocketType.REQ
-    conflatable = False
+    socket_type = SocketType.REQ
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
-        self._receiving_reply = False
-        self._message_begins = True
-        self._reply_pipe: Pipe | None = None  # None once it is gone: any pipe may answer
-        self._request_id = id(self) & 0xFFFFFFFF
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
+        self._awaiting = False  # a reply
+        self._inside = False  # a request: its envelope has been sent
+        self._request_id = 0
+        self._asked: Pipe | None = None  # who must reply; None: anybody may, that one has gone
+        self._envelope: list[bytes] = [b""]  # what the reply must begin with
+        self._stage = _SKIP  # parts of the envelope seen of the message being received
+        self._prefetched: Part | None = None
 
-    def _relaxed(self) -> bool:
-        return bool(self.options.number(Opt.REQ_RELAXED))
+    def xsend(self, part: Part) -> Sent:
+        """Send a part of a request; EFSM while a reply is awaited."""
+        if self._awaiting:
+            if not self.options[SocketOption.REQ_RELAXED]:
+                raise ZMQError(Errno.EFSM)
+            self._awaiting = False
+        if not self._inside:
+            sent = self._send_envelope()
+            if sent is not OK:
+                return sent
+            self._inside = True
+            self._drop_stale_replies()
+        sent = super().xsend(part)
+        self._inside = part[1]
+        if sent is OK and not part[1]:
+            self._awaiting = True
+            self._stage = _SKIP
+        return sent
 
-    def _correlated(self) -> bool:
-        return bool(self.options.number(Opt.REQ_CORRELATE))
+    def _send_envelope(self) -> Sent:
+        envelope = [b""]
+        if self.options[SocketOption.REQ_CORRELATE]:
+            next_id = (self._request_id + 1) & 0xFFFFFFFF
+            envelope = [next_id.to_bytes(4, "little"), b""]
+            sent = super().xsend((envelope[0], True, None))
+            if sent is not OK:
+                return sent
+            self._request_id = next_id
+        sent = super().xsend(BOTTOM)
+        if sent is OK:
+            self._asked = self._lb.last
+            self._envelope = envelope
+        return sent
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        if self._receiving_reply:
-            if not self._relaxed():
-                raise ZMQError(EFSM)
-            self._abandon_request()
-        if self._message_begins and not self._begin_request():
-            return False
-        if not super().xsend(part):
-            return False
-        if not part[1] & MORE:
-            self._receiving_reply = True
-            self._message_begins = True
-        return True
-
-    def _abandon_request(self) -> None:
-        pipe, self._reply_pipe = self._reply_pipe, None
-        if pipe is not None:
-            pipe.terminate(False)
-        self._receiving_reply = False
-        self._message_begins = True
-
-    def _begin_request(self) -> bool:
-        self._reply_pipe = None
-        if self._correlated():
-            following = (self._request_id + 1) & 0xFFFFFFFF
-            if not super().xsend((following.to_bytes(4, "little"), MORE)):
-                return False
-            self._request_id = following
-        if not super().xsend(_BOTTOM):
-            return False
-        self._reply_pipe = self._lb.last
-        self._message_begins = False
-        # What is here now answers an earlier request, if anything.
+    def _drop_stale_replies(self) -> None:
+        # A late reply to an earlier request must not be taken for the reply to this one.
+        self._prefetched = None
         while super().xrecv() is not None:
             pass
-        return True
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
-        if not self._receiving_reply:
-            raise ZMQError(EFSM)
-        while self._message_begins:
-            found = self._find_reply()
-            if found is None:
-                return None
-            self._message_begins = not found
-        part = self._recv_from_reply_pipe()
-        if part is not None and not part[1] & MORE:
-            self._receiving_reply = False
-            self._message_begins = True
+        """Receive a part of the reply; EFSM if nothing was asked."""
+        if not self._awaiting:
+            raise ZMQError(Errno.EFSM)
+        part = self._prefetched or self._fetch()
+        self._prefetched = None
+        if part is not None and not part[1]:
+            self._awaiting = False
         return part
 
-    def _find_reply(self) -> bool | None:
-        """Whether the next message is the reply; None when there is no message."""
-        wanted = [b""]
-        if self._correlated():
-            wanted.insert(0, self._request_id.to_bytes(4, "little"))
-        for expected in wanted:
-            part = self._recv_from_reply_pipe()
-            if part is None:
-                return None
-            if not part[1] & MORE or payload_bytes(part[0]) != expected:
-                self._skip_rest(part)
-                return False
-        return True
-
-    def _skip_rest(self, part: Part | None) -> None:
-        while part is not None and part[1] & MORE:
-            part = super().xrecv()
-
-    def _recv_from_reply_pipe(self) -> Part | None:
-        while True:
-            part = super().xrecv()
-            if part is None or self._reply_pipe is None or self._fq.last is self._reply_pipe:
+    def _fetch(self) -> Part | None:
+        # Skips whatever is not the reply, message by message.
+        while (part := super().xrecv()) is not None:
+            if self._fq.began:
+                asked = self._asked
+                expected = asked is None or asked is self._fq.last or not asked.readable
+                self._stage = 0 if expected else _SKIP
+            if self._stage == len(self._envelope):
                 return part
+            if self._stage != _SKIP:
+                fits = part[1] and part[0] == self._envelope[self._stage]
+                self._stage = self._stage + 1 if fits else _SKIP
+        return None
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
-        return self._receiving_reply and super().xhas_in()
+        """Whether the reply is here; others' messages do not count."""
+        if self._awaiting and self._prefetched is None:
+            self._prefetched = self._fetch()
+        return self._awaiting and self._prefetched is not None
 
     def xhas_out(self) -> bool:
-        """See `SocketBase`."""
-        if self._receiving_reply and not self._relaxed():
+        """Whether a request may be sent."""
+        if self._awaiting and not self.options[SocketOption.REQ_RELAXED]:
             return False
         return super().xhas_out()
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
-        if pipe is self._reply_pipe:
-            self._reply_pipe = None
-        super().xpipe_terminated(pipe)
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less; if it owed the reply, anybody may give it."""
+        if pipe is self._asked:
+            self._asked = None
+        super().xterminated(pipe)
 
 
 class Rep(Router):
-    """Receives a request, then sends its reply; anything else is EFSM."""
+    """Receives a request, then sends the reply to where it came from."""
 
-    kind = SocketType.REP
+    socket_type = SocketType.REP
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
-        self._sending_reply = False
-        self._request_begins = True
-
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        if not self._sending_reply:
-            raise ZMQError(EFSM)
-        if not super().xsend(part):
-            return False
-        if not part[1] & MORE:
-            self._sending_reply = False
-        return True
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
+        self._envelope: list[Part] = []  # of the request: an id, then all up to the empty part
+        self._opened = False  # the envelope is complete, the next part is the request's
+        self._replying = False
+        self._begun = False  # the envelope of the reply has been sent
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
-        if self._sending_reply:
-            raise ZMQError(EFSM)
-        while self._request_begins:
-            kept = self._keep_envelope()
-            if kept is None:
-                return None
-            self._request_begins = not kept
-        part = super().xrecv()
-        if part is not None and not part[1] & MORE:
-            self._sending_reply = True
-            self._request_begins = True
-        return part
+        """Receive a part of a request; EFSM while a reply is due."""
+        if self._replying:
+            raise ZMQError(Errno.EFSM)
+        while self._open():
+            part = self._fq.recv()
+            if part is None or self._fq.began:  # its sender left inside it
+                self._opened = False
+                if part is not None:
+                    self._note(part)
+                continue
+            if not part[1]:
+                self._replying = True
+                self._opened = False
+            return part
+        return None
 
-    def _keep_envelope(self) -> bool | None:
-        """Lay the envelope aside for the reply; False if there was none, None without a message."""
-        while True:
-            part = super().xrecv()
+    def _open(self) -> bool:
+        # Reads envelopes until one is complete.  A message without the empty part is dropped.
+        while not self._opened:
+            part = self._fq.recv()
             if part is None:
-                return None
-            if not part[1] & MORE:
-                self.drop_message()
                 return False
-            super().xsend(part)
-            if not payload_bytes(part[0]):
-                return True
+            self._note(part)
+        return True
+
+    def _note(self, part: Part) -> None:
+        if self._fq.began:
+            self._envelope = [self._id_part()]
+        if not self._envelope:
+            return  # the rest of something malformed
+        self._envelope.append(part)
+        self._opened = part[1] and not part[0]
+        if not part[1]:
+            self._envelope = []
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
-        return not self._sending_reply and super().xhas_in()
+        """Whether a request is here."""
+        return not self._replying and self._open()
+
+    def xsend(self, part: Part) -> Sent:
+        """Send a part of the reply; EFSM if nothing was asked.  Dropped if the asker has gone."""
+        if not self._replying:
+            raise ZMQError(Errno.EFSM)
+        if not self._begun:
+            for header in self._envelope:
+                super().xsend(header)
+            self._begun = True
+        sent = super().xsend(part)
+        if not part[1]:
+            self._replying = self._begun = False
+        return sent
+
+    def _mandatory(self) -> bool:
+        return False  # a reply to nobody is dropped, always
 
     def xhas_out(self) -> bool:
-        """See `SocketBase`."""
-        return self._sending_reply and super().xhas_out()
+        """Whether a reply is due."""
+        return self._replying

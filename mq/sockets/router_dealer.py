@@ -1,221 +1,224 @@
-"""DEALER and ROUTER.  Who may call it: see `mq.sockets.base`."""
+"""DEALER and ROUTER: asynchronous requests and replies.  Owned by the socket's thread."""
 
-from __future__ import annotations
-
-from errno import EHOSTUNREACH
+from itertools import count
 from typing import TYPE_CHECKING
 
-from mq.constants import SocketOption as Opt
-from mq.constants import SocketType
+from mq.constants import Errno, SocketOption, SocketType
 from mq.errors import ZMQError
 from mq.fq import FairQueue
-from mq.lb import LoadBalancer
-from mq.message import MORE, ROUTING_ID, Part, payload_bytes
+from mq.lb import AGAIN, OK, LoadBalancer, Sent
+from mq.message import Part
+from mq.options import Value
+from mq.pipe import Pipe, State
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
-    from mq.pipe import Pipe
-    from mq.reaper import Reaper
 
 
 class Dealer(SocketBase):
     """Sends to its peers in turn, and receives from them in turn."""
 
-    kind = SocketType.DEALER
-    conflatable = True
+    socket_type = SocketType.DEALER
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._fq = FairQueue()
         self._lb = LoadBalancer()
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:  # noqa: ARG002
-        """See `SocketBase`."""
-        if self.options.number(Opt.PROBE_ROUTER):
-            pipe.write((b"", 0))
-            pipe.flush()
+    def xattach(self, pipe: Pipe) -> None:
+        """One more peer, greeted with an empty message if PROBE_ROUTER is set."""
+        probe(self, pipe)
         self._fq.attach(pipe)
         self._lb.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+        """Note that it has messages again."""
         self._fq.activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+        """Note that it has room again."""
         self._lb.activated(pipe)
 
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less."""
         self._fq.terminated(pipe)
         self._lb.terminated(pipe)
 
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
+    def xsend(self, part: Part) -> Sent:
+        """Give the part to the peer whose turn it is."""
         return self._lb.send(part)
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
+        """Take a part from the peer whose turn it is."""
         return self._fq.recv()
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
+        """Whether anybody has sent."""
         return self._fq.has_in()
 
     def xhas_out(self) -> bool:
-        """See `SocketBase`."""
+        """Whether anybody has room."""
         return self._lb.has_out()
+
+    def xsource(self) -> Pipe | None:
+        """Where the last part came from."""
+        return self._fq.last
 
 
 class Router(SocketBase):
-    """Names the peer in front of each message received, and sends to the peer named in front."""
+    """Receives from its peers in turn, each message behind its sender's routing id.
 
-    kind = SocketType.ROUTER
-    wants_routing_id = True
+    Sends each message to the peer whose routing id is its first part.
+    """
 
-    def __init__(self, ctx: Ctx, reaper: Reaper) -> None:
-        super().__init__(ctx, reaper)
+    socket_type = SocketType.ROUTER
+
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
         self._fq = FairQueue()
-        self._anonymous: dict[Pipe, None] = {}  # have not named themselves yet
-        self._peers: dict[bytes, Pipe] = {}
-        self._next_id = 0
-        self._prefetched: Part | None = None  # the first part, while its sender's name is due
-        self._prefetched_id = b""
-        self._id_sent = False
-        self._sending_more = False
-        self._target: Pipe | None = None  # None while sending: the message is dropped
+        self._ids = count(1)
+        self._by_id: dict[bytes, Pipe] = {}
+        self._id_of: dict[Pipe, bytes] = {}  # the same, the other way round
+        self._prefetched: Part | None = None  # what follows the id handed out last
+        self._sending: Pipe | None = None  # who gets the message being sent; None: it is dropped
+        self._inside = False  # the id of a message was sent, and not yet its last part
 
-    def xattach_pipe(self, pipe: Pipe, *, connecting: bool) -> None:
-        """See `SocketBase`."""
-        name = self.options.data(Opt.CONNECT_ROUTING_ID) if connecting else b""
-        if name:
-            self.options.store(Opt.CONNECT_ROUTING_ID, b"")
-        if self.options.number(Opt.PROBE_ROUTER):
-            pipe.write((b"", 0))
-            pipe.flush()
-        if self._identify(pipe, name):
-            self._fq.attach(pipe)
-        else:
-            self._anonymous[pipe] = None
+    # -- who is who --------------------------------------------------------------------------
 
-    def _identify(self, pipe: Pipe, name: bytes) -> bool:
-        """Learn what the peer calls itself; False while it has not said so, or may not be heard."""
-        first = pipe.read()
-        if first is None:
-            return False
-        name = name or (payload_bytes(first[0]) if first[1] & ROUTING_ID else b"")
-        if not name:
-            self._next_id += 1
-            name = b"\0" + self._next_id.to_bytes(4, "big")
-        elif name in self._peers and not self._hand_over(name):
-            return False
-        pipe.peer_routing_id = name
-        self._peers[name] = pipe
-        return True
+    def xattach(self, pipe: Pipe) -> None:
+        """One more peer, if it is known already who it is."""
+        probe(self, pipe)
+        if pipe.pending is None or pipe.peer.mailbox is not None:
+            self._identify(pipe)
 
-    def _hand_over(self, name: bytes) -> bool:
-        if not self.options.number(Opt.ROUTER_HANDOVER):
-            return False
-        # The old peer keeps a name nobody can use, until it is gone.
-        old = self._peers.pop(name)
-        self._next_id += 1
-        old.peer_routing_id = b"\0" + self._next_id.to_bytes(4, "big")
-        self._peers[old.peer_routing_id] = old
+    def xconnected(self, pipe: Pipe) -> None:
+        """Now it is known."""
+        if pipe not in self._id_of and pipe.state is State.ACTIVE:
+            self._identify(pipe)
+
+    def _identify(self, pipe: Pipe) -> None:
+        routing_id = pipe.routing_id
+        if not routing_id:
+            routing_id = self._automatic_id()
+        elif routing_id in self._by_id:
+            if not self.options[SocketOption.ROUTER_HANDOVER]:
+                return  # the name is taken: whoever came second is not heard
+            self._hand_over(routing_id)
+        self._by_id[routing_id] = pipe
+        self._id_of[pipe] = routing_id
+        self._fq.attach(pipe)
+
+    def _automatic_id(self) -> bytes:
+        # A zero byte first, which no id given by a program may have.
+        return b"\0" + (next(self._ids) & 0xFFFFFFFF).to_bytes(4, "big")
+
+    def _hand_over(self, routing_id: bytes) -> None:
+        old = self._by_id[routing_id]
+        new_id = self._automatic_id()
+        self._by_id[new_id] = old
+        self._id_of[old] = new_id
+        if old is self._sending:
+            self._sending = None
         old.terminate(True)
-        if self._target is old:
-            self._target = None
-        return True
+
+    def xterminated(self, pipe: Pipe) -> None:
+        """One less."""
+        routing_id = self._id_of.pop(pipe, None)
+        if routing_id is not None:
+            del self._by_id[routing_id]
+        if pipe is self._fq.last and self._prefetched is not None and self._prefetched[1]:
+            self._prefetched = None  # the parts after it will not come
+        self._fq.terminated(pipe)
+        if pipe is self._sending:
+            self._sending = None
+
+    # -- receiving ---------------------------------------------------------------------------
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
-        if pipe not in self._anonymous:
-            self._fq.activated(pipe)
-        elif self._identify(pipe, b""):
-            del self._anonymous[pipe]
-            self._fq.attach(pipe)
-
-    def xpipe_terminated(self, pipe: Pipe) -> None:
-        """See `SocketBase`."""
-        self._anonymous.pop(pipe, None)
-        if self._peers.get(pipe.peer_routing_id) is pipe:
-            del self._peers[pipe.peer_routing_id]
-        self._fq.terminated(pipe)
-        if pipe is self._target:
-            self._target = None
-
-    def xsend(self, part: Part) -> bool:
-        """See `SocketBase`."""
-        if not self._sending_more:
-            return self._address(part)
-        self._sending_more = bool(part[1] & MORE)
-        pipe = self._target
-        if pipe is not None:
-            if not pipe.write(part):
-                pipe.rollback()
-                self._target = None
-            elif not self._sending_more:
-                pipe.flush()
-        if not self._sending_more:
-            self._target = None
-        return True
-
-    def _address(self, part: Part) -> bool:
-        if not part[1] & MORE:
-            return True  # a name with nothing to send is dropped
-        pipe = self._peers.get(payload_bytes(part[0]))
-        mandatory = self.options.number(Opt.ROUTER_MANDATORY)
-        if pipe is None and mandatory:
-            raise ZMQError(EHOSTUNREACH)
-        if pipe is not None and not pipe.check_write():
-            if mandatory:
-                return False
-            pipe = None
-        self._target = pipe
-        self._sending_more = True
-        return True
+        """Note that it has messages again."""
+        self._fq.activated(pipe)
 
     def xrecv(self) -> Part | None:
-        """See `SocketBase`."""
-        if self._prefetched is not None:
-            return self._deliver_prefetched()
-        sender = self._fq.last if self._fq.more else None
-        part = self._fq.recv()
-        if part is None:
-            return None
-        if sender is not None and self._fq.last is sender:
-            return part  # the message goes on
-        self._prefetch(part)
-        return self._deliver_prefetched()
-
-    def _prefetch(self, part: Part) -> None:
-        assert self._fq.last is not None
-        self._prefetched = part
-        self._prefetched_id = self._fq.last.peer_routing_id
-        self._id_sent = False
-
-    def _deliver_prefetched(self) -> Part:
+        """Return an id, then the parts of the message."""
         part = self._prefetched
-        assert part is not None
-        if not self._id_sent:
-            self._id_sent = True
-            return (self._prefetched_id, MORE)
-        self._prefetched = None
-        return part
+        if part is not None:
+            self._prefetched = None
+            return part
+        part = self._fq.recv()
+        if part is None or not self._fq.began:
+            return part
+        self._prefetched = part
+        return self._id_part()
+
+    def _id_part(self) -> Part:
+        assert self._fq.last is not None
+        return (self._id_of[self._fq.last], True, None)
 
     def xhas_in(self) -> bool:
-        """See `SocketBase`."""
+        """Whether anybody has sent."""
         return self._prefetched is not None or self._fq.has_in()
 
-    def xhas_out(self) -> bool:
-        """True: what cannot be sent is dropped; with ROUTER_MANDATORY, if any peer has room."""
-        if not self.options.number(Opt.ROUTER_MANDATORY):
-            return True
-        return any(pipe.check_write() for pipe in self._peers.values())
+    def xsource(self) -> Pipe | None:
+        """Where the last part came from."""
+        return self._fq.last
 
-    def drop_message(self) -> None:
-        """Take back the parts sent of a message that will not be completed."""
-        if self._target is not None:
-            self._target.rollback()
-        self._target = None
-        self._sending_more = False
+    # -- sending -----------------------------------------------------------------------------
+
+    def xwrite_activated(self, pipe: Pipe) -> None:
+        """Do nothing: room is looked for when there is something to send."""
+
+    def xsend(self, part: Part) -> Sent:
+        """Return an id, then the parts of the message.
+
+        To nobody: dropped, or EHOSTUNREACH with ROUTER_MANDATORY.  To somebody who is full:
+        dropped, or waited for with ROUTER_MANDATORY.
+        """
+        if self._inside:
+            self._send_body(part)
+            return OK
+        if not part[1]:
+            return OK  # an id without a message
+        pipe = self._by_id.get(bytes(part[0]))
+        mandatory = self._mandatory()
+        if mandatory and pipe is None:
+            raise ZMQError(Errno.EHOSTUNREACH)
+        if pipe is not None and not pipe.check_write():
+            if mandatory:
+                if pipe.check_hwm():  # not full, so it is about to be gone
+                    raise ZMQError(Errno.EHOSTUNREACH)
+                return AGAIN
+            pipe = None
+        self._sending = pipe
+        self._inside = True
+        return OK
+
+    def _mandatory(self) -> bool:
+        return bool(self.options[SocketOption.ROUTER_MANDATORY])
+
+    def _send_body(self, part: Part) -> None:
+        pipe = self._sending
+        more = self._inside = part[1]
+        if pipe is None:
+            return
+        if not pipe.write(part):
+            self._sending = None
+        elif not more:
+            pipe.flush()
+            self._sending = None
+
+    def xhas_out(self) -> bool:
+        """Say yes: what cannot be sent is dropped.  With ROUTER_MANDATORY, whether one has room."""
+        if not self._mandatory():
+            return True
+        return any(pipe.check_write() for pipe in self._id_of)
+
+    def xset(self, option: int, value: Value) -> bool:
+        """CONNECT_ROUTING_ID names peers of a network, and there is none."""
+        return option == SocketOption.CONNECT_ROUTING_ID and isinstance(value, bytes)
+
+
+def probe(socket: SocketBase, pipe: Pipe) -> None:
+    """Greet a new peer with an empty message if PROBE_ROUTER asks for it."""
+    if socket.options[SocketOption.PROBE_ROUTER] and pipe.write((b"", False, None)):
+        pipe.flush()

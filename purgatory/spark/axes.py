@@ -60,16 +60,19 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
     axes.set_xlim(edges[0], edges[-1])
 
 
-def duration_axis(axes: Axes, values: Iterable[float], canvas: Canvas, least: int = 1) -> None:
-    """A logarithmic axis in ms that has a place for 0; ticks at round durations.
+def duration_axis(
+    axes: Axes, values: Iterable[float], canvas: Canvas, *, at_values: bool = False
+) -> None:
+    """A logarithmic axis in ms that has a place for 0; ticks at round durations, or ``at_values``.
 
-    ``least``: of how many ticks one at most is left out, where there are many.
+    Where there are too many, only every second, third ... is shown.
     """
     present = sorted(set(values))
     low, high = present[0], present[-1]
     inside = [tick for tick in _ROUND if low * 0.8 <= tick <= high * 1.25]
-    most = 4 if canvas.narrow else 8
-    ticks = inside[:: max(least, -(-len(inside) // most))] or present
+    wanted = present if at_values or not inside else inside
+    most = 4 if canvas.narrow or at_values else 8
+    ticks = wanted[:: -(-len(wanted) // most)]
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(ticks, [words.duration(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
@@ -80,5 +83,5 @@ def duration_steps(axes: Axes, highest_ms: float) -> None:
     """A vertical axis from 0 to a duration, ticks at multiples of a round one."""
     step = bin_width_ms(int(highest_ms) + 1, 6)
     ticks = [*range(0, int(highest_ms) + step, step)]
-    axes.set_yticks(ticks, [words.duration(tick) for tick in ticks])
+    axes.set_yticks(ticks, [words.duration(tick) if tick else "0" for tick in ticks])
     axes.set_ylim(0, highest_ms * 1.05 or 1)

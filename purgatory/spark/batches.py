@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from purgatory.spark import step
 from purgatory.spark.errors import RejectedRows
 from purgatory.spark.ledger import LATE, REJECTED, Entry, Ledger
+from purgatory.spark.local import local_table
 from purgatory.spark.schema import REJECTED as REJECTED_SCHEMA
 from purgatory.spark.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS
 from purgatory.spark.sources import JSON
@@ -167,7 +168,7 @@ class Batches:
 
     def _state(self, path: str, count: int, schema: StructType) -> DataFrame:
         if not count:
-            return self._spark.createDataFrame([], schema)
+            return local_table(self._spark, schema)
         return self._spark.read.schema(schema).parquet(path)
 
 

@@ -243,7 +243,7 @@ def wheels(rows: Sequence[WheelRow]) -> Chart:
                 axes.plot(*zip(*points, strict=True), marker="o", color=colour, label=label)
             axes.set_title(title)
             counts_axis(axes, vertical=True)
-            duration_axis(axes, [row.tick_ms for row in rows], canvas, least=2)
+            duration_axis(axes, [row.tick_ms for row in rows], canvas, at_values=True)
         _legend(canvas)
 
     calm = min(rows, key=lambda row: row.wakeups_per_second)

@@ -95,7 +95,7 @@ def bin_width_ms(span_ms: int, most_bins: int = 96) -> int:
 
 
 def over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
-    """Outcomes to how many ended when, a row a bin and kind: what has no end there is no row.
+    """Outcomes to how many ended when, a row a bin and kind; those without an end have no row.
 
     ``start_ms`` of the bin, a multiple of ``width_ms``; ``completed``, ``expired``, ``cancelled``.
     """
@@ -114,7 +114,8 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, most: int) -> Da
     operations that it completed. The hottest are those watched most, without operations those that
     completed most. A key used once only is not hot, and left out.
     """
-    uses = _completions(outcomes)
+    nobody = F.lit(None if operations is None else 0).cast("long")
+    uses = _completions(outcomes, watched=nobody)
     if operations is not None:
         uses = _watches(operations).unionByName(uses)
     of_kinds = uses.groupBy("kind", "key").agg(
@@ -145,8 +146,8 @@ def _watches(operations: DataFrame) -> DataFrame:
     )
 
 
-def _completions(outcomes: DataFrame) -> DataFrame:
-    one, unknown = F.lit(1).cast("long"), F.lit(None).cast("long")
+def _completions(outcomes: DataFrame, watched: Column) -> DataFrame:
+    one = F.lit(1).cast("long")
     return outcomes.where(F.col("by_key").isNotNull()).select(
-        "kind", F.col("by_key").alias("key"), unknown.alias("watched"), one.alias("completed")
+        "kind", F.col("by_key").alias("key"), watched.alias("watched"), one.alias("completed")
     )

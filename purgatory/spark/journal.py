@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.files import files_for
 from purgatory.spark.reading import read_operations, read_table
-from purgatory.spark.schema import OUTCOMES, Cell, Rule, Table
-from purgatory.trace.rows import COMPLETED
+from purgatory.spark.schema import COMPLETED, OUTCOMES, Cell, Rule, Table, is_filled, is_kind
 from purgatory.trace.rows import OUTCOMES as ENDS
 
 # 73 million years from 1970: sums and differences of such times stay inside 64 bits.
@@ -90,13 +89,12 @@ def _named(spark: SparkSession, path: str, table: str) -> str | None:
 
 
 def _outcome_rules(cells: Mapping[str, Cell]) -> list[Rule]:
-    kind, outcome, by_key = cells["kind"], cells["outcome"].value, cells["by_key"]
-    is_kind = kind.shown.isNull() | F.is_valid_utf8(kind.value)
-    completed_by = (outcome == COMPLETED) & _is_filled(by_key.value)
+    outcome, by_key = cells["outcome"].value, cells["by_key"]
+    completed_by = (outcome == COMPLETED) & is_filled(by_key.value)
     times = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
     return [
-        Rule("op_id", _is_filled(cells["op_id"].value), F.lit("non-empty UTF-8 text")),
-        Rule("kind", is_kind, F.lit("UTF-8 text")),
+        Rule("op_id", is_filled(cells["op_id"].value), F.lit("non-empty UTF-8 text")),
+        Rule("kind", is_kind(cells["kind"]), F.lit("UTF-8 text")),
         Rule("outcome", outcome.isin(*ENDS), F.lit("completed, expired or cancelled")),
         Rule(
             "by_key", by_key.shown.isNull() | completed_by, F.lit("a key only if it is completed")
@@ -113,10 +111,6 @@ def _outcome_rules(cells: Mapping[str, Cell]) -> list[Rule]:
             F.lit("a time not before submitted_ms"),
         ),
     ]
-
-
-def _is_filled(text: Column) -> Column:
-    return (F.length(text) > 0) & F.is_valid_utf8(text)
 
 
 def _near(name: str, cells: Mapping[str, Cell]) -> Rule:

@@ -16,7 +16,7 @@ from purgatory.spark.page_style import STYLE
 
 if TYPE_CHECKING:
     from purgatory.spark.charts import Chart
-    from purgatory.spark.report import HotKey, Kind, Report, Suggestion, Summary, WheelRow
+    from purgatory.spark.report import HotKey, Kind, Report, Suggestion, Summary
 
 _LONGEST: Final = 1000  # characters of a text
 _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
@@ -233,23 +233,9 @@ def _wheels(report: Report) -> str:
                 "of 1 ms and 20 slots a level unless told otherwise."
             ),
             _figure(charts.wheels(report.wheels)),
-            _table("Wheels", heads, [_wheel(row) for row in report.wheels]),
+            _table("Wheels", heads, [words.wheel(row) for row in report.wheels]),
         ],
     )
-
-
-def _wheel(row: WheelRow) -> list[str]:
-    return [
-        words.duration(row.tick_ms),
-        words.count(row.wheel_size),
-        words.count(row.levels),
-        words.number(row.buckets),
-        words.number(row.cascades_per_operation),
-        words.number(row.moves_per_operation),
-        words.number(row.wakeups_per_second),
-        words.duration(row.lateness_ms),
-        words.duration(row.max_lateness_ms),
-    ]
 
 
 def _method(report: Report) -> str:

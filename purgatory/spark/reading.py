@@ -18,9 +18,18 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, IntegralType, StringType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from purgatory.spark.errors import FAILURES, TableError, told
+from purgatory.spark.local import local_table
 from purgatory.spark.schema import (
     SEQUENCE,
     TABLE_OF_EVENTS,
@@ -45,6 +54,8 @@ _FORMATS: Final = {
 _COMPRESSED: Final = ".gz"
 _MALFORMED: Final = "_malformed"
 _FILE: Final = "_file"
+
+_NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(_FILE, StringType())])
 
 # Room for the rows, or the bytes, of a file below the number of the file.
 _FILE_SHIFT: Final = 40
@@ -264,7 +275,7 @@ def _numbered(spark: SparkSession, files: Files, found: Found) -> Found:
     """Put the number of the file above the place in it."""
     if len(files.names) == 1:
         return found._replace(extra=[F.col(SEQUENCE)])
-    numbers = spark.createDataFrame([*enumerate(files.names)], f"_number bigint, {_FILE} string")
+    numbers = local_table(spark, _NUMBERS, enumerate(files.names))
     rows = found.rows.join(F.broadcast(numbers), _FILE, "left")
     seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(SEQUENCE)
     return found._replace(rows=rows, extra=[seq.alias(SEQUENCE)])

@@ -8,13 +8,15 @@ immutable and may go anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from purgatory.spark import figures, survival, tuning, words
+from purgatory.spark import figures, schema, survival, tuning, words
 
 # Up to so many outcomes, quantiles and curves are exact; above, see `figures` and `survival`.
 EXACT_ROWS: Final = 1_000_000
@@ -160,8 +162,35 @@ def make_report(
 
     Without ``operations`` what needs them is None: how many were submitted, and watched a key.
     """
-    options = options or Options()
-    progress("counting")
+    with ExitStack() as kept:
+        progress("reading")
+        outcomes = _keep(kept, outcomes, _OUTCOME_COLUMNS)
+        if operations is not None:
+            operations = _keep(kept, operations, _OPERATION_COLUMNS)
+        return _make_report(outcomes, operations, options or Options(), progress)
+
+
+# What a report needs of its tables.
+_OUTCOME_COLUMNS: Final = [name for name in schema.OUTCOMES.names if name != "op_id"]
+_OPERATION_COLUMNS: Final = ["kind", "keys"]
+
+
+def _keep(kept: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
+    """Hold what is needed of a table in memory, or on disk: it is read many times.
+
+    The checks of its rows, which cost more than all that comes after, are then made once.
+    """
+    needed = table.select(*columns).persist(StorageLevel.MEMORY_AND_DISK)
+    kept.callback(needed.unpersist)
+    return needed
+
+
+def _make_report(
+    outcomes: DataFrame,
+    operations: DataFrame | None,
+    options: Options,
+    progress: Callable[[str], object],
+) -> Report:
     extent = _extent(outcomes)
     if not extent.operations:
         return Report(0, 0, 0, 0, exact=True, bin_ms=1)

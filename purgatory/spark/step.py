@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from purgatory.spark.local import local_table
 from purgatory.spark.schema import COMPLETED, EVENTS, EXPIRED
 
 # Operations that wait: `keys` are those still missing, `need` how many of them are needed.
@@ -39,6 +40,8 @@ PENDING: Final = StructType(
 KEPT: Final = StructType(
     [*EVENTS, StructField("file", StringType()), StructField("place", LongType())]
 )
+
+_CLOCK: Final = StructType([StructField("closed_ms", LongType())])
 
 # By value, and not by a number given to each row: two branches of a plan that is computed again
 # after a failure agree on values. Operations that are equal in these share their findings, of
@@ -59,7 +62,7 @@ def with_clock(rows: DataFrame, closed_ms: int) -> DataFrame:
     As data and not as a constant: those become part of the code that Spark generates, which it
     would have to compile anew for each step; that takes longer than a small step itself.
     """
-    clock = rows.sparkSession.createDataFrame([(closed_ms,)], "closed_ms bigint")
+    clock = local_table(rows.sparkSession, _CLOCK, [(closed_ms,)])
     return rows.crossJoin(F.broadcast(clock))
 
 

@@ -21,6 +21,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import StreamingQueryException
+
 from purgatory.spark.batches import TABLES, Batches
 from purgatory.spark.errors import SparkError, in_one_line, told
 from purgatory.spark.ledger import Entry, Ledger
@@ -112,11 +114,15 @@ class Stream:
         try:
             while query.isActive and not self._stopping.wait(_LOOK_SECONDS):
                 pass
-            error = query.exception()
         finally:
-            query.stop()
-        if error is not None and not self._stopping.is_set():
-            raise self._failure or SparkError(f"the stream ended: {told(error)}")
+            if query.isActive:
+                query.stop()
+        try:
+            # It says that it has ended somewhat before it has, and must not lose its session then.
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if not self._stopping.is_set():
+                raise self._failure or SparkError(f"the stream ended: {told(error)}") from None
 
     def _work(self, batch: DataFrame, number: int) -> None:
         """Do one micro-batch. Called by Spark, in a thread of its own."""

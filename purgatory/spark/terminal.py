@@ -1,4 +1,4 @@
-"""A report in the terminal: tables by rich. The page has the plots, and more.
+"""A report in the terminal: tables by rich, for 80 columns or more. The page has plots, and more.
 
 Call from the thread that owns the console.
 """
@@ -17,9 +17,10 @@ from purgatory.spark.figures import QUANTILES
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report import Report, Summary, WheelRow
+    from purgatory.spark.report import Report, Summary
 
 _MOST_KEYS = 5
+_NAME_WIDTH = 8  # columns of a terminal that a name has at least
 
 
 def show(report: Report, console: Console) -> None:
@@ -27,12 +28,12 @@ def show(report: Report, console: Console) -> None:
     if not report.operations:
         console.print("There are no outcomes in the journal.")
         return
-    _print(console, "Operations", _SUMMARY_HEADS, map(_summary, report.summaries))
+    _print(console, "Operations", *_used(_SUMMARY_HEADS, map(_summary, report.summaries)))
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
     if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
         rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
         _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
-    _print(console, "Wheels", _WHEEL_HEADS, map(_wheel, report.wheels))
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(words.wheel, report.wheels)))
 
 
 _SUMMARY_HEADS = (
@@ -40,6 +41,20 @@ _SUMMARY_HEADS = (
     *(f"wait p{100 * q:g}" for q in QUANTILES),
     f"late p{100 * QUANTILES[-1]:g}",
 )
+_RARE = {words.share(0), words.duration(0)}
+
+
+def _used(
+    heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """The same without columns of nothing but zeros: few journals have cancellations, or delays."""
+    columns = [
+        (head, *cells)
+        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+        if not _RARE.issuperset(cells)
+    ]
+    kept, *kept_rows = zip(*columns, strict=True)
+    return kept, kept_rows
 
 
 def _summary(row: Summary) -> list[str]:
@@ -68,32 +83,23 @@ def _timeouts(report: Report) -> Iterable[Sequence[str]]:
 
 
 _WHEEL_HEADS = (
-    *("tick", "size", "levels", "buckets", "cascades/op", "moves/op", "wake-ups/s"),
-    *("late, average", "most"),
+    *("tick", "size", "levels", "buckets", "cascades per op", "moves per op"),
+    *("wake-ups per s", "late, average", "late, most"),
 )
-
-
-def _wheel(row: WheelRow) -> list[str]:
-    return [
-        words.duration(row.tick_ms),
-        words.count(row.wheel_size),
-        words.count(row.levels),
-        words.number(row.buckets),
-        words.number(row.cascades_per_operation),
-        words.number(row.moves_per_operation),
-        words.number(row.wakeups_per_second),
-        words.duration(row.lateness_ms),
-        words.duration(row.max_lateness_ms),
-    ]
 
 
 def _print(
     console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> None:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", no_wrap=place > 0)
+        if place:
+            # On two lines: figures are narrow, what they mean is not.
+            table.add_column(head.replace(" ", "\n", 1), justify="right", no_wrap=True)
+        else:
+            table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
         # As Text: a name in brackets is a name, no markup.
         table.add_row(Text(words.name(first, 32)), *rest)
     console.print(table)
+    console.print()

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from purgatory.spark.report import WheelRow
 
 # Units of durations, largest first: ms, and what they are called.
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -75,3 +78,18 @@ def name(text: str, most: int = 60) -> str:
 
 def _odd(letter: str) -> bool:
     return unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+
+
+def wheel(row: WheelRow) -> list[str]:
+    """The cells of a row of the wheel tuning table."""
+    return [
+        duration(row.tick_ms),
+        count(row.wheel_size),
+        count(row.levels),
+        number(row.buckets),
+        number(row.cascades_per_operation),
+        number(row.moves_per_operation),
+        number(row.wakeups_per_second),
+        duration(row.lateness_ms),
+        duration(row.max_lateness_ms),
+    ]

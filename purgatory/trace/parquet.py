@@ -27,7 +27,7 @@ class ParquetSource:
     def __init__(self, path: Path) -> None:
         self.number = 0
         self._path = path
-        self._pa = _pyarrow(path)
+        self._pa = load_pyarrow(path)
         self.errors: tuple[type[Exception], ...] = (OSError, self._pa.ArrowException)
         _check_magic(path)
         try:
@@ -81,7 +81,7 @@ class ParquetSink:
     """Writes rows into a file already open, a row group at a time; leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
-        self._pa = _pyarrow(path)
+        self._pa = load_pyarrow(path)
         self._schema = _schema(self._pa, table)
         self._writer = self._pa.parquet.ParquetWriter(file, self._schema)
         self._rows: list[tuple[Any, ...]] = []
@@ -110,7 +110,8 @@ class ParquetSink:
         self._writer.write_batch(self._pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
-def _pyarrow(path: Path) -> Any:
+def load_pyarrow(path: Path) -> Any:
+    """The module pyarrow; `TraceError` without the extra, naming the path that needs it."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.parquet  # noqa: PLC0415

@@ -1,52 +1,57 @@
-"""Contexts and sockets that are ended whatever a test does."""
+"""Contexts and sockets that are cleaned up, and helpers to run things beside each other."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from hypothesis import settings
 
-import mq
-
-# A busy machine is no error.
-settings.register_profile("mq", deadline=None)
-settings.load_profile("mq")
-
-PATIENCE_MS = 30_000  # only a hang takes so long
+import mq as zmq
+from tests.mq.util import Threads
 
 
 @pytest.fixture
-def context():
-    """A context, destroyed at the end."""
-    context = mq.Context()
-    context.set(mq.MAX_SOCKETS, 4000)
-    context.rcvtimeo = context.sndtimeo = PATIENCE_MS
+def ctx() -> Iterator[zmq.Context]:
+    """A context, destroyed with all its sockets; that it can be is part of every test."""
+    context = zmq.Context()
     yield context
-    context.destroy()
+    context.destroy(linger=0)
 
 
 @pytest.fixture
-def socket(context):
-    """Makes sockets with options: `socket(mq.PUSH, sndhwm=1)`."""
+def socket(ctx: zmq.Context) -> Iterator[Callable[..., zmq.Socket]]:
+    """Makes sockets of `ctx`; options are given by name."""
 
-    kept = []  # a socket that nobody holds is closed, with a warning
+    sockets = []
 
-    def make(kind, **options):
-        made = context.socket(kind)
-        kept.append(made)
+    def make(socket_type: int, **options: Any) -> zmq.Socket:
+        made = ctx.socket(socket_type)
+        sockets.append(made)
+        made.rcvtimeo = 10_000  # a hang becomes an Again
         for name, value in options.items():
             setattr(made, name, value)
         return made
 
     yield make
-    for made in kept:
-        made.close()
+    for made in sockets:
+        made.close(linger=0)
 
 
 @pytest.fixture
-def pair(socket):
-    """Makes two sockets and connects them: `pair(mq.PUSH, mq.PULL)`; the first one binds."""
-    count = iter(range(1000))
+def threads() -> Iterator[Threads]:
+    """Threads, joined at the end."""
+    group = Threads()
+    yield group
+    group.join()
+
+
+@pytest.fixture
+def pair(socket: Callable[..., zmq.Socket]) -> Callable[..., tuple[zmq.Socket, zmq.Socket]]:
+    """Makes two sockets and connects them: `pair(zmq.PUSH, zmq.PULL)`; the first one binds."""
+    numbers = itertools.count()
 
     def make(bound, connecting, bound_options=None, **options):
-        address = f"inproc://pair-{next(count)}"
+        address = f"inproc://pair-{next(numbers)}"
         first = socket(bound, **(bound_options or {}))
         first.bind(address)
         second = socket(connecting, **options)

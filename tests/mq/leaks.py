@@ -2,13 +2,15 @@
 
 import gc
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import mq
+from tests.mq.util import in_threads
 
-PATIENCE = 60.0  # only a hang takes so long
+PATIENCE = 20.0  # only a hang takes so long
 
 
 def descriptors():
@@ -30,15 +32,15 @@ def nothing_left():
 
 def new_context():
     """A context with room for many sockets, in which only a hang times out."""
-    context = mq.Context()
-    context.set(mq.MAX_SOCKETS, 4000)
-    context.rcvtimeo = context.sndtimeo = int(PATIENCE * 1000)
-    return context
+    ctx = mq.Context()
+    ctx.set(mq.MAX_SOCKETS, 4000)
+    ctx.rcvtimeo = ctx.sndtimeo = int(PATIENCE * 1000)
+    return ctx
 
 
-def ends(context):
+def ends(ctx):
     """Whether term returns."""
-    thread = threading.Thread(target=context.term, daemon=True)
+    thread = threading.Thread(target=ctx.term, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     return not thread.is_alive()
@@ -48,3 +50,14 @@ def close_all(sockets):
     """Close each of them."""
     for socket in sockets:
         socket.close()
+
+
+def at_once(one, two):
+    """Run two calls in two threads that start together."""
+    start = threading.Barrier(2)
+
+    def run(call):
+        start.wait()
+        call()
+
+    in_threads(partial(run, one), partial(run, two))

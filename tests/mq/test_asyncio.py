@@ -1,80 +1,232 @@
-"""Sockets for asyncio."""
+"""Sockets whose operations return futures."""
 
 import asyncio
+import os
+import threading
 
 import pytest
 
-import mq
-import mq.asyncio
+import mq as zmq
+import mq.asyncio as amq
+
+URL = "inproc://asyncio"
 
 
-def run(scenario):
-    """Run `scenario(push, pull)` on a new loop."""
-
-    async def main():
-        with mq.asyncio.Context() as context:
-            with context.socket(mq.PUSH) as push, context.socket(mq.PULL) as pull:
-                pull.bind("inproc://a")
-                push.connect("inproc://a")
-                await asyncio.wait_for(scenario(push, pull), 30)
-
-    asyncio.run(main())
+@pytest.fixture
+def ctx():
+    """A context of asyncio sockets."""
+    context = amq.Context()
+    yield context
+    context.destroy(linger=0)
 
 
-def test_waiting_receivers_are_served_in_turn():
-    """The first who asked gets the first message; the descriptor's edges suffice for all."""
+@pytest.fixture
+def run(ctx):
+    """Runs a coroutine function with a connected pair of sockets, within 30 seconds."""
 
-    async def scenario(push, pull):
-        waiting = [pull.recv() for _ in range(100)]
-        for number in range(100):
-            await push.send(b"%d" % number)
-        assert await asyncio.gather(*waiting) == [b"%d" % n for n in range(100)]
+    def runner(test, sender=zmq.PUSH, receiver=zmq.PULL):
+        async def body():
+            with ctx.socket(sender) as a, ctx.socket(receiver) as b:
+                b.bind(URL)
+                a.connect(URL)
+                await asyncio.wait_for(test(a, b), 30)
 
-    run(scenario)
+        asyncio.run(body())
 
-
-def test_a_full_pipe_makes_senders_wait():
-    """Senders wait for room, and go on as it comes."""
-
-    async def scenario(push, pull):
-        sends = [push.send(b"%d" % n) for n in range(5000)]
-        assert not sends[-1].done()
-        assert [await pull.recv() for _ in range(5000)] == [b"%d" % n for n in range(5000)]
-        await asyncio.gather(*sends)
-
-    run(scenario)
+    return runner
 
 
-def test_a_cancelled_recv_takes_nothing():
-    """A message goes to the next who asks."""
+def test_receive_waits_for_a_send(run):
+    """Receives that came first get the messages, in turn."""
 
-    async def scenario(push, pull):
-        pull.recv().cancel()
-        await push.send(b"kept")
-        assert await pull.recv() == b"kept"
+    async def test(a, b):
+        waiting = [b.recv(), b.recv_multipart()]
+        await asyncio.sleep(0)
+        assert not any(future.done() for future in waiting)
+        await a.send(b"1")
+        await a.send_multipart([b"2", b"3"])
+        assert await asyncio.gather(*waiting) == [b"1", [b"2", b"3"]]
 
-    run(scenario)
-
-
-def test_timeouts():
-    """RCVTIMEO ends a recv with Again, a poll with 0."""
-
-    async def scenario(_, pull):
-        pull.rcvtimeo = 5
-        with pytest.raises(mq.Again):
-            await pull.recv()
-        assert await pull.poll(5) == 0
-
-    run(scenario)
+    run(test)
 
 
-def test_poll_and_recv_at_once():
-    """A poll does not wait for the receivers before it."""
+def test_a_thread_sends(run):
+    """A message from another thread wakes the loop."""
 
-    async def scenario(push, pull):
-        poll = pull.poll(None)
-        received = pull.recv()
-        await push.send(b"x")
-        assert await received == b"x" or await poll
+    async def test(a, b):
+        future = b.recv_string()
+        blocking = zmq.Socket(a)
+        thread = threading.Thread(target=blocking.send_string, args=("hello",))
+        thread.start()
+        assert await future == "hello"
+        thread.join()
 
-    run(scenario)
+    run(test)
+
+
+def test_many_messages_one_edge(run):
+    """All messages are received although the descriptor tells of the first only."""
+
+    async def test(a, b):
+        for n in range(500):
+            await a.send_json(n)
+        assert [await b.recv_json() for _ in range(500)] == list(range(500))
+
+    run(test)
+
+
+def test_send_waits_for_room(run):
+    """A send to a full peer is done when there is room."""
+
+    async def test(a, b):
+        for n in range(2000):
+            await a.send(b"%d" % n)
+        late = a.send(b"late")
+        await asyncio.sleep(0)
+        assert not late.done()
+        for n in range(2000):
+            assert await b.recv() == b"%d" % n
+        await late
+        assert await b.recv() == b"late"
+
+    run(test)
+
+
+def test_request_and_reply_at_once(run):
+    """A socket may be waited on for sending and receiving at the same time."""
+
+    async def test(a, b):
+        async def serve():
+            for _ in range(100):
+                await b.send(await b.recv())
+
+        server = asyncio.ensure_future(serve())
+        for n in range(100):
+            await a.send(b"%d" % n)
+            assert await a.recv() == b"%d" % n
+        await server
+
+    run(test, zmq.REQ, zmq.REP)
+
+
+def test_cancelled_receives_take_nothing(run):
+    """A message goes to the next receive that is still wanted."""
+
+    async def test(a, b):
+        first, second = b.recv(), b.recv()
+        first.cancel()
+        await a.send(b"x")
+        assert await second == b"x"
+        assert len(b._recv_futures) == 0
+
+    run(test)
+
+
+def test_timeouts(run):
+    """RCVTIMEO makes a future fail with Again, and SNDTIMEO too."""
+
+    async def test(a, b):
+        b.rcvtimeo = 10
+        with pytest.raises(zmq.Again):
+            await b.recv()
+        with pytest.raises(zmq.Again):
+            await b.recv(zmq.DONTWAIT)
+        lonely = b.context.socket(zmq.PUSH)
+        lonely.sndtimeo = 10
+        with pytest.raises(zmq.Again):
+            await lonely.send(b"x")
+        lonely.close()
+
+    run(test)
+
+
+def test_poll(run):
+    """poll resolves with the events, or 0 when its time is up; cancelling leaves nothing behind."""
+
+    async def test(a, b):
+        assert await b.poll(1) == 0
+        assert await a.poll(1000, zmq.POLLOUT) == zmq.POLLOUT
+        future = b.poll(30_000)
+        await a.send(b"x")
+        assert await future == zmq.POLLIN
+        await b.recv()
+        forgotten = b.poll(30_000)
+        forgotten.cancel()
+        await asyncio.sleep(0.01)
+        assert len(b._recv_futures) == 0
+
+    run(test)
+
+
+def test_poller_takes_all_kinds(run):
+    """asyncio sockets, blocking ones and descriptors in one poller."""
+
+    async def test(a, b):
+        r, w = os.pipe()
+        blocking = zmq.Socket(b)
+        poller = amq.Poller()
+        poller.register(blocking, zmq.POLLIN)
+        poller.register(r, zmq.POLLIN)
+        assert await poller.poll(1) == []
+        future = poller.poll(30_000)
+        await asyncio.sleep(0)
+        os.write(w, b"x")
+        assert await future == [(r, zmq.POLLIN)]
+        os.read(r, 1)
+        future = poller.poll()
+        await a.send(b"x")
+        assert await future == [(blocking, zmq.POLLIN)]
+        os.close(r)
+        os.close(w)
+
+    run(test)
+
+
+def test_close_cancels(run):
+    """Operations that wait when their socket is closed are cancelled."""
+
+    async def test(_, b):
+        future = b.recv()
+        b.close()
+        with pytest.raises(asyncio.CancelledError):
+            await future
+
+    run(test)
+
+
+def test_term_fails_what_waits(ctx):
+    """Futures that wait fail with ETERM when their context ends."""
+
+    async def body():
+        with ctx.socket(zmq.PULL) as pull:
+            future = pull.recv()
+            thread = threading.Thread(target=ctx._core.term)
+            thread.start()
+            with pytest.raises(zmq.ContextTerminated):
+                await asyncio.wait_for(future, 30)
+        thread.join()
+
+    asyncio.run(body())
+
+
+def test_one_socket_in_several_loops(ctx):
+    """A socket may be used in one loop after another."""
+    with ctx.socket(zmq.PUSH) as a, ctx.socket(zmq.PULL) as b:
+        b.bind(URL)
+        a.connect(URL)
+
+        async def body():
+            future = b.recv()
+            await a.send(b"x")
+            assert await future == b"x"
+
+        for _ in range(3):
+            asyncio.run(body())
+
+
+def test_instances_are_apart():
+    """The asyncio context has an instance of its own."""
+    one, two = zmq.Context.instance(), amq.Context.instance()
+    assert (type(one), type(two)) == (zmq.Context, amq.Context)
+    one.term()
+    two.term()

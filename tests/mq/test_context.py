@@ -1,239 +1,327 @@
-"""Contexts: how they end, against everything else that goes on."""
+"""Contexts: their end, slots, options, finalizers, fork and interpreter exit."""
 
+import gc
 import os
+import subprocess
+import sys
 import threading
-from functools import partial
+import warnings
 
 import pytest
 
-import mq
-from mq.pipe import State
-from tests.mq.util import in_threads
+import mq as zmq
 
-PATIENCE = 30.0
+URL = "inproc://context"
 
 
-def end(context):
-    """Terminate in a thread; whether that came back."""
-    thread = threading.Thread(target=context.term, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    return not thread.is_alive()
+def test_term_ends_a_blocked_recv(threads):
+    """Calls that wait fail with ETERM when their context ends; so do all others but close."""
+    ctx = zmq.Context()
+    pull = ctx.socket(zmq.PULL)
+    waiting = threading.Event()
+
+    def work():
+        waiting.set()
+        with pytest.raises(zmq.ContextTerminated):
+            pull.recv()
+        for call in (pull.recv, lambda: pull.get(zmq.EVENTS), lambda: pull.bind(URL), pull.poll):
+            with pytest.raises(zmq.ContextTerminated):
+                call()
+        with pytest.raises(zmq.ContextTerminated):
+            ctx.socket(zmq.PULL)
+        pull.close()
+
+    threads.start(work)
+    waiting.wait()
+    ctx.term()
+    assert ctx.closed
 
 
-def test_term_ends_a_blocked_recv(context):
-    """A thread that waits in recv gets ContextTerminated, closes, and term returns."""
-    raised = []
-    ready = threading.Event()
+def test_term_ends_a_blocked_send(threads):
+    """The same for a sender without room."""
+    ctx = zmq.Context()
+    push = ctx.socket(zmq.PUSH)
 
-    def run():
-        with context.socket(mq.PULL) as pull:
-            ready.set()
-            try:
-                pull.recv()
-            except mq.ContextTerminated as exc:
-                raised.append(exc.errno)
+    def work():
+        with push, pytest.raises(zmq.ContextTerminated):
+            push.send(b"x")
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    ready.wait(PATIENCE)
-    assert end(context)
-    thread.join()
-    assert raised == [mq.ETERM]
+    threads.start(work)
+    ctx.term()
 
 
-def test_every_call_but_close_fails_after_shutdown(context):
-    """Sending, receiving, options, polling and new sockets: ETERM.  Closing works."""
-    pull = context.socket(mq.PULL)
-    poller = mq.Poller()
-    poller.register(pull)
-    context.underlying.shut_down()
-    calls = [
-        pull.recv,
-        partial(pull.getsockopt, mq.LINGER),
-        partial(pull.setsockopt, mq.LINGER, 0),
-        partial(pull.bind, "inproc://a"),
-        partial(poller.poll, 0),
-        partial(context.socket, mq.PUSH),
-    ]
-    for call in calls:
-        with pytest.raises(mq.ContextTerminated):
-            call()
+def test_term_ends_a_poll(threads):
+    """A poller that waits is woken and told."""
+    ctx = zmq.Context()
+    pull = ctx.socket(zmq.PULL)
+    poller = zmq.Poller()
+    poller.register(pull, zmq.POLLIN)
+
+    def work():
+        with pull, pytest.raises(zmq.ContextTerminated):
+            poller.poll()
+
+    threads.start(work)
+    ctx.term()
+
+
+def test_term_waits_for_the_last_close(threads):
+    """term returns when, and only when, every socket has been closed."""
+    ctx = zmq.Context()
+    sockets = [ctx.socket(zmq.PULL) for _ in range(3)]
+    over = threading.Event()
+    threads.start(lambda: (ctx.term(), over.set()))
+    for socket in sockets:
+        assert not over.is_set()
+        socket.close()
+    assert over.wait(30)
+
+
+def test_term_waits_until_messages_are_read(threads):
+    """With messages unread, term waits until their receiver reads them or closes."""
+    ctx = zmq.Context()
+    push, pull = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL)
+    pull.bind(URL)
+    push.connect(URL)
+    push.send(b"x")
+    push.close()
+    assert len(ctx._core._slots) == 2
+    threads.start(ctx.term)
     pull.close()
 
 
-def test_term_waits_for_open_sockets(context):
-    """Term returns when the last socket is closed, not before."""
-    pull = context.socket(mq.PULL)
-    thread = threading.Thread(target=context.term)
-    thread.start()
-    with pytest.raises(mq.ContextTerminated):
-        pull.recv()
-    assert not context.closed
-    pull.close()
-    thread.join(PATIENCE)
-    assert context.closed
+def test_a_closed_sender_keeps_its_slot_until_it_was_read(ctx, socket):
+    """The slot of a closed socket is free when the peer has read its last message."""
+    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+    pull.bind(URL)
+    push.connect(URL)
+    push.send(b"x")
+    push.close()
+    assert pull.recv() == b"x"
+    while len(ctx._core._slots) > 1:
+        assert pull.poll(0) == 0
 
 
-def test_interrupted_term_may_be_called_again(context):
-    """Several calls of term, one after the other or at once, all return."""
-    pull = context.socket(mq.PULL)
-    context.underlying.shut_down()
-    pull.close()
-    in_threads(*[context.underlying.terminate] * 4)
-    context.term()
+def test_after_term_there_are_no_sockets():
+    """socket() after term is ENOTSUP for the handle that was used, EFAULT for others."""
+    ctx = zmq.Context()
+    other = zmq.Context.shadow(ctx)
+    ctx.socket(zmq.PULL).close()
+    ctx.term()
+    for handle, number in ((ctx, zmq.ENOTSUP), (other, zmq.EFAULT)):
+        with pytest.raises(zmq.ZMQError) as caught:
+            handle.socket(zmq.PULL)
+        assert caught.value.errno == number
 
 
-def test_slots(context):
-    """More sockets than MAX_SOCKETS are EMFILE; a slot is free again after a close."""
-    context.set(mq.MAX_SOCKETS, 2)
-    first, second = context.socket(mq.PULL), context.socket(mq.PULL)
-    with pytest.raises(mq.ZMQError) as raised:
-        context.socket(mq.PULL)
-    assert raised.value.errno == 24
-    first.close()
-    for _ in range(1000):
-        try:
-            third = context.socket(mq.PULL)
-            break
-        except mq.ZMQError:
-            threading.Event().wait(0.01)  # the reaper has not got to it yet
-    third.close()
-    second.close()
-
-
-def test_term_races_the_last_close(context):
-    """Term that comes in the midst of closes and of new sockets always returns."""
+def test_destroy_ends_a_recv_of_another_thread(threads):
+    """A socket closed by destroy while its thread waits in recv: that thread gets an error, and
+    the context ends.
+    """
     for _ in range(20):
-        context = mq.Context()
-        start = threading.Barrier(5)
+        ctx = zmq.Context()
+        pull = ctx.socket(zmq.PULL)
 
-        def run(context=context, start=start):
-            start.wait()
+        def work(pull=pull):
+            with pytest.raises(zmq.ZMQError):
+                pull.recv()
+
+        thread = threads.start(work)
+        while not pull._core.mailbox.waiting and thread.is_alive():
+            pass
+        ctx.destroy()
+        threads.join()
+
+
+def test_several_threads_may_term(threads):
+    """All of them return."""
+    ctx = zmq.Context()
+    ctx.socket(zmq.PULL).close()
+    for _ in range(8):
+        threads.start(ctx.term)
+    threads.join()
+    ctx.term()
+
+
+def test_no_thread_is_left_and_none_started_early():
+    """The reaper starts with the first socket, and is gone after term."""
+
+    def reapers():
+        return {t for t in threading.enumerate() if t.name.startswith("mq-reaper")}
+
+    before = reapers()
+    ctx = zmq.Context()
+    assert reapers() == before
+    ctx.socket(zmq.PULL).close()
+    assert len(reapers() - before) == 1
+    ctx.term()
+    assert reapers() == before
+
+
+def test_max_sockets(ctx, socket):
+    """With MAX_SOCKETS open the next is EMFILE; one closed makes room."""
+    ctx.set(zmq.MAX_SOCKETS, 2)
+    first = socket(zmq.PULL)
+    socket(zmq.PULL)
+    with pytest.raises(zmq.ZMQError) as caught:
+        socket(zmq.PULL)
+    assert caught.value.strerror == os.strerror(24)
+    first.close()
+    while len(ctx._core._slots) > 1:
+        pass
+    socket(zmq.PULL)
+
+
+def test_options():
+    """Options are read back; unknown ones and bad values are EINVAL."""
+    ctx = zmq.Context()
+    assert ctx.get(zmq.IO_THREADS) == 1
+    assert ctx.get(zmq.SOCKET_LIMIT) == 65535
+    for call in (lambda: ctx.get(-1), lambda: ctx.set(-1, 0), lambda: ctx.set(zmq.MAX_SOCKETS, 0)):
+        with pytest.raises(zmq.ZMQError) as caught:
+            call()
+        assert caught.value.errno == zmq.EINVAL
+    ctx.term()
+
+
+def test_blocky_decides_the_default_linger():
+    """LINGER is -1, and 0 in a context that is not BLOCKY, and for SUB."""
+    ctx = zmq.Context()
+    with ctx.socket(zmq.PUSH) as push, ctx.socket(zmq.SUB) as sub:
+        assert (push.linger, sub.linger) == (-1, 0)
+    ctx.set(zmq.BLOCKY, 0)
+    with ctx.socket(zmq.PUSH) as push:
+        assert push.linger == 0
+    ctx.term()
+
+
+def test_finalizers_close():
+    """A context and sockets that are lost end by themselves, with a warning."""
+
+    def lose():
+        ctx = zmq.Context()
+        push, pull = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL)
+        pull.bind(URL)
+        push.connect(URL)
+        push.send(b"x")
+        return ctx._core
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        core = lose()
+        gc.collect()
+    core.reaper.join()  # nothing is left but its end
+    assert not core.reaper.owned
+
+
+def test_lost_sockets_are_warned_of(ctx):
+    """A socket that is collected while open is a ResourceWarning."""
+    with pytest.warns(ResourceWarning, match="Unclosed socket"):
+        ctx.socket(zmq.PUSH)
+
+
+def test_a_context_left_with_open_sockets_is_warned_of():
+    """Leaving the with-block of a context closes its sockets, with a ResourceWarning."""
+    with pytest.warns(ResourceWarning, match="unclosed socket"), zmq.Context() as ctx:
+        push = ctx.socket(zmq.PUSH)
+    assert push.closed
+    assert ctx.closed
+
+
+def test_unread_sockets_do_not_delay_interpreter_exit():
+    """A program may end with everything open and a thread in recv."""
+    code = """
+import mq as zmq, threading
+ctx = zmq.Context()
+push, pull, idle = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL), ctx.socket(zmq.PULL)
+pull.bind("inproc://x")
+push.connect("inproc://x")
+push.send(b"x")
+threading.Thread(target=idle.recv, daemon=True).start()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+def in_child(call):
+    """The exit code of `call` in a forked child."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            code = call()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_fork(ctx, socket):
+    """In a child inherited sockets raise and never hang, and a context of its own works; the
+    parent's connection is not disturbed.
+    """
+    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+    pull.bind(URL)
+    push.connect(URL)
+
+    def child():
+        refused = 0
+        for call in (pull.recv, lambda: push.send(b"x"), pull.poll, lambda: ctx.socket(zmq.PULL)):
             try:
-                for _ in range(20):
-                    context.socket(mq.PULL).close()
-            except mq.ZMQError as exc:
-                if exc.errno not in (mq.ETERM, mq.EFAULT):
-                    raise
+                call()
+            except zmq.ZMQError:
+                refused += 1
+        push.close()
+        ctx.term()
+        own = zmq.Context()
+        with own.socket(zmq.PUSH) as a, own.socket(zmq.PULL) as b:
+            b.bind(URL)
+            a.connect(URL)
+            a.send(b"child")
+            refused += 10 * (b.recv() == b"child")
+        own.term()
+        return refused
 
-        def finish(context=context, start=start):
-            start.wait()
-            assert end(context)
+    assert in_child(child) == 14
+    push.send(b"parent")
+    assert pull.recv() == b"parent"
 
-        in_threads(*[run] * 4, finish)
+
+def test_fork_while_locks_are_held(ctx, socket):
+    """Locks that other threads hold at the fork are not waited for in the child."""
+    pull = socket(zmq.PULL)
+    core = ctx._core
+    with core._slot_lock, core.endpoints._lock, pull._core._seqnum_lock:
+
+        def child():
+            with pytest.raises(zmq.ZMQError):
+                pull.bind(URL)
+            pull.close()
+            ctx.term()
+            instance = zmq.Context.instance()
+            instance.socket(zmq.PULL).close()
+            instance.term()
+            return 7
+
+        assert in_child(child) == 7
 
 
 def test_closing_while_connecting():
-    """100 threads connect and close at once, 20 rounds: every term returns."""
-    for _ in range(20):
-        context = mq.Context()
-        publisher = context.socket(mq.PUB)
-        publisher.bind("inproc://a")
+    """Sockets closed as soon as they have connected, in many threads, beside term."""
+    for _ in range(3):
+        ctx = zmq.Context()
+        pub = ctx.socket(zmq.PUB)
+        pub.bind(URL)
+        start = threading.Barrier(21)
 
-        def run(context=context):
-            with context.socket(mq.SUB) as subscriber:
-                subscriber.connect("inproc://a")
+        def work(ctx=ctx, start=start):
+            with ctx.socket(zmq.SUB) as sub:
+                start.wait()
+                sub.connect(URL)
 
-        in_threads(*[run] * 100)
-        publisher.close()
-        assert end(context)
-
-
-def test_term_with_pipes_in_every_state():
-    """200 sockets whose pipes are in all states of their end: term returns."""
-    context = mq.Context()
-    context.set(mq.MAX_SOCKETS, 1000)
-    seen = set()
-    sockets = []
-    for number in range(100):
-        bound, connecting = context.socket(mq.DEALER), context.socket(mq.DEALER)
-        sockets += [bound, connecting]
-        address = f"inproc://{number}"
-        bound.bind(address)
-        connecting.connect(address)
-        connecting.send(b"unread")
-        bound.send(b"unread")
-        pipe = next(iter(bound.underlying._pipes), None)
-        if number % 5 == 0:
-            connecting.disconnect(address)  # term_req_sent1 here
-            bound.getsockopt(mq.EVENTS)  # waiting for the delimiter there
-        elif number % 5 == 1:
-            bound.getsockopt(mq.EVENTS)
-            connecting.disconnect(address)
-            bound.recv()
-            bound.getsockopt(mq.EVENTS)  # the delimiter is read: acknowledged
-        elif number % 5 == 2:
-            bound.getsockopt(mq.EVENTS)
-            pipe = next(iter(bound.underlying._pipes))
-            pipe.terminate(True)
-            connecting.disconnect(address)
-            bound.getsockopt(mq.EVENTS)
-        elif number % 5 == 3:
-            connecting.close()
-        pipe = pipe or next(iter(bound.underlying._pipes), None)
-        for each in (*bound.underlying._pipes, *connecting.underlying._pipes):
-            seen.add(each.state)
-    assert {State.ACTIVE, State.WAITING_FOR_DELIMITER, State.TERM_REQ_SENT1} <= seen
-    for socket in sockets:
-        socket.close()
-    assert end(context)
-
-
-def test_a_forked_child_gets_errors_and_its_own_context(context):
-    """Inherited sockets raise and never hang, close and term return; instance() is new."""
-    parents = mq.Context.instance()
-    pull, push = context.socket(mq.PULL), context.socket(mq.PUSH)
-    pull.bind("inproc://a")
-    push.connect("inproc://a")
-    push.send(b"parent's")
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = _in_child(context, parents, pull, push)
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert pull.recv() == b"parent's"
-    pull.close()
-    push.close()
-    parents.term()
-
-
-def _in_child(context, parents, pull, push):
-    for call in (pull.recv, partial(push.send, b"x"), partial(pull.get, mq.EVENTS)):
-        try:
-            call()
-        except mq.ContextTerminated as exc:
-            if "forked" not in str(exc):
-                return 5
-        else:
-            return 2
-    pull.close()
-    context.term()
-    own = mq.Context.instance()
-    if own is parents:
-        return 3
-    with own.socket(mq.PAIR) as one, own.socket(mq.PAIR) as two:
-        one.bind("inproc://a")
-        two.connect("inproc://a")
-        one.send(b"child's")
-        if two.recv() != b"child's":
-            return 4
-    own.term()
-    return 0
-
-
-def test_linger_follows_blocky(context):
-    """BLOCKY 0 makes the linger of new sockets 0."""
-    context.underlying.set(70, 0)
-    with context.socket(mq.PUSH) as push:
-        assert push.linger == 0
-
-
-def test_unknown_option(context):
-    """An unknown context option is EINVAL."""
-    with pytest.raises(mq.ZMQError) as raised:
-        context.set(-1, 0)
-    assert raised.value.errno == mq.EINVAL
+        workers = [threading.Thread(target=work) for _ in range(20)]
+        for worker in workers:
+            worker.start()
+        start.wait()
+        pub.close()
+        for worker in workers:
+            worker.join()
+        ctx.term()

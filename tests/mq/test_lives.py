@@ -1,4 +1,4 @@
-"""Sockets of all kinds to which random things happen, in several threads of one context."""
+"""Sockets of all kinds to which random things happen, in several threads of one ctx."""
 
 import errno
 import random
@@ -44,8 +44,8 @@ EXPECTED = {
 class Life:
     """One thread's sockets of all kinds, to which random things happen."""
 
-    def __init__(self, context, seed):
-        self.context = context
+    def __init__(self, ctx, seed):
+        self.ctx = ctx
         self.chance = random.Random(seed)
         self.sockets = []
 
@@ -71,7 +71,7 @@ class Life:
         return f"inproc://{self.chance.randrange(6)}"
 
     def make(self):
-        socket = self.context.socket(self.chance.choice(KINDS))
+        socket = self.ctx.socket(self.chance.choice(KINDS))
         socket.hwm = self.chance.choice((1, 2, 10))
         self.sockets.append(socket)
 
@@ -131,10 +131,10 @@ def test_random_lives(seed, cut_short):
 
     With `cut_short`, the context is terminated while they are at it.
     """
-    context = new_context()
-    lives = [Life(context, f"{seed}-{number}") for number in range(6)]
+    ctx = new_context()
+    lives = [Life(ctx, f"{seed}-{number}") for number in range(6)]
     calls = [partial(life.run, 400) for life in lives]
     if cut_short:
-        calls.append(context.underlying.shut_down)
+        calls.append(ctx._core.stop_sockets)
     in_threads(*calls)
-    assert ends(context)
+    assert ends(ctx)

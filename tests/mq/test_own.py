@@ -1,58 +1,106 @@
-"""The own tree: everything announced arrives, and everything ends once."""
+"""The own tree: sequence numbers, acknowledgements, late children."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from mq import Mailbox, Own
+from mq.command import Command, Term
+from mq.mailbox import Mailbox
+from mq.own import Own
 
 
 class Node(Own):
-    """An object that remembers when it was destroyed."""
+    """An Own that notes its end."""
 
-    def __init__(self, mailbox, log):
+    def __init__(self, mailbox, log, name):
         super().__init__(mailbox)
         self.log = log
+        self.name = name
 
     def process_destroy(self):
-        self.log.append(self)
+        self.log.append(self.name)
 
 
-@given(st.integers(1, 12), st.data())
-def test_a_tree_ends_from_its_leaves(size, data):
-    """In any order of delivery each node is destroyed once, after all it owns."""
+def run(*mailboxes: Mailbox[Command]):
+    """Deliver until nothing is left."""
+    busy = True
+    while busy:
+        busy = False
+        for mailbox in mailboxes:
+            while (command := mailbox.recv(0)) is not None:
+                command.deliver()
+                busy = True
+
+
+def make(names):
+    """Nodes with a mailbox each, and their common log."""
     log = []
-    boxes = [Mailbox() for _ in range(3)]
-    nodes = [Node(data.draw(st.sampled_from(boxes)), log) for _ in range(size)]
-    owners = {}
-    for number, node in enumerate(nodes[1:], start=1):
-        owner = nodes[data.draw(st.integers(0, number - 1))]
-        owner.launch_child(node)
-        owners[node] = owner
-    nodes[data.draw(st.integers(0, size - 1))].terminate()  # a child may ask first
-    ended = False
-    while True:
-        ready = [box for box in boxes if box.depth]
-        if not ready and ended:
-            break
-        if not ended and (not ready or data.draw(st.booleans())):
-            nodes[0].terminate()
-            ended = True
-        elif ready:
-            data.draw(st.sampled_from(ready)).recv(0).execute()
-    for box in boxes:
-        box.close()
-    assert len(log) == len(set(log)) == size
-    for child, owner in owners.items():
-        assert log.index(child) < log.index(owner)
+    return [Node(Mailbox(), log, name) for name in names], log
+
+
+def test_children_end_before_their_owner():
+    """A root ends last, after each below it has acknowledged."""
+    (root, child, grandchild), log = make(["root", "child", "grandchild"])
+    boxes = [node.mailbox for node in (root, child, grandchild)]
+    root.launch_child(child)
+    child.launch_child(grandchild)
+    run(*boxes)
+    root.terminate()
+    assert log == []
+    run(*boxes)
+    assert log == ["grandchild", "child", "root"]
+
+
+def test_a_child_asks_its_owner():
+    """A child that terminates itself does so through its owner, once."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    run(root.mailbox)
+    child.terminate()
+    child.terminate()
+    run(root.mailbox, child.mailbox)
+    assert log == ["child"]
+    root.terminate()
+    assert log == ["child", "root"]
+
+
+def test_a_child_that_arrives_late_is_ended_without_linger():
+    """An own that arrives while its owner terminates gets term with linger 0, and is waited for."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    root.process_term(500)
+    assert log == []
+    run(root.mailbox)
+    command = child.mailbox.recv(0)
+    assert command == Term(child, 0)
+    command.deliver()
+    run(root.mailbox)
+    assert log == ["child", "root"]
+
+
+def test_a_request_that_crosses_the_term_is_ignored():
+    """Owner and child end it at the same time: the child gets one term, and one ack is awaited."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    run(root.mailbox)
+    child.terminate()
+    root.terminate()
+    run(root.mailbox, child.mailbox)
+    assert log == ["child", "root"]
 
 
 def test_an_announced_command_is_waited_for():
-    """An object whose sequence number was raised stays until the command has come."""
-    box, log = Mailbox(), []
-    node = Node(box, log)
-    node.inc_seqnum()
-    node.terminate()
-    assert not log
-    node.process_seqnum()
-    assert log == [node]
-    box.close()
+    """What inc_seqnum announced must be processed before the end."""
+    (root,), log = make(["root"])
+    root.inc_seqnum()
+    root.terminate()
+    assert log == []
+    root.process_seqnum()
+    assert log == ["root"]
+
+
+def test_acknowledgements_are_waited_for():
+    """Registered acks, as those of pipes, hold an object; the last lets it go, once."""
+    (root,), log = make(["root"])
+    root.register_term_acks(2)
+    root.terminate()
+    root.unregister_term_ack()
+    assert log == []
+    root.unregister_term_ack()
+    assert log == ["root"]

@@ -1,88 +1,170 @@
-"""Poller, select, and the edge-triggered descriptor."""
+"""Poller, select, the descriptor, and timeouts."""
 
 import os
 import select
 import threading
+import time
 
 import pytest
 
-import mq
+import mq as zmq
+
+URL = "inproc://poll"
 
 
-def readable(socket):
-    """Whether the system sees the descriptor as readable."""
-    poll = select.poll()
-    poll.register(socket.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+@pytest.fixture
+def pair(socket):
+    """A connected PUSH and PULL."""
+    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+    pull.bind(URL)
+    push.connect(URL)
+    return push, pull
 
 
-def test_the_descriptor_is_edge_triggered(pair):
-    """Readable; its events read, it is silent, even if a second message comes unread."""
-    pull, push = pair(mq.PULL, mq.PUSH)
-    pull.get(mq.EVENTS)
-    push.send(b"1")
-    assert readable(pull)
-    assert pull.get(mq.EVENTS) == mq.POLLIN
-    push.send(b"2")
-    assert not readable(pull)
-    assert [pull.recv(), pull.recv()] == [b"1", b"2"]
+def test_events_of_several_sockets(pair):
+    """poll returns who is ready, and for what."""
+    push, pull = pair
+    poller = zmq.Poller()
+    poller.register(push)
+    poller.register(pull)
+    assert dict(poller.poll(0)) == {push: zmq.POLLOUT}
+    push.send(b"x")
+    assert dict(poller.poll(0)) == {push: zmq.POLLOUT, pull: zmq.POLLIN}
 
 
 def test_registering(pair):
-    """Registered again, flags are replaced; 0 forgets; unknown is KeyError."""
-    pull, push = pair(mq.PULL, mq.PUSH)
-    poller = mq.Poller()
-    poller.register(push, mq.POLLIN)
-    poller.register(push, mq.POLLOUT)
-    poller.register(pull)
-    assert poller.poll(0) == [(push, mq.POLLOUT)]
+    """Registering again modifies, flags 0 unregisters, and an unknown socket is a KeyError."""
+    push, pull = pair
+    poller = zmq.Poller()
+    poller.register(push, zmq.POLLOUT)
+    poller.register(push, zmq.POLLIN)
+    assert poller.poll(0) == []
+    poller.register(pull, zmq.POLLIN)
+    assert push in poller
     poller.register(push, 0)
     assert push not in poller
+    poller.modify(pull, zmq.POLLIN)
+    poller.unregister(pull)
     with pytest.raises(KeyError):
-        poller.unregister(push)
-    assert poller.poll(0) == []
+        poller.unregister(pull)
 
 
-def test_sockets_and_descriptors_together(pair):
-    """A descriptor is told apart by its number, and its events are ZeroMQ's."""
-    pull, push = pair(mq.PULL, mq.PUSH)
-    reading, writing = os.pipe()
-    poller = mq.Poller()
-    poller.register(pull, mq.POLLIN)
-    poller.register(reading, mq.POLLIN)
-    poller.register(writing, mq.POLLOUT)
-    assert poller.poll(0) == [(writing, mq.POLLOUT)]
-    os.write(writing, b"x")
-    push.send(b"x")
-    assert dict(poller.poll(0)) == {pull: 1, reading: 1, writing: 2}
-    os.close(reading)
-    os.close(writing)
+def test_waits_for_a_message(pair, threads):
+    """A poll for ever is woken by a message."""
+    push, pull = pair
+    threads.start(push.send, b"x")
+    assert pull.poll(None) == zmq.POLLIN
 
 
-def test_a_poller_is_woken(pair):
-    """A poll that waits for ever returns with the first message."""
-    pull, push = pair(mq.PULL, mq.PUSH)
-    poller = mq.Poller()
-    poller.register(pull, mq.POLLIN)
-    thread = threading.Thread(target=push.send, args=(b"x",))
-    thread.start()
-    assert poller.poll() == [(pull, mq.POLLIN)]
-    thread.join()
+def test_waits_for_room(socket, threads):
+    """A poll for POLLOUT is woken by credit."""
+    push, pull = socket(zmq.PUSH, sndhwm=1), socket(zmq.PULL, rcvhwm=1)
+    pull.bind(URL)
+    push.connect(URL)
+    push.send(b"1")
+    push.send(b"2")
+    assert push.poll(0, zmq.POLLOUT) == 0
+    threads.start(pull.recv)
+    assert push.poll(30_000, zmq.POLLOUT) == zmq.POLLOUT
 
 
-def test_closed_sockets(pair):
+def test_descriptors_and_sockets_together(pair):
+    """A raw descriptor comes back as its number."""
+    _, pull = pair
+    r, w = os.pipe()
+    poller = zmq.Poller()
+    poller.register(r, zmq.POLLIN)
+    poller.register(w, zmq.POLLOUT)
+    poller.register(pull, zmq.POLLIN)
+    assert dict(poller.poll(1000)) == {w: zmq.POLLOUT}
+    os.write(w, b"x")
+    assert dict(poller.poll(1000)) == {r: zmq.POLLIN, w: zmq.POLLOUT}
+    os.close(w)
+    os.close(r)
+
+
+def test_closed_sockets_are_refused(pair):
     """Polling a closed socket is ENOTSOCK."""
-    pull, _ = pair(mq.PULL, mq.PUSH)
-    poller = mq.Poller()
-    poller.register(pull)
+    _, pull = pair
+    poller = zmq.Poller()
+    poller.register(pull, zmq.POLLIN)
     pull.close()
-    with pytest.raises(mq.ZMQError) as raised:
+    with pytest.raises(zmq.ZMQError) as caught:
         poller.poll(0)
-    assert raised.value.errno == mq.ENOTSOCK
+    assert caught.value.errno == zmq.ENOTSOCK
 
 
 def test_select(pair):
-    """Select answers in three lists."""
-    pull, push = pair(mq.PULL, mq.PUSH)
+    """select sorts by kind of event."""
+    push, pull = pair
     push.send(b"x")
-    assert mq.select([pull, push], [pull, push], [], 0) == ([pull], [push], [])
+    assert zmq.select([push, pull], [push, pull], [push], 1) == ([pull], [push], [])
+    assert zmq.select([push], [], [], 0) == ([], [], [])
+
+
+def test_the_descriptor_is_edge_triggered(pair):
+    """Readable with the first message; once EVENTS was read it stays quiet, for a second message
+    too, until all has been received.
+    """
+    push, pull = pair
+    assert pull.events == 0
+
+    def readable():
+        return bool(select.select([pull.fd], [], [], 0)[0])
+
+    push.send(b"1")
+    assert readable()
+    assert pull.events == zmq.POLLIN
+    assert not readable()
+    push.send(b"2")
+    assert not readable()
+    assert [pull.recv(), pull.recv()] == [b"1", b"2"]
+    assert pull.events == 0
+    push.send(b"3")
+    assert readable()
+
+
+def test_timeouts(socket):
+    """RCVTIMEO and SNDTIMEO end a wait with Again, not before 250 ms are over."""
+    dealer = socket(zmq.DEALER, rcvtimeo=250, sndtimeo=250)
+    for call in (dealer.recv, lambda: dealer.send(b"x")):
+        start = time.monotonic()
+        with pytest.raises(zmq.Again):
+            call()
+        assert 0.249 <= time.monotonic() - start < 30
+
+
+def test_commands_do_not_end_a_wait_early(pair, socket):
+    """A receiver that is woken without a message for it goes on waiting until its timeout."""
+    _, pull = pair
+    pull.rcvtimeo = 300
+    over = threading.Event()
+
+    def disturb():
+        while not over.is_set():
+            other = pull.context.socket(zmq.PUSH)
+            other.connect(URL)
+            other.close()
+            while not other._core.destroyed and not over.is_set():
+                pass  # the receiver has its part in that
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    start = time.monotonic()
+    with pytest.raises(zmq.Again):
+        pull.recv()
+    assert time.monotonic() - start >= 0.299
+    over.set()
+    disturber.join()
+
+
+def test_no_again_when_room_has_been_made(socket):
+    """Once the credit was sent, a send that does not wait succeeds: never a spurious Again."""
+    push, pull = socket(zmq.PUSH, sndhwm=1), socket(zmq.PULL, rcvhwm=1)
+    pull.bind(URL)
+    push.connect(URL)
+    push.send(b"x")
+    push.send(b"x")
+    for _ in range(500):
+        pull.recv()
+        push.send(b"x", zmq.DONTWAIT)

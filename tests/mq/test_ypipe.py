@@ -1,113 +1,159 @@
-"""YPipe and YQueue: against a list, and every interleaving of two threads."""
-
-import itertools
+"""YPipe: what the reader may see, when the writer owes a signal; against a plain list."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq import Empty, YPipe, YQueue
+import mq
+from mq.ypipe import Empty, YPipe
 
 
-@given(st.lists(st.sampled_from(["push", "pop", "unpush"])), st.integers(1, 5))
-def test_queue_against_a_list(steps, chunk_size):
-    """Whatever the chunks, positions and values are those of a list."""
-    queue, model, number = YQueue(chunk_size), [], 0
-    for step in steps:
-        if step == "push":
-            queue.push(number)
-            model.append(number)
-            number += 1
-        elif model:
-            taken = queue.pop() if step == "pop" else queue.unpush()
-            assert taken == model.pop(0 if step == "pop" else -1)
-        assert queue.back - queue.front == len(model)
-
-
-@given(st.lists(st.sampled_from(["write", "more", "flush", "read", "unwrite", "check"])))
-def test_pipe_against_lists(steps):
-    """What is complete and flushed is readable, in order, and nothing else."""
-    pipe = YPipe(2)
-    readable, complete, incomplete, number, asleep = [], [], [], 0, False
-    for step in steps:
-        if step in ("write", "more"):
-            pipe.write(number, step == "more")
-            incomplete.append(number)
-            if step == "write":
-                complete += incomplete
-                incomplete = []
-            number += 1
-        elif step == "flush":
-            assert pipe.flush() is not (asleep and bool(complete))
-            asleep = asleep and not complete
-            readable += complete
-            complete = []
-        elif step == "unwrite":
-            if incomplete:
-                assert pipe.unwrite() == incomplete.pop()
-            else:
-                with pytest.raises(Empty):
-                    pipe.unwrite()
-        elif step == "check":
-            assert pipe.check_read() is bool(readable)
-            asleep = asleep or not readable
-        elif readable:
-            assert pipe.read() == readable.pop(0)
-        else:
-            with pytest.raises(Empty):
-                pipe.read()
-            asleep = True
-        pipe._check()
-
-
-def test_unflushed_is_unreadable():
-    """A write is not seen before the flush."""
+def test_unflushed_write_is_unreadable():
+    """A value written and not flushed cannot be read."""
     pipe = YPipe()
     pipe.write(1)
     assert not pipe.check_read()
-    assert pipe.flush() is False  # the reader has looked, and sleeps
+    with pytest.raises(IndexError):
+        pipe.read()
+
+
+def test_flushed_write_is_readable():
+    """A value written and flushed can be read."""
+    pipe = YPipe()
+    pipe.write(1)
+    assert pipe.flush()
+    assert pipe.check_read()
     assert pipe.read() == 1
 
 
-def writer(pipe, state, messages):
-    """The writer's steps, one compare-and-set each."""
-    for number in range(messages):
-        pipe.write(number)
-        yield
-        if not pipe.flush():
-            yield
-            state["signals"] += 1
-        yield
+def test_flush_says_when_the_reader_sleeps():
+    """flush returns False exactly once after check_read has found nothing."""
+    pipe = YPipe()
+    assert not pipe.check_read()
+    assert pipe.asleep
+    pipe.write(1)
+    assert not pipe.flush()
+    pipe.write(2)
+    assert pipe.flush()
+    assert [pipe.read(), pipe.read()] == [1, 2]
 
 
-def reader(pipe, state):
-    """The reader's steps; it waits for a signal only when told to sleep."""
-    while True:
-        if pipe.check_read():
-            state["read"].append(pipe.read())
-            yield
-            continue
-        yield
-        while not state["signals"]:
-            state["waiting"] = True
-            yield
-        state["waiting"] = False
-        state["signals"] -= 1
+def test_flush_of_nothing_owes_nothing():
+    """Without a complete value to flush, True, even to a sleeping reader."""
+    pipe = YPipe()
+    pipe.check_read()
+    assert pipe.flush()
+    pipe.write(1, incomplete=True)
+    assert pipe.flush()
+    assert pipe.asleep
 
 
-@pytest.mark.parametrize("messages", [1, 2, 3])
-def test_no_wake_up_is_lost_in_any_interleaving(messages):
-    """Whatever the order of write, flush, check, wait, signal: all is read, a signal a sleep."""
-    for order in itertools.product("wr", repeat=4 * messages + 2):
-        pipe, state = YPipe(2), {"signals": 0, "read": [], "waiting": False}
-        write, read = writer(pipe, state, messages), reader(pipe, state)
-        for turn in order:
-            next(write if turn == "w" else read, None)
-            assert state["signals"] <= 1
-        for _ in write:  # the writer comes to its end,
+def test_incomplete_values_wait_for_the_last():
+    """Parts of a message are flushed together, when the last is written."""
+    pipe = YPipe()
+    pipe.write("a", incomplete=True)
+    pipe.write("b", incomplete=True)
+    pipe.flush()
+    assert not pipe.check_read()
+    pipe.write("c")
+    pipe.flush()
+    assert [pipe.read() for _ in range(3)] == ["a", "b", "c"]
+
+
+def test_unwrite_takes_back_incomplete_values_only():
+    """unwrite never passes a complete value, flushed or not."""
+    pipe = YPipe()
+    pipe.write("whole")
+    pipe.write("a", incomplete=True)
+    pipe.write("b", incomplete=True)
+    assert pipe.unwrite() == "b"
+    assert pipe.unwrite() == "a"
+    with pytest.raises(Empty):
+        pipe.unwrite()
+    pipe.flush()
+    assert pipe.read() == "whole"
+
+
+def test_check_read_prefetches_under_one_lock():
+    """The lock is taken once a flush and once a prefetch, never once a value."""
+
+    class Lock:
+        taken = 0
+
+        def __enter__(self):
+            self.taken += 1
+
+        def __exit__(self, *args):
             pass
-        for _ in range(8 * messages):  # and the reader is left to itself
-            next(read)
-        assert state["read"] == list(range(messages))
-        assert state["waiting"]
-        assert state["signals"] == 0
+
+    lock = Lock()
+    pipe = YPipe(lock=lock)
+    for i in range(100):
+        pipe.write(i)
+    pipe.flush()
+    assert [pipe.read() for _ in range(100)] == list(range(100))
+    assert lock.taken == 2
+
+
+def test_peek_puts_nobody_to_sleep():
+    """peek sees what is flushed and leaves the reader awake."""
+    pipe = YPipe()
+    assert not pipe.peek()
+    pipe.write(1)
+    assert not pipe.peek()
+    assert pipe.flush()
+    assert pipe.peek()
+
+
+def test_probe_leaves_the_value():
+    """probe returns the next value, which stays; Empty when there is none."""
+    pipe = YPipe()
+    with pytest.raises(Empty):
+        pipe.probe()
+    pipe.write(1)
+    pipe.flush()
+    assert pipe.probe() == pipe.probe() == pipe.read() == 1
+
+
+def test_building_blocks_are_public():
+    """The ladder can be had from the front door."""
+    assert mq.YPipe is YPipe
+    assert issubclass(mq.Empty, IndexError)
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.sampled_from(["write", "part", "unwrite", "flush", "check", "read", "probe"])),
+)
+def test_behaves_as_lists(chunk_size, operations):  # noqa: C901 - a model is a list of cases
+    """Against a model of three lists: readable, complete, incomplete."""
+    pipe = YPipe(chunk_size)
+    readable, complete, incomplete = [], [], []
+    asleep, n = False, 0
+    for operation in operations:
+        if operation in ("write", "part"):
+            pipe.write(n, incomplete=operation == "part")
+            incomplete.append(n)
+            n += 1
+            if operation == "write":
+                complete, incomplete = complete + incomplete, []
+        elif operation == "unwrite":
+            if incomplete:
+                assert pipe.unwrite() == incomplete.pop()
+        elif operation == "flush":
+            assert pipe.flush() == (not (asleep and complete))
+            asleep = asleep and not complete
+            readable, complete = readable + complete, []
+        elif operation in ("check", "probe", "read"):
+            if not readable:
+                asleep = True
+                with pytest.raises(Empty):
+                    pipe.read()
+            elif operation == "check":
+                assert pipe.check_read()
+            elif operation == "probe":
+                assert pipe.probe() == readable[0]
+            else:
+                assert pipe.read() == readable.pop(0)
+        assert pipe.asleep == asleep
+        pipe._check()

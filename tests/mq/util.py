@@ -1,6 +1,8 @@
 """What several tests do with sockets."""
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import mq
 
@@ -25,20 +27,40 @@ def drain(socket):
         return received
 
 
-def in_threads(*calls):
-    """Run calls at once, each in a thread; raise what any of them raised."""
-    errors = []
+class Threads:
+    """Threads whose exceptions are raised by `join`."""
 
-    def run(call):
-        try:
-            call()
-        except BaseException as exc:
-            errors.append(exc)
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
 
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
+    def start(self, call: Callable[..., Any], *args: Any) -> threading.Thread:
+        """Run `call` in a thread."""
+
+        def run() -> None:
+            try:
+                call(*args)
+            except BaseException as error:
+                self.errors.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        self.threads.append(thread)
         thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+        return thread
+
+    def join(self, timeout: float = 60) -> None:
+        """Wait for all; a thread that is still there has hung."""
+        for thread in self.threads:
+            thread.join(timeout)
+            assert not thread.is_alive(), "a thread hangs"
+        self.threads.clear()
+        if self.errors:
+            raise self.errors[0]
+
+
+def in_threads(*calls: Callable[[], Any]) -> None:
+    """Run calls at once, each in a thread; raise what the first of them raised."""
+    threads = Threads()
+    for call in calls:
+        threads.start(call)
+    threads.join()

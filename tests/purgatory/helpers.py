@@ -1,5 +1,6 @@
 """What the tests of the purgatory share: operations that record their callbacks, and no threads."""
 
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -116,3 +117,11 @@ def all_in_threads(*functions: Callable[[], object]) -> None:
         thread.join(4 * HANG)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     assert not errors, errors
+
+
+def free_port() -> int:
+    """A port that was free a moment ago: for a server that is to have the same after a restart."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -15,18 +15,6 @@ COMMAND = [sys.executable, "-m", "purgatory"]
 
 
 @pytest.fixture
-def run(capsys):
-    """Run a command in this process: its exit code, stdout and stderr."""
-
-    def run(*argv):
-        code = cli.main([str(word) for word in argv])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
 def events(tmp_path):
     """A table of two events."""
     path = tmp_path / "events.csv"

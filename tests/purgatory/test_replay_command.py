@@ -11,6 +11,7 @@ import urllib.request
 import pytest
 
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
+from tests.purgatory.helpers import free_port
 
 PATIENCE = 60
 
@@ -44,13 +45,6 @@ def row(output, kind):
     """The cells of one row of the table."""
     line = next(line for line in output.splitlines() if re.search(rf"[│|]\s*{kind}\s", line))
     return [cell.strip() for cell in re.split("[│|]", line)[1:-1]]
-
-
-def free_port():
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def scrape(port):

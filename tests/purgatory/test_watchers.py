@@ -7,7 +7,7 @@ import pytest
 
 from purgatory import Purgatory
 from purgatory.errors import PurgatoryClosed
-from purgatory.operation import Outcome
+from purgatory.outcome import Outcome
 from purgatory.watchers import WatchLists
 from tests.purgatory.helpers import Bench, Recorder
 

@@ -19,6 +19,7 @@ REFUSED = {
     "start": lambda timer, task: timer.start(),
     "delay_to_next": lambda timer, task: timer.delay_to_next(),
     "stats": lambda timer, task: timer.stats(),
+    "levels": lambda timer, task: timer.levels(),
 }
 
 

@@ -126,6 +126,8 @@ def test_hot_keys(spark):
         ended(1, 0, 9, 1, kind="a", key="hot"),
         ended(2, 0, 9, 1, kind="b", key="warm"),
         ended(3, 0, 9, kind="b"),
+        ended(4, 0, 9, 1, kind="c", key="elsewhere"),
+        ended(5, 0, 9, 1, kind="c", key="elsewhere"),
     ]
     found = figures.hot_keys(
         outcomes_frame(spark, outcomes), operations_frame(spark, operations), most=2
@@ -134,6 +136,7 @@ def test_hot_keys(spark):
         (True, None, "hot", 3, 1),
         (True, None, "warm", 2, 2),
         (False, "a", "hot", 2, 1),
+        (False, "c", "elsewhere", 0, 2),
     ]
 
 

@@ -197,3 +197,22 @@ def test_terminal_shows_names_as_they_are():
     assert "[bold]" in text
     assert "not seen" in text
     assert text.count("10 ms") >= 2
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_terminal_of_eighty_columns_cuts_no_figure(busy):
+    """Names are folded instead; a column in which nothing ever happened is left out."""
+    kinds = [ALL, Kind(False, "a name of so many words that it needs lines of its own")]
+    waits = (9_180_000, 20_700_000, 23_760_000, 38_520_000)
+    late = (1_234 if busy else 0,) * len(waits)
+    rows = tuple(
+        Summary(k, 328_521, 328_521, 249_716, 78_805, 5 * busy, 1.0, waits, waits, late)
+        for k in kinds
+    )
+    out = StringIO()
+    show(report("b", summaries=rows), Console(file=out, width=80))
+    text = out.getvalue()
+    for figure in ("328,521", "76 %", "24 %", "2.55 h", "5.75 h", "6.6 h", "10.7 h"):
+        assert text.count(figure) == len(kinds)
+    assert text.count("1.23 s") == len(kinds) * busy
+    assert ("cancelled" in text) == busy

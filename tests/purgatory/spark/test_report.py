@@ -57,7 +57,7 @@ def test_report_of_a_journal(spark):
     assert {p.kind for p in report.curves} == {ALL, OTHERS, *named}
     assert [(w.tick_ms, w.wheel_size) for w in report.wheels] == [(10, 20)]
     assert steps == [
-        "counting",
+        "reading",
         "waits and lateness",
         "ends over time",
         "hot keys",

@@ -114,15 +114,6 @@ def test_each_case(spark):
     assert wanted == got
 
 
-@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "shuffled"])
-def test_two_hundred_random_traces(spark, in_order):
-    """Ties, need=n, shared and reused keys, zero timeouts: all columns equal the oracle's."""
-    traces = random_traces(200, in_order=in_order)
-    assert len(traces) >= 200
-    trace = joined(traces)
-    assert expected(trace) == outcomes(resolve(*frames(spark, trace)))
-
-
 def test_many_keys_and_needs_on_a_hot_key(spark):
     """A key with a tenth of all events, watched by half of the operations."""
     rng = random.Random(7)

@@ -9,9 +9,7 @@ from pyspark.sql import functions as F
 from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
 from tests.purgatory.spark.feeding import Feed
-from tests.purgatory.spark.traces import expected, joined, random_traces
-
-JITTER_MS = 5
+from tests.purgatory.spark.traces import expected
 
 
 @pytest.fixture
@@ -23,35 +21,6 @@ def feed(tmp_path):
 def op(name, keys="a", *, at=0, timeout=10, need=1):
     """An operation with a key for each letter."""
     return Operation(name, "", at, timeout, tuple(keys), need)
-
-
-def jittered(trace, rng):
-    """The rows of a trace in an order in which no row is further behind than JITTER_MS."""
-    operations, events = trace
-    return (
-        sorted(operations, key=lambda row: row.submitted_ms + rng.randint(0, JITTER_MS)),
-        sorted(events, key=lambda row: row.at_ms + rng.randint(0, JITTER_MS)),
-    )
-
-
-@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "out of order"])
-def test_two_hundred_random_traces_in_a_few_batches(spark, feed, in_order):
-    """All columns equal the oracle's, with outcomes leaving in several batches."""
-    trace = joined(random_traces(200, in_order=in_order))
-    if not in_order:
-        trace = jittered(trace, random.Random(3))
-    feed.put_trace(trace, 4)
-    commits = []
-    stream = feed.stream(spark, watermark_ms=0 if in_order else JITTER_MS, on_commit=commits.append)
-    entry = stream.run(once=True)
-    assert expected(trace) == feed.outcomes()
-    assert len(commits) >= 4
-    assert len({commit.counts["completed"] for commit in commits} - {0}) >= 2
-    assert (entry.pending, entry.counts["late_operations"], entry.counts["late_events"]) == (
-        0,
-        0,
-        0,
-    )
 
 
 def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed):

@@ -1,5 +1,6 @@
 """SIGKILL of the driver in the middle of batches: no outcome is lost, and none is there twice."""
 
+import os
 import random
 import signal
 import subprocess
@@ -12,8 +13,9 @@ from tests.purgatory.spark.feeding import Feed
 from tests.purgatory.spark.traces import expected, joined, random_traces
 
 ROOT = Path(__file__).parents[3]
-KILLS = 10
-FILES = 6
+# Each costs a Java process; ten of them are for a night, or a doubt.
+KILLS = int(os.environ.get("PURGATORY_KILLS", "2"))
+FILES = 4
 # The first batches of a new process take about that long when the machine has nothing else to do.
 LONGEST_SECONDS = 4.0
 
@@ -26,8 +28,8 @@ def drive(path, seconds):
     return done.returncode
 
 
-@pytest.mark.timeout(600)  # eleven Java processes, one after the other
-def test_ten_kills_at_random(tmp_path):
+@pytest.mark.timeout(120 + 120 * KILLS)  # as many Java processes, one after the other, and one more
+def test_kills_at_random(tmp_path):
     """After each, what is there is part of the answer, once; in the end it is the answer."""
     trace = joined(random_traces(40))
     wanted = expected(trace)
@@ -40,6 +42,6 @@ def test_ten_kills_at_random(tmp_path):
         got = feed.outcomes()
         assert len(got) == len(set(got))
         assert set(got) <= set(wanted)
-    assert kills >= KILLS // 2
+    assert kills
     assert drive(tmp_path, 0) == 0
     assert wanted == feed.outcomes()

@@ -1,0 +1,316 @@
+"""The service beside Redis and beanstalkd: durable submits, completes, round trips, restart.
+
+    python benchmarks/bench_service.py [--operations 40000] [--pending 1000000] [--repeats 3]
+
+Each contestant is a server in a process of its own, on this machine, over loopback, and makes what
+it is given safe on disk before it answers: ours with its defaults, Redis a sorted set with the
+append-only file synced always, beanstalkd with its binlog synced always. Peers that are not
+installed are left out (Debian: redis-server, beanstalkd). The client is this process: ours through
+`Client` with a future for each operation, the peers over a bare socket, 100 commands at a time.
+The contestants take turns; figures are medians. *CPU* is the processor time of the server for one
+operation, which other users of the machine blur less than the rate.
+"""
+
+import argparse
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import machine, table
+
+from purgatory.service import Client
+from purgatory.service.keys import Keys
+
+AT_ONCE = 100  # commands of a peer in one go
+TIMEOUT = 3600.0  # nothing expires here
+READY = 60.0  # seconds that a server may take to come up
+OURS = "timer-purgatory"
+CURVE = "timer-purgatory, CURVE"
+
+
+class Process:
+    """A server in a process, in a directory of its own."""
+
+    def __init__(self, command: list[str], directory: Path) -> None:
+        self.directory = directory
+        self._process = subprocess.Popen(
+            command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def cpu_seconds(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").split()
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> None:
+        """Have it end, and wait for that."""
+        self._process.terminate()
+        self._process.wait()
+
+
+class Service:
+    """Ours: `Client` and a server."""
+
+    def __init__(self, directory: Path, port: int, *, curve: bool = False) -> None:
+        address = f"tcp://127.0.0.1:{port}"
+        keys = make_keys(directory / "keys") if curve else {}
+        where = ["--data-dir", str(directory), "--bind", address, "--http-bind", ""]
+        command = [sys.executable, "-m", "purgatory", "serve", *where]
+        self.process = Process(command, directory)
+        self.client = Client(address, timeout=READY, name="bench", **keys)
+        self.client.stats()  # it is there
+
+    def submit(self, first: int, count: int) -> None:
+        """Submit operations; all are on disk when it returns."""
+        for number in range(first, first + count):
+            self.client.defer(f"key-{number}", timeout=TIMEOUT)
+        self.client.flush(READY)
+
+    def submit_one(self, number: int) -> None:
+        """Submit one operation, and wait until it is on disk."""
+        self.client.defer(f"key-{number}", timeout=TIMEOUT)
+        self.client.flush()
+
+    def complete(self, first: int, count: int) -> None:
+        """Complete operations, and see that each was."""
+        answers = [
+            self.client.complete_later(f"key-{number}") for number in range(first, first + count)
+        ]
+        assert all(answer.result(READY) == 1 for answer in answers)
+
+    def end(self) -> None:
+        """Close the client, end the server."""
+        self.client.close(0)
+        self.process.end()
+
+
+def make_keys(directory: Path) -> dict[str, Any]:
+    """Keys of a server and a client that it lets in; what the client is to be given."""
+    keys = Keys(directory)
+    server, client = keys.new("server"), keys.new("bench")
+    keys.allow("bench", client.public)
+    return {
+        "server_key": server.public,
+        "public_key": client.public,
+        "secret_key": client.secret,
+    }
+
+
+class Peer:
+    """A server that is spoken to over a bare socket."""
+
+    def __init__(self, command: list[str], directory: Path, port: int) -> None:
+        self.process = Process(command, directory)
+        give_up_at = time.monotonic() + READY
+        while True:
+            try:
+                self._socket = socket.create_connection(("127.0.0.1", port))
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.05)
+        self._file = self._socket.makefile("rb")
+
+    def submit(self, first: int, count: int) -> None:
+        """See `Service.submit`."""
+        for start in range(first, first + count, AT_ONCE):
+            numbers = range(start, min(start + AT_ONCE, first + count))
+            self._socket.sendall(b"".join(map(self.command, numbers)))
+            for _ in numbers:
+                self.check(self._file.readline())
+
+    def submit_one(self, number: int) -> None:
+        """See `Service.submit_one`."""
+        self._socket.sendall(self.command(number))
+        self.check(self._file.readline())
+
+    def command(self, number: int) -> bytes:
+        """What submits an operation."""
+        raise NotImplementedError
+
+    def check(self, answer: bytes) -> None:
+        """See that it was done."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End the server."""
+        self._file.close()
+        self._socket.close()
+        self.process.end()
+
+
+class Redis(Peer):
+    """A sorted set, scored by deadline."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        flags = ["--appendonly", "yes", "--appendfsync", "always", "--save"]
+        super().__init__(["redis-server", "--port", str(port), *flags, ""], directory, port)
+
+    def command(self, number: int) -> bytes:
+        """See `Peer`."""
+        deadline, member = str(number + 3_600_000).encode(), f"bench-{number:020}".encode()
+        parts = [b"ZADD", b"waiting", deadline, member]
+        return b"*4\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+
+    def check(self, answer: bytes) -> None:
+        """See `Peer`."""
+        assert answer == b":1\r\n", answer
+
+
+class Beanstalkd(Peer):
+    """A delayed job."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(directory), "-f0"]
+        super().__init__(command, directory, port)
+
+    def command(self, number: int) -> bytes:
+        """See `Peer`."""
+        body = f"bench-{number:020}".encode()
+        return b"put 0 3600 60 %d\r\n%s\r\n" % (len(body), body)
+
+    def check(self, answer: bytes) -> None:
+        """See `Peer`."""
+        assert answer.startswith(b"INSERTED"), answer
+
+
+def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
+    """Who is there."""
+    found: dict[str, Callable[[Path, int], Service | Peer]] = {
+        OURS: Service,
+        CURVE: lambda directory, port: Service(directory, port, curve=True),
+    }
+    if shutil.which("redis-server"):
+        found["Redis, AOF always"] = Redis
+    if shutil.which("beanstalkd"):
+        found["beanstalkd, -f0"] = Beanstalkd
+    return found
+
+
+@contextmanager
+def running(make: Callable[[Path, int], Service | Peer]) -> Iterator[Service | Peer]:
+    """A contestant with an empty directory of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        contestant = make(Path(directory), free_port())
+        try:
+            yield contestant
+        finally:
+            contestant.end()
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
+    """All figures of a contestant, once."""
+    contestant.submit(0, min(count, 2000))  # warm
+    first = 1_000_000
+    cpu, start = contestant.process.cpu_seconds(), time.perf_counter()
+    contestant.submit(first, count)
+    figures = {"pipelined": count / (time.perf_counter() - start)}
+    figures["cpu"] = 1e6 * (contestant.process.cpu_seconds() - cpu) / count
+    trips = []
+    for number in range(max(20, count // 100)):
+        start = time.perf_counter()
+        contestant.submit_one(2_000_000 + number)
+        trips.append(time.perf_counter() - start)
+    figures["one by one"] = len(trips) / sum(trips)
+    trips.sort()
+    figures["p50"] = 1000 * trips[len(trips) // 2]
+    figures["p99"] = 1000 * trips[len(trips) * 99 // 100]
+    if isinstance(contestant, Service):
+        start = time.perf_counter()
+        contestant.complete(first, count)
+        figures["completes"] = count / (time.perf_counter() - start)
+    return figures
+
+
+def measure_rounds(count: int, repeats: int) -> dict[str, dict[str, float]]:
+    """The median of each figure of each contestant; they take turns."""
+    makers = contestants()
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in makers}
+    for _ in range(repeats):
+        for name, make in makers.items():
+            with running(make) as contestant:
+                rounds[name].append(one_round(contestant, count))
+    return {
+        name: {key: statistics.median(one[key] for one in taken) for key in taken[0]}
+        for name, taken in rounds.items()
+    }
+
+
+def restart(pending: int) -> dict[str, float]:
+    """Start again with so many operations waiting."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        first = Service(directory, free_port())
+        for start in range(0, pending, 50_000):
+            first.submit(start, min(50_000, pending - start))
+        first.end()
+        size = sum(path.stat().st_size for path in directory.glob("purgatory.db*"))
+        start_at = time.perf_counter()
+        second = Service(directory, free_port())
+        seconds = time.perf_counter() - start_at
+        assert second.client.stats()["pending"] == pending
+        cpu = second.process.cpu_seconds()
+        second.end()
+    return {"seconds": seconds, "cpu": cpu, "bytes": size / pending}
+
+
+def report(figures: dict[str, dict[str, float]]) -> None:
+    """One table of the rounds; ratios to ours in brackets."""
+    columns = {
+        "pipelined": "submits/s, pipelined",
+        "one by one": "submits/s, one by one",
+        "completes": "completes/s",
+        "p50": "submit p50, ms",
+        "p99": "p99, ms",
+        "cpu": "server CPU, µs",
+    }
+    ours = figures[OURS]
+    rows = [
+        [name, *(cell(of.get(key), ours[key]) for key in columns)] for name, of in figures.items()
+    ]
+    print(table("Durable operations", ["", *columns.values()], rows))
+
+
+def cell(figure: float | None, ours: float) -> str:
+    """A figure, and what it is of ours; processor time comes in ticks, and may be none."""
+    if figure is None:
+        return "-"
+    shown = f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
+    return f"{shown} ({figure / ours:.2f})" if ours else shown
+
+
+def main() -> None:
+    """Run everything and print it as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--operations", type=int, default=40_000)
+    parser.add_argument("--pending", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    print(f"## Service ({machine()}; median of {options.repeats}, times ours in brackets)")
+    report(measure_rounds(options.operations, options.repeats))
+    again = restart(options.pending)
+    row = [f"{options.pending:,}", *(f"{again[key]:,.1f}" for key in ("seconds", "cpu", "bytes"))]
+    head = ["pending", "seconds until served", "CPU seconds", "bytes on disk for one"]
+    print(table("Restart", head, [row]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Frame: a message part as an object, for sending and receiving without conversion to bytes.
+
+A frame may be sent any number of times, from any thread, as it is never changed by that.
+"""
+
+from threading import Event
+from typing import Any, SupportsIndex
+
+from mq.constants import Errno, MessageOption
+from mq.errors import ZMQError
+from mq.message import FINISHED_TRACKER, MessageTracker, Part, Payload
+
+#: Buffers smaller than this are copied even if asked not to be.
+COPY_THRESHOLD = 65536
+
+
+class Frame(bytearray):
+    """A message part.  `memoryview(frame)` and `frame.buffer` are views of its bytes.
+
+    It inherits bytearray for the buffer protocol, which a class written in Python has no other way
+    to offer before 3.12; the price is one copy of the data.  Frames compare and hash by identity.
+
+    With `track=True` and no copy, `tracker` tells when the data is used no more.
+    """
+
+    def __init__(
+        self,
+        data: Any = None,
+        track: bool = False,
+        copy: bool | None = None,
+        copy_threshold: int | None = None,
+    ) -> None:
+        view = contiguous(b"" if data is None else data)
+        super().__init__(view)
+        if copy is None:
+            copy = view.nbytes < (COPY_THRESHOLD if copy_threshold is None else copy_threshold)
+        self.more = False
+        self.tracker: MessageTracker | None = FINISHED_TRACKER if track else None
+        self._payload: Payload | None = None
+        self._buffer: memoryview | None = None
+        self._bytes: bytes | None = None
+        if track and not copy and data is not None:
+            event = Event()
+            self.tracker = MessageTracker(event)
+            self._payload = Payload(event)
+
+    @property
+    def bytes(self) -> bytes:
+        """The data as bytes, made once."""
+        if self._bytes is None:
+            self._bytes = bytes(memoryview(self))
+        return self._bytes
+
+    @property
+    def buffer(self) -> memoryview:
+        """The data as a memoryview, made once."""
+        if self._buffer is None:
+            self._buffer = memoryview(self)
+        return self._buffer
+
+    def part(self, more: bool) -> Part:
+        """Return what travels when the frame is sent."""
+        return (self.bytes, more, self._payload)
+
+    def get(self, option: int | str) -> Any:
+        """`MORE` and `SHARED`; EINVAL for all else, as properties come from networks."""
+        if option == MessageOption.MORE:
+            return int(self.more)
+        if option == MessageOption.SHARED:
+            return int(self._payload is not None)
+        raise ZMQError(Errno.EINVAL)
+
+    def set(self, option: int, value: int) -> None:  # noqa: ARG002 - pyzmq's signature
+        """EINVAL: nothing can be set here."""
+        raise ZMQError(Errno.EINVAL)
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
+        if isinstance(key, str):
+            return self.get(key)
+        return super().__getitem__(key)
+
+    def __copy__(self) -> "Frame":
+        frame = type(self)(self, copy=True)
+        frame.more = self.more
+        frame.tracker = self.tracker
+        frame._payload = self._payload
+        return frame
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __repr__(self) -> str:
+        size = len(self)
+        if size <= 16:
+            return f"<zmq.Frame({self.bytes!r})>"
+        return f"<zmq.Frame({bytes(self.buffer[:12])!r}...{_human(size)})>"
+
+    __str__ = __repr__
+
+
+def _human(size: int) -> str:
+    if size >= 1e9:
+        return f"{size // 1e9:.0f}GB"
+    if size >= 2**20:
+        return f"{size // 1e6:.0f}MB"
+    if size >= 1e3:
+        return f"{size // 1e3:.0f}kB"
+    return f"{size}B"
+
+
+def contiguous(data: Any) -> memoryview:
+    """Return a view of an object with a buffer, else TypeError; BufferError if it has gaps."""
+    if isinstance(data, str):
+        raise TypeError("unicode not allowed, encode it or use send_string")
+    view = memoryview(data)
+    if not view.contiguous:
+        raise BufferError("memoryview: underlying buffer is not contiguous")
+    return view
+
+
+def received(part: Part, track: bool) -> Frame:
+    """Return the frame of a part that has arrived."""
+    data, more, payload = part
+    frame = Frame(data, track=track, copy=True)
+    frame.more = more
+    frame._payload = payload
+    return frame
+
+
+Message = Frame

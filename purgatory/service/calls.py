@@ -1,0 +1,120 @@
+"""Calls: what a client's threads ask their link for, and the futures of the answers.
+
+A call is made by any thread, and from then on belongs to the link's.
+"""
+
+import concurrent.futures
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.service.errors import ServiceError
+from purgatory.service.protocol import Outcome, unpack
+
+if TYPE_CHECKING:
+    from purgatory.service.client import Client
+
+Answered = concurrent.futures.Future[Any]
+
+
+class ServiceFuture(concurrent.futures.Future[Any]):
+    """The end of an operation that waits at a server; see `Client.defer`.
+
+    ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
+    """
+
+    def __init__(self, client: "Client", op_id: str) -> None:
+        super().__init__()
+        self.op_id = op_id
+        self.acknowledged = False  # written by the link's thread
+        self._client = client
+        self._cancel_asked = False
+
+    def cancel(self) -> bool:
+        """Have the server cancel the operation; False if it has ended otherwise.
+
+        Waits for the answer, as `Client.cancel` does, and raises what that raises.
+        """
+        if self.done():
+            return self.cancelled()
+        self._cancel_asked = True
+        if self._client.cancel(self.op_id):
+            concurrent.futures.wait([self], self._client.timeout)
+        return self.cancelled()
+
+    def end(self, outcome: Outcome) -> None:
+        """Resolve, by the link's thread; once, however often the outcome comes."""
+        if outcome.outcome == "completed":
+            try:
+                self.set_result(unpack(outcome.result))
+            except ServiceError as error:
+                self.set_exception(error)
+        elif outcome.outcome == "expired":
+            waited_ms = outcome.deadline_ms - outcome.submitted_ms
+            self.set_exception(
+                OperationExpired(f"operation {self.op_id!r} not completed within {waited_ms} ms")
+            )
+        elif self._cancel_asked:
+            super().cancel()
+            self.set_running_or_notify_cancel()
+        else:
+            self.set_exception(OperationCancelled(f"operation {self.op_id!r} was cancelled"))
+
+
+@dataclass(slots=True)
+class SubmitCall:
+    """Have an operation wait. ``raw``: the encoded submission, here as below."""
+
+    raw: bytes
+    future: ServiceFuture
+
+
+@dataclass(slots=True)
+class CompleteCall:
+    """Complete a key; answered with how many operations that completed."""
+
+    raw: bytes
+    future: Answered
+
+
+@dataclass(slots=True)
+class CancelCall:
+    """Cancel an operation; answered with whether this did."""
+
+    raw: bytes
+    future: Answered
+
+
+@dataclass(slots=True)
+class QueryCall:
+    """Ask for the state of an operation; answered with a `State`."""
+
+    raw: bytes
+    future: Answered
+
+
+@dataclass(slots=True)
+class StatsCall:
+    """Ask for the server's figures; answered with a dict."""
+
+    raw: bytes
+    future: Answered
+
+
+@dataclass(slots=True)
+class Flush:
+    """Call back when all calls made before are answered."""
+
+    done: Callable[[], object]
+
+
+@dataclass(slots=True)
+class CloseLink:
+    """End, when all calls made before are answered or so many seconds are over."""
+
+    seconds: float
+
+
+Call = SubmitCall | CompleteCall | CancelCall | QueryCall | StatsCall
+LinkCommand = Call | Flush | CloseLink

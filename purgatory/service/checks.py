@@ -1,0 +1,110 @@
+"""Checks: what a server takes, and the typed error for what it does not.
+
+Immutable; any thread may use it, and both sides do: a client refuses at once what its server would.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from purgatory.service.errors import (
+    Malformed,
+    Refused,
+    Taken,
+    TooLarge,
+    TooLong,
+    TooManyKeys,
+    TooManyPending,
+)
+from purgatory.service.protocol import Completion, Limits, Submission
+
+
+class _Counted(Protocol):
+    name: str
+    count: int
+
+
+class Checks:
+    """Compares with ``limits``. Methods return the error instead of raising it: they are hot."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+
+    def submission(
+        self, submission: Submission, client: _Counted, total: int, before: object
+    ) -> Refused | None:
+        """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
+        if before is not None:
+            return Taken(f"operation id {_shown(submission.op_id)} belongs to another client")
+        if client.count >= self.limits.pending_per_client:
+            return TooManyPending(
+                f"client {client.name!r} has {client.count} operations and unacknowledged "
+                f"outcomes; expected at most {self.limits.pending_per_client}"
+            )
+        if total >= self.limits.pending:
+            return TooManyPending(f"the server has {total} operations, as many as it takes")
+        return self.shape(submission)
+
+    def shape(self, submission: Submission) -> Refused | None:
+        """Why an operation cannot wait for anybody."""
+        limits = self.limits
+        if not 0 <= submission.timeout_ms <= limits.timeout_ms:
+            return self._time(submission.timeout_ms)
+        if len(submission.payload) > limits.payload_bytes:
+            return TooLarge(
+                f"payload of {len(submission.payload)} bytes; "
+                f"expected at most {limits.payload_bytes}"
+            )
+        return self._keys(submission) or self._names(submission)
+
+    def _time(self, timeout_ms: int) -> Refused:
+        if timeout_ms < 0:
+            return Malformed(f"timeout_ms is {timeout_ms}; expected 0 or more")
+        return TooLong(f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}")
+
+    def _keys(self, submission: Submission) -> Refused | None:
+        keys = submission.keys
+        if len(keys) == 1 == submission.need:
+            return None
+        if len(keys) > self.limits.keys:
+            return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
+        distinct = len(set(keys))
+        if not 1 <= submission.need <= distinct:
+            return Malformed(
+                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys"
+            )
+        return None
+
+    def _names(self, submission: Submission) -> Refused | None:
+        # No character has more than four bytes.
+        short = self.limits.text_bytes // 4
+        texts = (submission.op_id, *submission.keys)
+        if len(submission.kind) <= short and all(0 < len(text) <= short for text in texts):
+            return None
+        return self.texts(texts) or self.text(submission.kind, empty=True)
+
+    def completion(self, completion: Completion) -> Refused | None:
+        """Why a key cannot be completed so."""
+        size = len(completion.value)
+        if size > self.limits.payload_bytes:
+            return TooLarge(f"value of {size} bytes; expected at most {self.limits.payload_bytes}")
+        return self.text(completion.key)
+
+    def texts(self, texts: Iterable[str]) -> Refused | None:
+        """Why one of these is no id or key."""
+        for text in texts:
+            if (refusal := self.text(text)) is not None:
+                return refusal
+        return None
+
+    def text(self, text: str, *, empty: bool = False) -> Refused | None:
+        """Why a text is no id, key or name; ``empty``: whether it may be."""
+        most = self.limits.text_bytes
+        if not text and not empty:
+            return Malformed("an id, key or name is empty; expected a text")
+        if len(text) > most or (not text.isascii() and len(text.encode()) > most):
+            return TooLarge(f"{_shown(text)} has more than {most} bytes")
+        return None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 50 else text[:47] + "...")

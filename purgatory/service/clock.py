@@ -1,0 +1,81 @@
+"""ServiceClock: Unix time that does not jump.
+
+A server counts Unix milliseconds from the system's clock since boot, so that setting the wall clock
+neither loses nor hastens anything; from one run to the next it goes on from the same count, if the
+machine was not booted meanwhile. When the wall clock was set, the times of what waits are moved by
+as much at the next start (`Start.shift_ms`), so that they are Unix times again and as far away as
+before. Any thread may read it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+# A smaller difference is no jump of the wall clock, but how exactly two clocks can be compared.
+JUMP_MS: Final = 1000
+
+_NS_PER_MS: Final = 1_000_000
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_ns() -> int:
+    """Nanoseconds since boot, those asleep included where the system counts them."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+
+
+def boot_id() -> str:
+    """What names the time since the last boot; empty where the system has no such name."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where time is read from."""
+
+    wall_ns: Callable[[], int] = time.time_ns
+    boot_ns: Callable[[], int] = boot_ns
+    boot_id: Callable[[], str] = boot_id
+
+
+class ServiceClock:
+    """``facts``: those that the last run left behind, empty at the first."""
+
+    def __init__(self, facts: Mapping[str, Any], sources: Sources | None = None) -> None:
+        self._sources = Sources() if sources is None else sources
+        self._boot_id = self._sources.boot_id()
+        wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
+        #: By how much the times of what waits are to be moved, now that we start.
+        self.shift_ms = 0
+        self._offset_ns = wall_offset_ns
+        if self._boot_id and facts.get("boot_id") == self._boot_id:
+            jump_ms = (wall_offset_ns - facts["offset_ns"]) // _NS_PER_MS
+            if abs(jump_ms) < JUMP_MS:
+                self._offset_ns = facts["offset_ns"]
+            else:
+                self.shift_ms = jump_ms
+        elif abs(facts.get("drift_ms", 0)) >= JUMP_MS:
+            self.shift_ms = facts["drift_ms"]
+
+    def now_ms(self) -> int:
+        """Unix milliseconds; never goes back."""
+        return (self._sources.boot_ns() + self._offset_ns) // _NS_PER_MS
+
+    def seconds_until(self, when_ms: int) -> float:
+        """Seconds until `now_ms` is ``when_ms``; 0 when it is already."""
+        left_ns = when_ms * _NS_PER_MS - self._sources.boot_ns() - self._offset_ns
+        return max(0, left_ns) / 1e9
+
+    def facts(self) -> dict[str, Any]:
+        """What the next run needs to know."""
+        drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
+        return {
+            "boot_id": self._boot_id,
+            "offset_ns": self._offset_ns,
+            "drift_ms": drift_ns // _NS_PER_MS,
+        }

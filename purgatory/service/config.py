@@ -1,0 +1,154 @@
+"""Config: all that can be set of a server, and where it may be set.
+
+In rising order: the defaults here, a TOML file, the environment (``PURGATORY_`` and the name in
+capitals), flags. Immutable, so any thread may read it.
+"""
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from purgatory.service.errors import ConfigError
+
+PREFIX: Final = "PURGATORY_"
+CONFIG_FILE: Final = PREFIX + "CONFIG"
+_TRUE: Final = ("1", "true", "yes", "on")
+_FALSE: Final = ("0", "false", "no", "off", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings of a server; raises ConfigError for a value that cannot be.
+
+    ``data_dir``: where the database and the journal are. ``memory``: keep nothing on disk.
+    ``bind``: the address of the protocol, ``http_bind``: ``host:port`` of the page and the metrics,
+    empty for none. ``keys_dir``: the CURVE keys, default ``data_dir/keys``. ``insecure``: allow a
+    bind beyond loopback without them. ``journal``: write operations and outcomes as Parquet, every
+    ``journal_seconds``. ``retention``: seconds that an outcome nobody acknowledges is kept.
+    ``close_timeout``: seconds that a server takes to end at most.
+
+    The limits: bytes of a message, keys of an operation, bytes of a text (key, id, kind, name), of
+    a payload or value; operations a client may have pending or unacknowledged, and all clients
+    together; the longest timeout in seconds; clients at a time.
+    """
+
+    data_dir: Path = Path("purgatory-data")
+    memory: bool = False
+    bind: str = "tcp://127.0.0.1:7411"
+    http_bind: str = "127.0.0.1:7412"
+    keys_dir: Path = Path()
+    insecure: bool = False
+    journal: bool = True
+    journal_seconds: float = 60.0
+    retention: float = 7 * 86400.0
+    close_timeout: float = 10.0
+    max_message_bytes: int = 1 << 20
+    max_keys: int = 100
+    max_text_bytes: int = 1024
+    max_payload_bytes: int = 1 << 16
+    max_pending_per_client: int = 2_000_000
+    max_pending: int = 5_000_000
+    max_timeout: float = 366 * 86400.0
+    max_clients: int = 1000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name), field.type)
+        if self.keys_dir == Path():
+            object.__setattr__(self, "keys_dir", self.data_dir / "keys")
+
+    @property
+    def database(self) -> Path | None:
+        """The file of the store; None when nothing is kept on disk."""
+        return None if self.memory else self.data_dir / "purgatory.db"
+
+    @property
+    def journal_dir(self) -> Path:
+        """Where the Parquet files of the journal are."""
+        return self.data_dir / "journal"
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, Any] | None = None,
+        *,
+        file: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """The settings of all places. ``flags`` and the environment are texts, None is not set.
+
+        ``file``: the TOML file, default ``PURGATORY_CONFIG``, else none. ConfigError names the
+        place, the value and what it may be.
+        """
+        if file is None and environment.get(CONFIG_FILE):
+            file = Path(environment[CONFIG_FILE])
+        settings = {} if file is None else _read_file(file)
+        types = {field.name: field.type for field in fields(cls)}
+        for name, kind in types.items():
+            place = PREFIX + name.upper()
+            if place in environment:
+                settings[name] = _parsed(place, environment[place], kind)
+            if flags is not None and flags.get(name) is not None:
+                settings[name] = _parsed(f"--{name.replace('_', '-')}", flags[name], kind)
+        return cls(**settings)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    types = {field.name: field.type for field in fields(Config)}
+    settings = {}
+    for name, value in table.items():
+        if name not in types:
+            raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(types)}")
+        place = f"{path}: {name}"
+        if types[name] is Path and isinstance(value, str):
+            value = Path(value)  # noqa: PLW2901
+        _check(place, value, types[name])
+        settings[name] = value
+    return settings
+
+
+def _parsed(place: str, value: Any, kind: Any) -> Any:
+    """A text, or a flag that has its type already, as the type of its setting."""
+    if not isinstance(value, str):
+        return value
+    if kind is bool:
+        if value.lower() not in _TRUE + _FALSE:
+            raise ConfigError(f"{place} is {value!r}; expected true or false")
+        return value.lower() in _TRUE
+    try:
+        parsed = kind(value)
+    except ValueError as error:
+        raise ConfigError(f"{place} is {value!r}; expected {_EXPECTED[kind]}") from error
+    _check(place, parsed, kind)
+    return parsed
+
+
+_EXPECTED: Final[dict[Any, str]] = {
+    int: "a whole number of at least 1",
+    float: "a number of at least 0",
+    bool: "true or false",
+    str: "a text",
+    Path: "a path",
+}
+
+
+def _check(place: str, value: Any, kind: Any) -> None:
+    if kind is float:
+        fine = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+    elif kind is int:
+        fine = isinstance(value, int) and value >= 1
+    else:
+        fine = isinstance(value, kind)
+    if not fine or (kind is not bool and isinstance(value, bool)):
+        raise ConfigError(f"{place} is {value!r}; expected {_EXPECTED[kind]}")

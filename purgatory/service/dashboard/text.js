@@ -1,0 +1,55 @@
+// Numbers and durations in words, and SVG elements in one call.
+
+const NUMBER = new Intl.NumberFormat("en");
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const SVG = "http://www.w3.org/2000/svg";
+
+export function whole(value) {
+  return NUMBER.format(Math.round(value));
+}
+
+export function compact(value) {
+  return value < 10000 ? whole(value) : COMPACT.format(value);
+}
+
+export function rate(value) {
+  return value > 0 && value < 10 ? value.toFixed(1) : compact(value);
+}
+
+const UNITS = [
+  [365.25 * 86400e3, "year"], [86400e3, "day"], [3600e3, "hour"], [60e3, "min"], [1e3, "s"],
+];
+
+// A duration in its largest unit that it fills: 20 ms, 8 s, 2.2 min, 14.8 hours.
+export function duration(ms) {
+  for (const [length, name] of UNITS) {
+    if (ms < length) continue;
+    const count = ms / length;
+    const text = count >= 100 || Number.isInteger(count) ? whole(count) : count.toPrecision(count < 10 ? 2 : 3);
+    const plural = length >= 3600e3 && text !== "1" ? "s" : "";
+    return `${text.replace(/\.0+$/, "")} ${name}${plural}`;
+  }
+  return `${ms} ms`;
+}
+
+const BYTES = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+
+export function bytes(count) {
+  const power = count < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(count) / 10));
+  const value = count / 1024 ** power;
+  return `${power && value < 100 ? value.toFixed(1) : whole(value)} ${BYTES[power]}`;
+}
+
+export function element(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function shape(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}

@@ -1,0 +1,95 @@
+"""Rows for the journal, from a turn that was committed, and from the store what it missed."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from purgatory.service.room import keys_of
+from purgatory.service.sink import Sink
+from purgatory.service.turn import Turn
+from purgatory.store import OperationRow, OutcomeRow, Position, Store, StoredOperation
+
+_AT_ONCE = 500
+_T = TypeVar("_T")
+
+
+def operation_rows(turn: Turn) -> list[OperationRow]:
+    """The operations that were submitted."""
+    return [
+        OperationRow(
+            operation.number,
+            operation.op_id,
+            operation.kind,
+            operation.submitted_ms,
+            operation.due_ms - operation.submitted_ms,
+            operation.keys,
+            operation.need,
+        )
+        for operation in turn.submitted
+    ]
+
+
+def outcome_rows(turn: Turn) -> list[OutcomeRow]:
+    """The operations that ended."""
+    rows = []
+    for operation, ended in turn.ended:
+        at_ms = operation.due_ms if ended.outcome == "expired" else ended.ended_ms
+        rows.append(
+            OutcomeRow(
+                ended.seq,
+                operation.op_id,
+                operation.kind,
+                ended.outcome,
+                at_ms,
+                operation.by_key,
+                operation.submitted_ms,
+                operation.due_ms,
+                at_ms - operation.submitted_ms,
+                ended.ended_ms - at_ms,
+            )
+        )
+    return rows
+
+
+def replay(store: Store, sink: Sink, position: Position) -> None:
+    """Write to a journal what the store has beyond a position."""
+    for rows in _some(store.operations(position.operations)):
+        sink.write([_operation_row(row) for row in rows], [])
+    for outcomes in _some(store.outcomes(position.outcomes)):
+        found = store.ended([outcome.seq for outcome in outcomes])
+        sink.write(
+            [],
+            [
+                OutcomeRow(
+                    outcome.seq,
+                    row.op_id,
+                    row.kind,
+                    outcome.outcome,
+                    outcome.at_ms,
+                    outcome.by_key,
+                    row.submitted_ms,
+                    row.deadline_ms,
+                    outcome.at_ms - row.submitted_ms,
+                    outcome.lateness_ms,
+                )
+                for outcome, row in found
+            ],
+        )
+
+
+def _operation_row(row: StoredOperation) -> OperationRow:
+    return OperationRow(
+        row.number,
+        row.op_id,
+        row.kind,
+        row.submitted_ms,
+        row.deadline_ms - row.submitted_ms,
+        keys_of(row),
+        row.need,
+    )
+
+
+def _some(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(rows)
+    while some := list(islice(iterator, _AT_ONCE)):
+        yield some

@@ -1,0 +1,124 @@
+"""What the service's commands show in a terminal, with rich. Called from the main thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.box import SIMPLE
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+_BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+# Samples that a row of blocks shows.
+WIDTH: Final = 60
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+# name of the figure, its title, style
+_RATES: Final = (
+    ("submitted", "submitted/s", "cyan"),
+    ("completed", "completed/s", "blue"),
+    ("expired", "expired/s", "dark_orange"),
+    ("cancelled", "cancelled/s", "magenta"),
+    ("commits", "commits/s", "green"),
+)
+
+
+def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = False) -> None:
+    """Print names and what they stand for, thing after thing; texts as they are, without markup."""
+    table = Table(box=SIMPLE, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(justify="right" if right else "left", overflow="fold")
+    for facts in things:
+        for name, fact in facts:
+            table.add_row(Text(name), Text(fact))
+        table.add_section()
+    Console().print(table)
+
+
+def live(screen: RenderableType) -> Live:
+    """A context in which a screen is shown, drawn anew at each `refresh`; all of the terminal."""
+    console = Console()
+    return Live(screen, console=console, screen=console.is_terminal, auto_refresh=False)
+
+
+class Top:
+    """A screen of a server's figures, and of how they changed lately.
+
+    `add` the figures of each moment; then it can be rendered.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._figures: Mapping[str, float] = {}
+        self._rates: dict[str, deque[float]] = {
+            name: deque([0.0] * WIDTH, maxlen=WIDTH) for name, _, _ in _RATES
+        }
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Take the figures of this moment, by name; see `ServerStats`."""
+        before, self._figures = self._figures, figures
+        passed = figures["uptime_seconds"] - before.get("uptime_seconds", 0.0)
+        for name, rates in self._rates.items():
+            if before and passed > 0:  # or the server was started again
+                rates.append(max(0.0, figures[name] - before[name]) / passed)
+
+    def __rich__(self) -> RenderableType:
+        """The screen."""
+        return Group(self._head(), Columns(self._tiles(), equal=True, expand=True), self._chart())
+
+    def _head(self) -> RenderableType:
+        uptime = int(self._figures["uptime_seconds"])
+        line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
+        return line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}")
+
+    def _tiles(self) -> list[RenderableType]:
+        figures = self._figures
+        commits = figures["commits"]
+        per_commit = f"{1000 * figures['commit_seconds'] / commits:.2f} ms" if commits else "-"
+        shown = {
+            "pending": f"{figures['pending']:,.0f}",
+            "unacknowledged": f"{figures['unacknowledged']:,.0f}",
+            "clients": f"{figures['connections']:,.0f}",
+            "store backlog": f"{figures['store_backlog']:,.0f}",
+            "a commit": per_commit,
+            "on disk": bytes_shown(figures["store_bytes"]),
+            "refused": f"{figures['refused']:,.0f}",
+            "failed commits": f"{figures['commit_failures']:,.0f}",
+        }
+        return [
+            Panel(Text(value, style="bold", justify="right"), title=title, title_align="left")
+            for title, value in shown.items()
+        ]
+
+    def _chart(self) -> RenderableType:
+        table = Table(box=None, padding=(0, 1), show_header=False, expand=True)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True, min_width=9)
+        table.add_column(ratio=1, no_wrap=True, overflow="crop")
+        for name, title, style in _RATES:
+            rates = self._rates[name]
+            table.add_row(title, f"{rates[-1]:,.0f}", Text(blocks(rates), style=style))
+        return Panel(table, title=f"the last {WIDTH} samples", title_align="left")
+
+
+def blocks(values: Sequence[float] | deque[float]) -> str:
+    """Values as blocks as high as they are, the highest of them full."""
+    most = max(values, default=0.0)
+    if not most:
+        return _BLOCKS[1] * len(values)
+    top = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[max(1, round(top * value / most))] for value in values)
+
+
+def bytes_shown(count: float) -> str:
+    """A number of bytes as a person would say it: 812 B, 4.3 MiB."""
+    for unit in _UNITS:
+        if count < 1024 or unit == _UNITS[-1]:
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"

@@ -1,1 +1,0 @@
-"""Tests of the kinds of sockets."""

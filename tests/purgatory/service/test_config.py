@@ -1,0 +1,102 @@
+"""Settings: four places in rising order, and errors that name the place and the value."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from purgatory.service import Config, ConfigError
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text):
+        path = tmp_path / "purgatory.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_defaults():
+    """As the contract has them."""
+    config = Config.load(environment={})
+    assert config == Config()
+    assert config.bind == "tcp://127.0.0.1:7411"
+    assert config.http_bind == "127.0.0.1:7412"
+    assert config.data_dir == Path("purgatory-data")
+    assert config.keys_dir == Path("purgatory-data/keys")
+    assert config.journal_dir == Path("purgatory-data/journal")
+    assert config.database == Path("purgatory-data/purgatory.db")
+    assert Config(memory=True).database is None
+
+
+def test_the_order_of_places(toml):
+    """Each overrules those before."""
+    file = toml("max_keys = 1\nmax_clients = 1\nretention = 1\nmemory = true\ndata_dir = '/a'")
+    environment = {"PURGATORY_MAX_KEYS": "2", "PURGATORY_RETENTION": "2.5", "PURGATORY_OTHER": "?"}
+    config = Config.load({"max_keys": "3", "bind": None}, file=file, environment=environment)
+    assert (config.max_keys, config.retention, config.max_clients) == (3, 2.5, 1)
+    assert config.memory
+    assert (config.data_dir, config.keys_dir) == (Path("/a"), Path("/a/keys"))
+
+
+def test_the_environment_may_name_the_file(toml):
+    """A flag names another."""
+    file = toml("max_keys = 7")
+    assert Config.load(environment={"PURGATORY_CONFIG": str(file)}).max_keys == 7
+
+
+@pytest.mark.parametrize("text", ["1", "true", "Yes", "on"])
+def test_truths(text):
+    """In the environment; their opposites too."""
+    assert Config.load(environment={"PURGATORY_MEMORY": text}).memory
+    assert not Config.load(environment={"PURGATORY_MEMORY": "no"}).memory
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "words"),
+    [
+        ({"max_keys": "0"}, {}, "--max-keys is 0; expected a whole number of at least 1"),
+        ({"max_keys": "many"}, {}, "--max-keys is 'many'; expected a whole number"),
+        ({"retention": "nan"}, {}, "--retention is nan; expected a number of at least 0"),
+        ({}, {"PURGATORY_RETENTION": "-1"}, "PURGATORY_RETENTION is -1.0; expected a number"),
+        ({}, {"PURGATORY_MEMORY": "maybe"}, "PURGATORY_MEMORY is 'maybe'; expected true or false"),
+    ],
+)
+def test_bad_values(flags, environment, words):
+    """Are named with their place."""
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        Config.load(flags, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("max_keys = 'x'", "max_keys is 'x'; expected a whole number"),
+        ("max_keys = true", "max_keys is True"),
+        ("memory = 1", "memory is 1; expected true or false"),
+        ("bind = 5", "bind is 5; expected a text"),
+        ("data_dir = 5", "data_dir is 5; expected a path"),
+        ("max_kees = 5", "max_kees is no setting; expected one of data_dir"),
+        ("max_keys =", "not TOML"),
+    ],
+)
+def test_bad_files(toml, text, words):
+    """Are named, and what is wrong with them."""
+    with pytest.raises(ConfigError, match=rf"purgatory\.toml: {words}"):
+        Config.load(file=toml(text), environment={})
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    """Is named."""
+    with pytest.raises(ConfigError, match=r"nothing\.toml: No such file"):
+        Config.load(file=tmp_path / "nothing.toml", environment={})
+
+
+def test_in_the_program():
+    """The same checks."""
+    with pytest.raises(ConfigError, match="max_clients is 0"):
+        Config(max_clients=0)
+    with pytest.raises(ConfigError, match="data_dir is 'x'; expected a path"):
+        Config(data_dir="x")

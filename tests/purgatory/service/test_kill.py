@@ -1,0 +1,122 @@
+"""SIGKILL at random moments under load: what was acknowledged holds.
+
+``PURGATORY_ROUNDS`` says how often; the seed is printed when it fails.
+"""
+
+import os
+import random
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+
+from purgatory import OperationCancelled, OperationExpired
+from purgatory.service import Client, RequestTimeout
+from tests.purgatory.helpers import HANG
+from tests.purgatory.service.processes import Serve
+
+ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
+# Clocks are compared across processes, in whole milliseconds.
+ROUNDING = 0.002
+
+
+class Load:
+    """Defers, completes and cancels, and writes down all that it is told."""
+
+    def __init__(self, address: str, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.owner = Client(address, name="owner", timeout=HANG)
+        self.other = Client(address, name="other", timeout=HANG)
+        self.futures = {}  # op id -> future, deferred at, timeout
+        self.resolved_at = {}
+        self.told = defaultdict(set)  # op id -> all that was ever told of it
+        self.completed = []  # op id, value, future of the count
+        self.cancelled = []  # op id, future
+        self.stop = threading.Event()
+        end_one = self.owner._session._end_one
+
+        def spy(outcome):
+            self.resolved_at.setdefault(outcome.op_id, time.monotonic())
+            self.told[outcome.op_id].add((outcome.number, outcome.outcome, outcome.at_ms))
+            return end_one(outcome)
+
+        self.owner._session._end_one = spy
+        self.thread = threading.Thread(target=self.run, name="load")
+
+    def run(self):
+        numbers = iter(range(10**9))
+        while not self.stop.is_set():
+            burst = [self.defer(next(numbers)) for _ in range(self.random.choice((1, 5, 40)))]
+            for op_id in burst:
+                dice = self.random.random()
+                if dice < 0.4:
+                    value = self.random.randrange(10**6)
+                    answer = self.other.complete_later(f"key of {op_id}", value)
+                    self.completed.append((op_id, value, answer))
+                elif dice < 0.5:
+                    self.cancelled.append((op_id, self.other.cancel_later(op_id)))
+            self.stop.wait(0.004)  # let the others have the processor
+
+    def defer(self, number):
+        op_id = f"op-{number}"
+        timeout = self.random.choice((0.0, 0.05, 0.5, 2.0))
+        keys = [f"key of {op_id}", "a key of nobody"]
+        deferred_at = time.monotonic()
+        future = self.owner.defer(*keys, timeout=timeout, op_id=op_id)
+        self.futures[op_id] = (future, deferred_at, timeout)
+        return op_id
+
+    def check(self):
+        """All of the contract, when all is over."""
+        for op_id, (future, deferred_at, timeout) in self.futures.items():
+            end = outcome_of(future)
+            assert len(self.told[op_id]) == 1, (op_id, self.told[op_id])
+            if end[0] == "expired":
+                waited = self.resolved_at[op_id] - deferred_at
+                assert waited >= timeout - ROUNDING, (op_id, waited, timeout)
+        for op_id, value, answer in self.completed:
+            if answer.result(HANG):
+                assert outcome_of(self.futures[op_id][0]) == ("completed", value)
+        for op_id, answer in self.cancelled:
+            if answer.result(HANG):
+                assert outcome_of(self.futures[op_id][0]) == ("cancelled", None)
+
+
+def outcome_of(future):
+    try:
+        return "completed", future.result(HANG)
+    except OperationExpired:
+        return "expired", None
+    except OperationCancelled:
+        return "cancelled", None
+
+
+@pytest.mark.timeout(120 + 30 * ROUNDS)
+def test_sigkill_under_load(tmp_path):
+    """Every acknowledged operation has one outcome, and every acknowledged change holds."""
+    seed = random.randrange(10**9)
+    dice = random.Random(seed)
+    with Serve(tmp_path / "data") as serve:
+        load = Load(serve.address, seed)
+        load.thread.start()
+        try:
+            for _ in range(ROUNDS):
+                load.stop.wait(dice.uniform(0.05, 0.8))
+                serve.kill()
+                serve.start()
+        finally:
+            load.stop.set()
+            load.thread.join()
+        try:
+            load.owner.flush(HANG)
+            load.check()
+        except (AssertionError, RequestTimeout) as error:
+            raise AssertionError(f"seed {seed}") from error
+        assert len(load.futures) > 50 * ROUNDS
+        stats = load.owner.stats()
+        assert stats["pending"] == 0
+        load.owner.close()
+        load.other.close()
+        code, errors = serve.end()
+        assert (code, errors) == (0, "")

@@ -1,0 +1,123 @@
+"""What an operator is given: the Grafana dashboard and the systemd unit fit the server."""
+
+import configparser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from purgatory import cli
+from purgatory.service import Config
+from purgatory.service.service import Service
+
+DOCS = Path(__file__).parents[3] / "docs"
+DASHBOARD = json.loads((DOCS / "grafana" / "purgatory.json").read_text())
+METRIC = re.compile(r"\b((?:purgatory|timingwheel|mq)_[a-z_]+)(?:\{([^}]*)\})?")
+# Prometheus adds it to whatever it scrapes.
+ADDED = {"instance"}
+
+
+@pytest.fixture(scope="module")
+def shown():
+    """Sample name -> its labels, of all that a server shows."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
+    with Service(config) as service:
+        text = generate_latest(service.server.registry).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def expressions():
+    """Title of a panel, and each of its expressions."""
+    return [
+        (panel["title"], target["expr"])
+        for panel in DASHBOARD["panels"]
+        for target in panel["targets"]
+    ]
+
+
+class TestDashboard:
+    @pytest.mark.parametrize(("title", "expression"), expressions())
+    def test_metrics_exist(self, shown, title, expression):
+        """Every metric of a panel is shown by a server, and has the labels that are asked for."""
+        used = METRIC.findall(expression)
+        assert used
+        for name, matchers in used:
+            assert name in shown, name
+            labels = set(re.findall(r"(\w+)\s*[=!]~?", matchers))
+            assert labels <= shown[name] | ADDED, (name, labels)
+            for grouped in re.findall(r"by \(([^)]*)\)", expression):
+                assert {label.strip() for label in grouped.split(",")} <= shown[name]
+
+    def test_every_metric_has_a_panel(self, shown):
+        """Nothing that a server shows is left out, save what an expression makes of others."""
+        used = {name for _, text in expressions() for name, _ in METRIC.findall(text)}
+        derived = {"timingwheel_lateness_seconds_sum", "timingwheel_lateness_seconds_count"}
+        elsewhere = {
+            "timingwheel_timers_pending",  # as many as operations
+            "mq_mailbox_commands_total",
+            "purgatory_server_uptime_seconds",
+            "purgatory_server_outcomes_total",  # as purgatory_operations_total, once on disk
+        }
+        assert set(shown) - used - derived - elsewhere == set()
+
+    def test_variables_exist(self, shown):
+        """The choices of the dashboard are labels that there are."""
+        for variable in DASHBOARD["templating"]["list"]:
+            if variable["type"] == "query":
+                metric, label = re.fullmatch(
+                    r"label_values\((\w+), (\w+)\)", variable["definition"]
+                ).groups()
+                assert label in shown[metric] | ADDED
+
+    def test_panels(self):
+        """Each has a title and words of its own, and a place of its own."""
+        panels = DASHBOARD["panels"]
+        assert len({panel["id"] for panel in panels}) == len(panels)
+        assert all(panel["title"] and panel["description"] for panel in panels)
+        taken = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            cells = {
+                (x, y)
+                for x in range(place["x"], place["x"] + place["w"])
+                for y in range(place["y"], place["y"] + place["h"])
+            }
+            assert not cells & taken, panel["title"]
+            assert all(x < 24 for x, _ in cells)
+            taken |= cells
+
+
+class TestUnit:
+    def test_it_calls_what_there_is(self):
+        """Its command is one of ours, its environment one of our settings."""
+        unit = configparser.ConfigParser(interpolation=None, strict=False)
+        unit.optionxform = str
+        unit.read(DOCS / "purgatory.service")
+        service = unit["Service"]
+        program, *argv = service["ExecStart"].split()
+        assert program.endswith("/bin/purgatory")
+        assert cli.make_parser().parse_args(argv).run.__module__.endswith("serve_command")
+        name, value = service["Environment"].split("=")
+        assert str(Config.load(environment={name: value}).data_dir) == value
+        assert service["Type"] == "notify"
+
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+    def test_systemd_takes_it(self, tmp_path):
+        """systemd knows every word of it."""
+        text = (DOCS / "purgatory.service").read_text()
+        path = tmp_path / "purgatory.service"
+        path.write_text(text.replace("/opt/purgatory/bin/purgatory", "/bin/true"))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", path], capture_output=True, text=True, check=False
+        )
+        assert "purgatory.service" not in done.stderr
+        assert done.returncode == 0

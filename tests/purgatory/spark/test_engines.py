@@ -1,0 +1,64 @@
+"""Three engines, one answer: replay, resolve and stream agree in every column of every row."""
+
+import random
+
+from pyspark.sql.types import LongType, StructField, StructType
+
+from purgatory.replay import Replay
+from purgatory.spark.resolve import resolve
+from purgatory.spark.schema import EVENTS, OPERATIONS, SEQUENCE
+from purgatory.trace import Outcome
+from tests.purgatory.spark.feeding import Feed
+from tests.purgatory.spark.traces import expected, joined, random_traces
+
+FILES = 4
+JITTER_MS = 5
+
+
+def jittered(trace, rng):
+    """The rows of a trace in an order in which no row is further behind than JITTER_MS."""
+    operations, events = trace
+    return (
+        sorted(operations, key=lambda row: row.submitted_ms + rng.randint(0, JITTER_MS)),
+        sorted(events, key=lambda row: row.at_ms + rng.randint(0, JITTER_MS)),
+    )
+
+
+def replayed(trace):
+    """What the in-process purgatory makes of the trace, in order of time."""
+    operations, events = trace
+    outcomes = []
+    with Replay(on_outcome=outcomes.append) as replay:
+        replay.run(
+            sorted(operations, key=lambda row: row.submitted_ms),
+            sorted(events, key=lambda row: row.at_ms),
+        )
+    return sorted(outcomes, key=repr)
+
+
+def resolved(spark, trace):
+    """What the batch makes of it, as it is; the events numbered by their place."""
+    operations, events = trace
+    numbered = [(*event, place) for place, event in enumerate(events)]
+    sequenced = StructType([*EVENTS, StructField(SEQUENCE, LongType())])
+    frame = resolve(
+        spark.createDataFrame(operations, OPERATIONS), spark.createDataFrame(numbered, sequenced)
+    )
+    return sorted((Outcome(*row) for row in frame.collect()), key=repr)
+
+
+def test_two_hundred_random_traces(spark, tmp_path):
+    """Ties, need=n, shared and reused keys, zero timeouts; for the stream files out of order."""
+    traces = random_traces(200, in_order=False)
+    assert len(traces) >= 200
+    trace = jittered(joined(traces), random.Random(3))
+    wanted = replayed(trace)
+    assert expected(trace) == wanted
+    assert wanted == resolved(spark, trace)
+    feed = Feed(tmp_path)
+    feed.put_trace(trace, FILES)
+    commits = []
+    entry = feed.stream(spark, watermark_ms=JITTER_MS, on_commit=commits.append).run(once=True)
+    assert wanted == feed.outcomes()
+    assert len({commit.counts["completed"] for commit in commits} - {0}) >= 2
+    assert entry.pending == entry.counts["late_operations"] == entry.counts["late_events"] == 0
