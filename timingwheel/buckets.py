@@ -11,7 +11,6 @@ interrupt between two steps loses nothing: the next portion goes on where that o
 from collections import deque
 from typing import Final
 
-from timingwheel.collector import HIDES, hide
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.native import i64
@@ -24,10 +23,6 @@ from timingwheel.wheel import TimingWheel
 
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
 PORTION: Final = 1024 if COMPILED else 128
-
-# Bound once: compiled, that saves a look into the module's dict for each task.
-_HIDES: Final = HIDES
-_hide: Final = hide
 
 
 class Buckets:
@@ -68,12 +63,10 @@ class Buckets:
                 return False
             wheel = above
         bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
-        if bucket is None:
+        if bucket is None or bucket.full():
             return False
         task.deadline_ms = deadline_ms
         bucket.add(task)
-        if _HIDES and type(task) is TimerTask:
-            _hide(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
@@ -102,8 +95,6 @@ class Buckets:
             return
         task.deadline_ms = deadline_ms
         bucket.add(task)
-        if _HIDES and type(task) is TimerTask:
-            _hide(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
         old, old_deadline_ms = task._tt_list, task.deadline_ms

@@ -82,8 +82,8 @@ class TaskRunner:
                     self._report(error, task)
                 finally:
                     # Else it was added again. No call in between: see tasklist.
-                    if task._tt_state == RUNNING:
-                        task._tt_state = DONE
+                    if task._tt_place == RUNNING:
+                        task._tt_place = DONE
                         if _HIDES and type(task) is TimerTask:
                             _show(task)
         finally:
@@ -94,7 +94,7 @@ class TaskRunner:
     def refuse(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
         while (task := bucket.take()) is not None:
-            task._tt_state = DONE
+            task._tt_place = DONE
             if _HIDES and type(task) is TimerTask:
                 _show(task)
             self._report(error, task)

@@ -78,7 +78,7 @@ def test_take_goes_in_order_and_releases(shelf):
     bucket.hand_over()
     assert (shelf.tally.pending, shelf.tally.backlog) == (0, 3)
     assert [bucket.take(), bucket.take()] == [a, b]
-    assert a._tt_state == RUNNING
+    assert a._tt_place == RUNNING
     assert a not in bucket.tasks()
     assert b.cancel() is False
     assert c.cancel() is True
@@ -107,7 +107,7 @@ def test_cancel_some(shelf):
     assert bucket.cancel_some(3) == all_tasks[1:4]
     assert bucket.cancel_some(3) == [all_tasks[4]]
     assert bucket.cancel_some(3) == []
-    assert all(task._tt_state == CANCELLED for task in all_tasks[1:])
+    assert all(task._tt_place == CANCELLED for task in all_tasks[1:])
 
 
 def test_move_first(shelf):
