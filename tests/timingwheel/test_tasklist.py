@@ -7,7 +7,7 @@ import pytest
 from timingwheel import TimerTask
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, RUNNING
-from timingwheel.tasklist import Tally, TimerTaskList
+from timingwheel.tasklist import MOST_ROOM, Tally, TimerTaskList
 
 
 class Shelf:
@@ -188,3 +188,86 @@ def test_random_actions(shelf, seed):
             model[j].add(task)
         assert set(content(bucket)) == inside
         assert shelf.tally.pending == sum(map(len, model))
+
+
+class TestPlaces:
+    """The array of a bucket: room is made, holes are closed up, memory is given back."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_holes_are_closed_up(self, shelf, seed):
+        """Under long churn a bucket stays as large as what is in it, and in order of arrival."""
+        rng = random.Random(seed)
+        bucket, alive = shelf.bucket(), {}
+        most = 0
+        for _ in range(60_000):
+            task = TimerTask(1, print)
+            bucket.add(task)
+            alive[task] = None
+            most = max(most, bucket._room)
+            while len(alive) > 3000 and rng.random() < 0.9:
+                # Mostly the young end first, as operations that are answered do; some wait long.
+                doomed = next(iter(alive)) if rng.random() < 0.1 else next(reversed(alive))
+                assert bucket.cancel(doomed)
+                del alive[doomed]
+        assert content(bucket) == list(alive)
+        assert most < 2 * 3000 + 4 * MOST_ROOM
+
+    def test_taken_from_while_holes_are_closed_up(self, shelf):
+        """Takes and put-backs in the midst of a pass neither lose nor double a task."""
+        bucket, alive = shelf.bucket(), tasks(40_000)
+        for task in alive:
+            bucket.add(task)
+        for number, task in enumerate(alive):
+            if number % 5:
+                bucket.cancel(task)
+        del alive[1::5], alive[1::4], alive[1::3], alive[1::2]
+        while not bucket._from:
+            bucket.add(late := TimerTask(1, print))
+            alive.append(late)
+        assert bucket._from < bucket._end, "the pass is to be under way"
+        bucket.hand_over()
+        taken = [bucket.take() for _ in range(500)]
+        bucket._put_back(taken.pop())
+        assert content(bucket) == alive[499:]
+        for _ in range(MOST_ROOM):
+            bucket.add(late := TimerTask(1, print))
+            alive.append(late)
+        assert content(bucket) == alive[499:]
+        assert taken == alive[:499]
+
+    def test_memory_of_what_was_cancelled(self, shelf):
+        """A bucket from which all was cancelled keeps no places, and is as good as new."""
+        bucket, many = shelf.bucket(), tasks(10_000)
+        for task in many:
+            bucket.add(task)
+        assert bucket._room >= 10_000
+        for task in many:
+            bucket.cancel(task)
+        assert bucket._room < 100
+        for task in many:
+            bucket.add(task)
+        assert content(bucket) == many
+
+    def test_put_back_where_nothing_is_left(self, shelf):
+        """A task put back into a bucket that was emptied meanwhile is had again all the same."""
+        bucket, many = shelf.bucket(), tasks(1000)
+        for task in many:
+            bucket.add(task)
+        bucket.hand_over()
+        taken = bucket.take()
+        assert len(bucket.cancel_some(1000)) == 999
+        bucket._put_back(taken)
+        assert content(bucket) == [taken]
+        assert (shelf.tally.backlog, shelf.tally.fired) == (1, 0)
+        assert bucket.take() is taken
+
+    def test_moved_together_with_the_target_full(self, shelf):
+        """Cascading makes room where there is none."""
+        source, target, many = shelf.bucket(), shelf.bucket(), tasks(1000)
+        for task in many:
+            source.add(task)
+        for task in many[::2]:
+            source.cancel(task)
+        while len(source):
+            source.move_first(target)
+        assert content(target) == many[1::2]

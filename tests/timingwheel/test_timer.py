@@ -166,6 +166,52 @@ class TestSchedule:
         other.close()
 
 
+class TestScheduleMany:
+    """schedule_many: the same as schedule for each delay, or nothing."""
+
+    def test_each_delay_is_a_task(self, timer, clock):
+        """Tasks come back in order, and each runs once, with its arguments, when it is due."""
+        ran = []
+        tasks = timer.schedule_many(
+            (n / 1000 for n in range(1000)), lambda what: ran.append((clock(), what)), "x"
+        )
+        assert ran == [(0, "x")]  # delay 0 runs at once, inline
+        assert [task.delay_ms for task in tasks] == list(range(1000))
+        assert [task.deadline_ms for task in tasks] == list(range(1000))
+        for _ in range(1000):
+            clock.advance(0.001)
+            timer.advance_clock()
+        assert ran == [(n, "x") for n in range(1000)]
+
+    def test_of_none(self, timer):
+        """No delays, no tasks."""
+        assert timer.schedule_many([], print) == []
+
+    @pytest.mark.parametrize("bad", [-1, "1", None, math.nan])
+    def test_a_bad_delay_refuses_all(self, timer, bad):
+        """Nothing is left of the others."""
+        with pytest.raises((ValueError, TypeError)):
+            timer.schedule_many([*[1.0] * 1000, bad], print)
+        assert len(timer) == 0
+
+    def test_too_many_refuse_all(self, clock):
+        """What was there before stays."""
+        timer = Timer(clock=clock, executor=InlineExecutor(), max_pending=600)
+        kept = timer.schedule(1, print)
+        with pytest.raises(TimerFull):
+            timer.schedule_many([1.0] * 600, print)
+        assert len(timer) == 1
+        assert not kept.done()
+        assert len(timer.schedule_many([1.0] * 599, print)) == 599
+        timer.close()
+
+    def test_closed(self, timer):
+        """TimerClosed, as from schedule."""
+        timer.close()
+        with pytest.raises(TimerClosed):
+            timer.schedule_many([1.0], print)
+
+
 class TestNeverEarly:
     """Deadlines are rounded up to a tick, in any shape of wheel."""
 

@@ -1,5 +1,6 @@
 """close: with every combination of options, from everywhere, against everything."""
 
+import contextlib
 import itertools
 import math
 import threading
@@ -201,8 +202,9 @@ class TestAlwaysReturns:
         """All of them return."""
         timer = make(executor)
         timer.start()
-        for _ in range(500):
-            timer.schedule(0.01, timer.close)
+        with contextlib.suppress(TimerClosed):  # on a busy machine the first close comes early
+            for _ in range(500):
+                timer.schedule(0.01, timer.close)
         threads = [threading.Thread(target=timer.close) for _ in range(6)]
         for thread in threads:
             thread.start()

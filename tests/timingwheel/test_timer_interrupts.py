@@ -241,7 +241,17 @@ def looked_at(ledger, interrupter):
     ledger.advance(interrupter, 0.05)
 
 
-@pytest.mark.parametrize("scenario", [add_cancel_advance, rearm, at_once, overdue, looked_at])
+def crowded(ledger, interrupter):
+    """More in one bucket than it has room for at first, more that cascades into another."""
+    for number in range(6):
+        ledger.add(interrupter, f"crowd {number}", 0.02)
+    ledger.cancel(interrupter, "crowd 2")
+    ledger.advance(interrupter, 0.02)
+
+
+@pytest.mark.parametrize(
+    "scenario", [add_cancel_advance, rearm, at_once, overdue, looked_at, crowded]
+)
 def test_interrupted_at_every_point(scenario):
     """Wherever it comes: the structure is whole, nothing is lost, nothing runs twice."""
     n = 0
