@@ -54,7 +54,7 @@ class Buckets:
         Free of calls (compiled: one step): for a lock that is idle, or locked.
         """
         wheel = self.wheel
-        due_ms = wheel.due_ms(deadline_ms)
+        due_ms = -(-deadline_ms // wheel.tick_ms) * wheel.tick_ms  # wheel.due_ms, without a call
         if task._tt_list is not None or due_ms <= wheel.now_ms:
             return False
         while due_ms >= wheel.limit_ms:
@@ -63,7 +63,7 @@ class Buckets:
                 return False
             wheel = above
         bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
-        if bucket is None or bucket.full():
+        if bucket is None or bucket._end == bucket._room:
             return False
         task.deadline_ms = deadline_ms
         bucket.add(task)

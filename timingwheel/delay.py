@@ -21,7 +21,7 @@ def to_ms(delay: object) -> i64:
     is a little more. Raises TypeError for what is no number, ValueError for NaN, infinity, a
     negative delay, and one of more than 2**62 ms.
     """
-    if isinstance(delay, float) and 0.0 <= delay < _PLAIN_SECONDS:
+    if type(delay) is float and 0.0 <= delay < _PLAIN_SECONDS:
         delay_ms: i64 = int(delay * 1000)
         return delay_ms if delay_ms / 1000 >= delay else delay_ms + 1
     return careful_ms(delay)

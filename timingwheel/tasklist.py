@@ -106,10 +106,6 @@ class TimerTaskList:
         """Whether this is a bucket of the timer that has ``lock``."""
         return self._lock is lock
 
-    def full(self) -> bool:
-        """Whether the next `add` must make room first. Locked."""
-        return self._end == self._room
-
     def add(self, task: TimerTask) -> None:
         """Append a task that is in no list. Locked; free of calls, unless it is full."""
         while self._end == self._room:
