@@ -11,7 +11,10 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+
+from timingwheel import COMPILED
 
 OURS = "timingwheel"
 
@@ -30,6 +33,21 @@ def median(runs: Sequence[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
+def keep(path: str | None, subject: str, figures: object) -> None:
+    """Write figures to a file, for the page that `draw.py` makes of them; no path: do nothing."""
+    if path is None:
+        return
+    kept = {
+        "subject": subject,
+        "machine": machine(),
+        "compiled": COMPILED,
+        "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": figures,
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def resident_bytes() -> int:
     """Bytes of memory that this process holds."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
@@ -38,7 +56,9 @@ def resident_bytes() -> int:
 
 def machine() -> str:
     """One line about where this was measured."""
-    return f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}"
+    mode = "compiled" if COMPILED else "interpreted"
+    python = f"Python {platform.python_version()}, {mode}"
+    return f"{python}, {os.cpu_count()} cores, {platform.machine()}"
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
