@@ -226,9 +226,7 @@ def main() -> None:
     keep(options.json, "load", figures)
 
 
-def rising(
-    profile: str, rates: list[int], seconds: float, repeats: int
-) -> list[dict[str, float]]:
+def rising(profile: str, rates: list[int], seconds: float, repeats: int) -> list[dict[str, float]]:
     """The figures of each rate, until one is far out of reach."""
     steps = []
     for rate in rates:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from timingwheel import COMPILED
 
@@ -22,10 +23,12 @@ OURS = "timingwheel"
 def measure(script: str, arguments: Sequence[object], repeats: int) -> list[dict[str, float]]:
     """Run ``script --one ARGUMENTS`` in fresh processes; what each printed as JSON."""
     command = [sys.executable, script, "--one", *map(str, arguments)]
-    return [
-        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(repeats)
-    ]
+    return [run(command) for _ in range(repeats)]
+
+
+def run(command: Sequence[str]) -> Any:
+    """Run a program; what it printed as JSON."""
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def median(runs: Sequence[dict[str, float]]) -> dict[str, float]:
