@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="10000,100000,1000000,3000000")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="of the lateness test")
-    parser.add_argument("--warm", type=int, default=5, help="rounds for the JVM to warm up")
+    parser.add_argument("--warm", type=int, default=4, help="rounds for the JVM to warm up")
     parser.add_argument("--json", help="also write the figures there")
     options = parser.parse_args()
     if options.one:
@@ -91,6 +91,7 @@ def main() -> None:
     print(f"## Timer ({machine()}; median of {options.repeats})")
     contest = Contest(options.repeats, options.warm)
     figures = {
+        "repeats": options.repeats,
         "sizes": sizes,
         "costs": costs(contest, sizes),
         "lateness": latenesses(contest, int(options.seconds * 1000)),
