@@ -65,7 +65,7 @@ $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	PURGATORY_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
 	@touch $@
 
-HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py)
+HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py purgatory/*/*.py)
 $(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
 $(COMPILED)/.test $(COMPILED)/.bench: pyproject.toml $(HOT)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
