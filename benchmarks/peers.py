@@ -134,6 +134,7 @@ class Gevent:
     def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
         """See `Peer`."""
         timer = self.hub.loop.timer
+        self.hub.loop.update_now()  # else delays count from when the loop last ran
         handles = []
         for delay in delays:
             handle = timer(delay)

@@ -95,7 +95,7 @@ def lateness(peer_name: str, size: int) -> dict[str, list[float]]:
     peer = PEERS[peer_name]()
     late: list[float] = []
     for number in range(size):
-        delay = 0.5 + number / 1000
+        delay = (500 + number) / 1000  # whole milliseconds: a sum of floats may be a bit more
         due = time.monotonic() + delay
         peer.schedule([delay], partial(note_lateness, late, due))
     wait_for_all(peer, size)
