@@ -17,14 +17,20 @@ HERE = Path(__file__).parent
 
 # Arguments of each script, and those for a quick run.
 SCRIPTS: dict[str, tuple[str, str]] = {
-    "timer": ("", "--sizes 10000,100000 --repeats 1 --seconds 1 --warm 1"),
-    "purgatory_load": ("", "--rates 25000,50000,100000 --repeats 1 --seconds 2"),
-    "purgatory": ("", "--sizes 10000 --pairs 20000 --repeats 1"),
+    "timer": (
+        "--repeats 2 --seconds 3 --warm 3",
+        "--sizes 10000,100000 --repeats 1 --seconds 1 --warm 1",
+    ),
+    "purgatory_load": (
+        "--repeats 2 --seconds 3",
+        "--rates 25000,50000,100000 --repeats 1 --seconds 2",
+    ),
+    "purgatory": ("--repeats 2", "--sizes 10000 --pairs 20000 --repeats 1"),
     "mq": ("", "--messages 20000 --trips 2000 --repeats 1"),
     "bus": ("", "--operations 8000 --repeats 1"),
     "spark": ("--sizes 100000,1000000 --repeats 1", "--sizes 10000 --repeats 1"),
     "spark_stream": ("", "--size 10000 --files 2"),
-    "spark_report": ("--rows 3000000", "--rows 100000"),
+    "spark_report": ("--rows 1000000", "--rows 100000"),
     "service": ("--repeats 1", "--operations 2000 --pending 10000 --repeats 1"),
 }
 KEPT = {"timer", "purgatory_load"}
