@@ -3,8 +3,8 @@
     python benchmarks/bench_all.py [--quick] [--only timer,load] [--directory ../build/bench]
 
 Prints the tables of all of them. Those of the timer and of Kafka's load are also kept as JSON, from
-which `draw.py` makes ``index.html`` beside them. Sizes are chosen for about half an hour on two idle
-cores, and for a few minutes with ``--quick``, which shows that it works, and little more.
+which `draw.py` makes ``index.html`` beside them. Sizes are chosen for about half an hour on two
+idle cores, and for a few minutes with ``--quick``, which shows that it works, and little more.
 """
 
 import argparse
