@@ -48,12 +48,13 @@ imports: $(VENV)/.test
 test-all: test                 ## the suite on every supported Python, each in its own environment
 	scripts/test-all 3.12 3.13
 
-# MODE=interpreted measures the plain source. In benchmarks/, or the source would be imported.
+# MODE=interpreted measures the plain source, QUICK=1 takes minutes instead of half an hour. The page
+# is build/bench/index.html. In benchmarks/, or the source would be imported.
 MODE ?= compiled
 BENCH = $(if $(filter compiled,$(MODE)),$(COMPILED),$(VENV))
 bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as ratios
-	cd benchmarks && for each in timer purgatory mq bus spark spark_stream spark_report service; do \
-		$(abspath $(BENCH))/bin/python bench_$$each.py || exit 1; done
+	cd benchmarks && $(abspath $(BENCH))/bin/python bench_all.py $(if $(QUICK),--quick) \
+		--directory $(abspath build)/bench
 
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
@@ -64,7 +65,7 @@ $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	PURGATORY_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
 	@touch $@
 
-HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py)
+HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py purgatory/*/*.py)
 $(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
 $(COMPILED)/.test $(COMPILED)/.bench: pyproject.toml $(HOT)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)

@@ -1,177 +1,176 @@
-"""The Timer beside asyncio, a heap and sched: schedule, cancel, drain, memory, lateness, stalls.
+"""The Timer beside asyncio, gevent, uvloop, a heap, sched, and two timers of the JVM.
 
-    python benchmarks/bench_timer.py [--sizes 10000,100000,1000000] [--repeats 3] [--seconds 5]
+    python benchmarks/bench_timer.py [--sizes 10000,...,3000000] [--repeats 3] [--seconds 5]
 
-Times are CPU nanoseconds of the process for one timer. *Drain*: timers of 1 to 1000 ms, all due
-when it starts, each calling an empty function; ours in its worker thread. *Lateness*: 1000 timers
-a second, wall time. *Stall*: the longest of many ``schedule`` calls in one thread
-while what is due drains in two others.
+Times are CPU nanoseconds of the process for one timer; of the JVM those of the two threads that
+work, when it is warm (see `Bench.java`). *Drain*: timers of 1 to 1000 ms, all due when it starts,
+each calling an empty function; ours in its worker thread. *Collection*: CPU milliseconds of a full
+`gc.collect()` with so many pending. *Lateness*: 1000 timers a second, wall time. *Stall*: the
+longest of many ``schedule`` calls in one thread while what is due drains in others.
+
+Netty has its default tick of 100 ms, at which it works in batches; for lateness, 1 ms. In each
+round the contestants take turns, each in a fresh process. Sizes above a million are measured once.
+What is not installed is left out.
 """
 
 import argparse
-import gc
 import json
-import random
 import statistics
-import threading
-import time
-from functools import partial
+import sys
+from typing import Any
 
-from harness import machine, measure, median, ratios, resident_bytes, table
-from peers import PEERS
+import jvm
+from harness import keep, machine, median, ratios, run, table
+from peers import installed
+from timer_work import STALL_EDGES, WORK, quantiles
 
-from timingwheel import Timer
+SLOW_LIMIT = 100_000  # sched takes minutes for more
+HUGE = 1_000_000  # measured once beyond it
+PARTS = 200  # of the curves of lateness
+KINDS = {
+    "schedule": "ns a timer",
+    "cancel": "ns a timer",
+    "drain": "ns a timer",
+    "bytes": "bytes a timer",
+    "collection": "ms",
+}
+WEIGHED_FROM = 100_000  # fewer are lost among the pages of a process
 
-SLOW_CANCELS = 20  # sched looks through its whole queue for each
-SLOW_LIMIT = 100_000  # and takes minutes for more
-
-
-def noop() -> None:
-    """What the timers call."""
-
-
-def one_fill(peer_name: str, size: int) -> dict[str, float]:
-    """Schedule ``size`` timers far ahead, weigh them, cancel them in random order."""
-    chance = random.Random(size)
-    delays = [chance.uniform(60, 120) for _ in range(size)]
-    peer = PEERS[peer_name]()
-    gc.collect()
-    before = resident_bytes()
-    start = time.process_time_ns()
-    handles = peer.schedule(delays, noop)
-    scheduled = time.process_time_ns() - start
-    weight = (resident_bytes() - before) / size - 8  # our list of handles
-    chance.shuffle(handles)
-    doomed = handles[:SLOW_CANCELS] if peer_name == "sched" else handles
-    start = time.process_time_ns()
-    for handle in doomed:
-        peer.cancel(handle)
-    cancelled = time.process_time_ns() - start
-    return {
-        "schedule": scheduled / size,
-        "cancel": cancelled / len(doomed),
-        "bytes": weight,
-    }
+Figures = dict[str, Any]
 
 
-def one_drain(peer_name: str, size: int) -> dict[str, float]:
-    """Run ``size`` timers that are all due."""
-    chance = random.Random(size)
-    peer = PEERS[peer_name]()
-    peer.schedule([chance.uniform(0.001, 1) for _ in range(size)], noop)
-    threading.Event().wait(1.1)
-    start = time.process_time_ns()
-    peer.drain()
-    return {"drain": (time.process_time_ns() - start) / size}
+class Contest:
+    """Who takes part, and how each is measured."""
 
+    def __init__(self, repeats: int, warm: int) -> None:
+        self.repeats = repeats
+        self.warm = warm
+        self.python = installed()
+        self.jvm: list[str] = []
+        try:
+            print(f"\nJVM: {jvm.version()}")
+            jvm.command("fill", "jdk", 1, 0)
+            self.jvm = list(jvm.PEERS)
+        except jvm.NoJvm as error:
+            print(f"\nWithout the JVM: {error}")
 
-def one_lateness(peer_name: str, count: int) -> dict[str, float]:
-    """Fire ``count`` timers, one a millisecond; how late each was, in milliseconds."""
-    peer = PEERS[peer_name]()
-    late: list[float] = []
-    for number in range(count):
-        delay = 0.5 + number / 1000
-        due = time.monotonic() + delay
-        peer.schedule([delay], partial(note_lateness, late, due))
-    if peer_name == "asyncio":
-        peer.schedule([0.6 + count / 1000], peer.loop.stop)  # type: ignore[attr-defined]
-        peer.loop.run_forever()  # type: ignore[attr-defined]
-    else:
-        peer.drain()
-    late.sort()
-    return {
-        "p50": statistics.median(late),
-        "p99": late[int(len(late) * 0.99)],
-        "max": late[-1],
-        "early": sum(value < 0 for value in late),
-    }
+    def once(self, kind: str, peer: str, size: int) -> Figures:
+        """One measurement, in a fresh process."""
+        if peer in self.jvm:
+            edges = STALL_EDGES if kind == "stall" else ()
+            command = jvm.command(kind, peer, size, self.warm, edges)
+        else:
+            command = [sys.executable, __file__, "--one", kind, peer, str(size)]
+        figures: Figures = run(command)
+        return figures
 
-
-def note_lateness(late: list[float], due: float) -> None:
-    """What the timers of the lateness test call."""
-    late.append((time.monotonic() - due) * 1000)
-
-
-def one_stall(due: int) -> dict[str, float]:
-    """Drain ``due`` timers in the timer's threads; the longest ``schedule`` beside it, in ms."""
-    timer = Timer()
-    chance = random.Random(due)
-    for _ in range(due):
-        timer.schedule(chance.uniform(0.001, 1), noop)
-    threading.Event().wait(1.1)
-    worst, adds = 0.0, 0
-    timer.start()
-    while timer.stats().fired < due:
-        start = time.perf_counter()
-        timer.schedule(60, noop)
-        worst = max(worst, time.perf_counter() - start)
-        adds += 1
-    timer.close()
-    return {"longest_add_ms": worst * 1000, "adds": adds}
-
-
-MEASURES = {"fill": one_fill, "drain": one_drain, "lateness": one_lateness}
+    def rounds(self, kind: str, size: int, peers: list[str]) -> dict[str, list[Figures]]:
+        """All contestants in turn, again and again."""
+        runs: dict[str, list[Figures]] = {peer: [] for peer in peers}
+        for _ in range(self.repeats if size <= HUGE else 1):
+            for peer, done in runs.items():
+                done.append(self.once(kind, peer, size))
+        return runs
 
 
 def main() -> None:
     """Run everything and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--sizes", default="10000,100000,1000000")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--sizes", default="10000,100000,1000000,3000000")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of the lateness test")
+    parser.add_argument("--warm", type=int, default=4, help="rounds for the JVM to warm up")
+    parser.add_argument("--json", help="also write the figures there")
     options = parser.parse_args()
     if options.one:
-        kind, *rest = options.one
-        if kind == "stall":
-            print(json.dumps(one_stall(int(rest[0]))))
-        else:
-            print(json.dumps(MEASURES[kind](rest[0], int(rest[1]))))
+        kind, peer, size = options.one
+        print(json.dumps(WORK[kind](peer, int(size))))
         return
     sizes = [int(size) for size in options.sizes.split(",")]
     print(f"## Timer ({machine()}; median of {options.repeats})")
-    report_costs(sizes, options.repeats)
-    report_lateness(int(options.seconds * 1000), options.repeats)
-    report_stalls(sizes, options.repeats)
+    contest = Contest(options.repeats, options.warm)
+    figures = {
+        "repeats": options.repeats,
+        "sizes": sizes,
+        "costs": costs(contest, sizes),
+        "lateness": latenesses(contest, int(options.seconds * 1000)),
+        "stalls": stalls(contest, sizes),
+        "stall_edges": STALL_EDGES,
+    }
+    show(figures)
+    keep(options.json, "timer", figures)
 
 
-def report_costs(sizes: list[int], repeats: int) -> None:
-    """Schedule, cancel, drain and bytes, as ratios."""
+def costs(contest: Contest, sizes: list[int]) -> dict[str, dict[str, list[float | None]]]:
+    """By kind of cost and peer: a figure a size, None where there is none."""
+    everyone = contest.python + contest.jvm
     figures: dict[str, dict[str, list[float | None]]] = {
-        kind: {peer: [] for peer in PEERS} for kind in ("schedule", "cancel", "drain", "bytes")
+        kind: {peer: [] for peer in (contest.python if kind == "collection" else everyone)}
+        for kind in KINDS
     }
     for size in sizes:
-        for peer in PEERS:
-            run: dict[str, float] = {}
-            if peer != "sched" or size <= SLOW_LIMIT:
-                run |= median(measure(__file__, ["fill", peer, size], repeats))
-                run |= median(measure(__file__, ["drain", peer, size], repeats))
-            for kind, by_peer in figures.items():
-                by_peer[peer].append(run.get(kind))
-    columns = [f"{size:,}" for size in sizes]
-    for kind, by_peer in figures.items():
-        unit = "bytes a timer" if kind == "bytes" else "ns a timer"
-        print(ratios(kind.capitalize(), unit, columns, by_peer))
+        found: dict[str, Figures] = {peer: {} for peer in everyone}
+        for work in ("fill", "drain", "collect"):
+            peers = contest.python if work == "collect" else everyone
+            peers = [peer for peer in peers if peer != "sched" or size <= SLOW_LIMIT]
+            for peer, runs in contest.rounds(work, size, peers).items():
+                found[peer] |= median(runs)
+                if size < WEIGHED_FROM:
+                    found[peer].pop("bytes", None)
+        for kind, by_peer in figures.items():
+            for peer, values in by_peer.items():
+                values.append(found[peer].get(kind))
+    return figures
 
 
-def report_lateness(count: int, repeats: int) -> None:
-    """Milliseconds after the due time."""
+def latenesses(contest: Contest, count: int) -> dict[str, Figures]:
+    """By peer: the quantiles, each the median over the rounds, and how many were early."""
+    figures = {}
+    for peer, runs in contest.rounds("lateness", count, contest.python + contest.jvm).items():
+        curves = [quantiles(run["late"], PARTS) for run in runs]
+        figures[peer] = {
+            "quantiles": [statistics.median(values) for values in zip(*curves, strict=True)],
+            "early": sum(late < 0 for run in runs for late in run["late"]),
+            "count": sum(len(run["late"]) for run in runs),
+        }
+    return figures
+
+
+def stalls(contest: Contest, sizes: list[int]) -> dict[str, list[Figures]]:
+    """By peer and size: the longest call, the median over the rounds, and a histogram of all."""
+    figures: dict[str, list[Figures]] = {peer: [] for peer in ["timingwheel", *contest.jvm]}
+    for size in sizes:
+        for peer, runs in contest.rounds("stall", size, list(figures)).items():
+            figures[peer].append(
+                {
+                    "longest": statistics.median(run["longest"] for run in runs),
+                    "calls": [
+                        sum(calls) for calls in zip(*(r["calls"] for r in runs), strict=True)
+                    ],
+                }
+            )
+    return figures
+
+
+def show(figures: Figures) -> None:
+    """Print the tables."""
+    columns = [f"{size:,}" for size in figures["sizes"]]
+    for kind, by_peer in figures["costs"].items():
+        print(ratios(kind.capitalize(), KINDS[kind], columns, by_peer))
     rows = []
-    for peer in PEERS:
-        run = median(measure(__file__, ["lateness", peer, count], repeats))
+    for peer, late in figures["lateness"].items():
+        curve = late["quantiles"]
+        marks = (curve[PARTS // 2], curve[PARTS * 99 // 100], curve[-1])
         rows.append(
-            [peer, *(f"{run[key]:.2f}" for key in ("p50", "p99", "max")), f"{run['early']:.0f}"]
+            [peer, *(f"{mark:.2f}" for mark in marks), f"{late['early']} of {late['count']}"]
         )
     print(table("Lateness at 1000 timers/s, ms", ["", "p50", "p99", "max", "early"], rows))
-
-
-def report_stalls(sizes: list[int], repeats: int) -> None:
-    """The longest wait of an add beside a drain."""
-    rows = []
-    for due in sizes:
-        run = median(measure(__file__, ["stall", due], repeats))
-        rows.append([f"{due:,}", f"{run['longest_add_ms']:.1f}", f"{run['adds']:,.0f}"])
-    print(table("Longest schedule() while N are due, ms", ["N", "longest", "calls"], rows))
+    rows = [
+        [peer, *(f"{stall['longest']:.1f}" for stall in by_size)]
+        for peer, by_size in figures["stalls"].items()
+    ]
+    print(table("Longest schedule() while N are due, ms", ["", *columns], rows))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from timingwheel import COMPILED
 
 OURS = "timingwheel"
 
@@ -19,15 +23,32 @@ OURS = "timingwheel"
 def measure(script: str, arguments: Sequence[object], repeats: int) -> list[dict[str, float]]:
     """Run ``script --one ARGUMENTS`` in fresh processes; what each printed as JSON."""
     command = [sys.executable, script, "--one", *map(str, arguments)]
-    return [
-        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(repeats)
-    ]
+    return [run(command) for _ in range(repeats)]
+
+
+def run(command: Sequence[str]) -> Any:
+    """Run a program; what it printed as JSON."""
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def median(runs: Sequence[dict[str, float]]) -> dict[str, float]:
     """The median of each figure over several runs."""
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def keep(path: str | None, subject: str, figures: object) -> None:
+    """Write figures to a file, for the page that `draw.py` makes of them; no path: do nothing."""
+    if path is None:
+        return
+    kept = {
+        "subject": subject,
+        "machine": machine(),
+        "compiled": COMPILED,
+        "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": figures,
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def resident_bytes() -> int:
@@ -38,7 +59,9 @@ def resident_bytes() -> int:
 
 def machine() -> str:
     """One line about where this was measured."""
-    return f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}"
+    mode = "compiled" if COMPILED else "interpreted"
+    python = f"Python {platform.python_version()}, {mode}"
+    return f"{python}, {os.cpu_count()} cores, {platform.machine()}"
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

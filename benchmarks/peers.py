@@ -6,14 +6,13 @@ handles, ``cancel`` takes one, ``drain`` returns when all that was scheduled has
 
 import asyncio
 import heapq
+import importlib
+import importlib.util
 import sched
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
-
-import gevent
-import uvloop
 
 from timingwheel import Timer, TimerTask
 
@@ -30,7 +29,7 @@ class Peer(Protocol):
         """Cancel one."""
 
     def drain(self) -> None:
-        """Run what was scheduled; called when all of it is due."""
+        """Run what was scheduled, and return when all of it has run; it may be due already."""
 
 
 class Wheel:
@@ -69,9 +68,9 @@ class Asyncio:
         """See `Peer`."""
         handle.cancel()
 
-    def drain(self) -> None:
-        """See `Peer`."""
-        self.loop.call_later(0.0, self.loop.stop)
+    def drain(self, within: float = 0.0) -> None:
+        """See `Peer`; a loop does not end by itself, so it is told when the last one is due."""
+        self.loop.call_later(within, self.loop.stop)
         self.loop.run_forever()
 
 
@@ -129,17 +128,19 @@ class Gevent:
     """gevent's ``loop.timer``: libev, in C."""
 
     def __init__(self) -> None:
-        self.hub = gevent.get_hub()
+        self.hub = importlib.import_module("gevent").get_hub()
+        self.handles: list[Any] = []
 
     def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
         """See `Peer`."""
         timer = self.hub.loop.timer
+        self.hub.loop.update_now()  # else delays count from when the loop last ran
         handles = []
         for delay in delays:
             handle = timer(delay)
             handle.start(callback)
             handles.append(handle)
-        self.handles = handles  # dropped, they would not fire
+        self.handles += handles  # dropped, they might not fire
         return handles
 
     def cancel(self, handle: Any) -> None:
@@ -158,7 +159,7 @@ class Uvloop(Asyncio):
     """``call_later`` of uvloop: libuv, in C."""
 
     def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
+        self.loop = importlib.import_module("uvloop").new_event_loop()
 
 
 PEERS: dict[str, Callable[[], Peer]] = {
@@ -169,3 +170,12 @@ PEERS: dict[str, Callable[[], Peer]] = {
     "heap": Heap,
     "sched": Sched,
 }
+
+
+def installed() -> list[str]:
+    """Those that can be measured here."""
+    return [
+        name
+        for name in PEERS
+        if name not in {"gevent", "uvloop"} or importlib.util.find_spec(name) is not None
+    ]

@@ -1,0 +1,157 @@
+"""What a timer is measured at; each function is called once in a process of its own.
+
+A peer is one of `peers.PEERS`, a size how many timers. Times are CPU times of the process, unless
+something else is said.
+"""
+
+import gc
+import random
+import statistics
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from harness import resident_bytes
+from peers import PEERS, Asyncio, Peer
+
+from timingwheel import Timer
+
+FULL_SPAN = 10_000  # timers: that many come due over a second, fewer over as much less
+SLOW_CANCELS = 20  # sched looks through its whole queue for each
+# Milliseconds; the bounds of the histogram of stalls.
+STALL_EDGES = tuple(digit * 10.0**power for power in range(-3, 4) for digit in (1, 2, 5))
+
+
+def noop() -> None:
+    """What the timers call."""
+
+
+def fill(peer_name: str, size: int) -> dict[str, float]:
+    """Schedule timers far ahead, weigh them, cancel them in random order: ns and bytes for one."""
+    chance = random.Random(size)
+    delays = [chance.uniform(60, 120) for _ in range(size)]
+    peer = PEERS[peer_name]()
+    gc.collect()
+    before = resident_bytes()
+    start = time.process_time_ns()
+    handles = peer.schedule(delays, noop)
+    scheduled = time.process_time_ns() - start
+    weight = (resident_bytes() - before) / size - 8  # our list of handles
+    chance.shuffle(handles)
+    doomed = handles[:SLOW_CANCELS] if peer_name == "sched" else handles
+    start = time.process_time_ns()
+    for handle in doomed:
+        peer.cancel(handle)
+    cancelled = time.process_time_ns() - start
+    return {
+        "schedule": scheduled / size,
+        "cancel": cancelled / len(doomed),
+        "bytes": weight,
+    }
+
+
+def collect(peer_name: str, size: int) -> dict[str, float]:
+    """CPU milliseconds of a full collection while timers wait."""
+    chance = random.Random(size)
+    peer = PEERS[peer_name]()
+    peer.schedule([chance.uniform(60, 120) for _ in range(size)], noop)
+    gc.collect()  # what the scheduling itself left behind
+    start = time.process_time_ns()
+    gc.collect()
+    return {"collection": (time.process_time_ns() - start) / 1e6}
+
+
+def drain(peer_name: str, size: int) -> dict[str, float]:
+    """Run timers that are all due: ns for one."""
+    peer = PEERS[peer_name]()
+    peer.schedule(soon(size), noop)
+    wait_until_due(size)
+    start = time.process_time_ns()
+    peer.drain()
+    return {"drain": (time.process_time_ns() - start) / size}
+
+
+def soon(size: int) -> list[float]:
+    """Delays of 1 ms to a second."""
+    chance = random.Random(size)
+    return [chance.uniform(0.001, span(size)) for _ in range(size)]
+
+
+def span(size: int) -> float:
+    """The longest of `soon`."""
+    return 0.001 + min(1.0, size / FULL_SPAN)
+
+
+def wait_until_due(size: int) -> None:
+    """Sleep past all of `soon`."""
+    threading.Event().wait(span(size) + 0.1)
+
+
+def lateness(peer_name: str, size: int) -> dict[str, list[float]]:
+    """Fire timers, one a millisecond; how many ms of wall time late each was."""
+    peer = PEERS[peer_name]()
+    late: list[float] = []
+    for number in range(size):
+        delay = (500 + number) / 1000  # whole milliseconds: a sum of floats may be a bit more
+        due = time.monotonic() + delay
+        peer.schedule([delay], partial(note_lateness, late, due))
+    wait_for_all(peer, size)
+    if len(late) != size:
+        raise RuntimeError(f"{peer_name} called {len(late)} of {size}")
+    return {"late": late}
+
+
+def wait_for_all(peer: Peer, size: int) -> None:
+    """Run what `lateness` scheduled."""
+    if isinstance(peer, Asyncio):
+        peer.drain(1.0 + size / 1000)
+    else:
+        peer.drain()
+
+
+def note_lateness(late: list[float], due: float) -> None:
+    """What the timers of the lateness test call."""
+    late.append((time.monotonic() - due) * 1000)
+
+
+def stall(peer_name: str, size: int) -> dict[str, Any]:
+    """Drain timers in the timer's threads; how many ms of wall time each `schedule` beside it took.
+
+    Only for ours: no peer in Python takes timers from other threads while it drains.
+    """
+    del peer_name
+    timer = Timer()
+    timer.schedule_many(soon(size), noop)
+    wait_until_due(size)
+    calls = [0] * (len(STALL_EDGES) + 1)
+    longest = 0.0
+    timer.start()
+    while timer.stats().fired < size:
+        start = time.perf_counter()
+        timer.schedule(60, noop)
+        took = (time.perf_counter() - start) * 1000
+        calls[bisect_left(STALL_EDGES, took)] += 1
+        longest = max(longest, took)
+    timer.close()
+    return {"longest": longest, "calls": calls}
+
+
+WORK: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    "fill": fill,
+    "collect": collect,
+    "drain": drain,
+    "lateness": lateness,
+    "stall": stall,
+}
+
+
+def quantiles(values: list[float], parts: int) -> list[float]:
+    """The least value, the quantiles between ``parts`` equal parts, and the greatest value."""
+    ordered = sorted(values)
+    if len(ordered) == 1:
+        return ordered * (parts + 1)
+    inner = statistics.quantiles(ordered, n=parts, method="inclusive")
+    return [ordered[0], *inner, ordered[-1]]

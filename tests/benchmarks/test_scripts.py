@@ -1,0 +1,90 @@
+"""The benchmarks run and print their tables; what they print is not judged here."""
+
+import json
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import draw
+import jvm
+import peers
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("script", "arguments", "tables", "ours"),
+    [
+        (
+            "bench_purgatory_load.py",
+            ["--rates", "500,1000", "--seconds", "0.2", "--repeats", "1"],
+            ["Latency low", "Latency high"],
+            "| 500 |",
+        ),
+        (
+            "bench_purgatory.py",
+            ["--sizes", "100", "--pairs", "100", "--repeats", "1"],
+            ["Pair", "Expiry"],
+            "timingwheel",
+        ),
+        (
+            "bench_mq.py",
+            ["--messages", "800", "--trips", "20", "--repeats", "1"],
+            ["Messages a second", "Round trips a second"],
+            "mq ",
+        ),
+        (
+            "bench_bus.py",
+            ["--operations", "80", "--repeats", "1"],
+            ["Handed over", "Done"],
+            "complete_later",
+        ),
+        (
+            "bench_service.py",
+            ["--operations", "100", "--pending", "100", "--repeats", "1"],
+            ["Durable operations", "Restart"],
+            "timer-purgatory",
+        ),
+    ],
+)
+def test_runs(script, arguments, tables, ours):
+    """A small run ends well and has every table, with a row for us."""
+    command = [sys.executable, str(BENCHMARKS / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=390)
+    assert (done.returncode, done.stderr) == (0, "")
+    for table in tables:
+        assert f"### {table}" in done.stdout
+    assert done.stdout.count(ours) >= len(tables) - 1
+
+
+def contestants():
+    """All timers that can be measured here."""
+    try:
+        jvm.command("fill", "jdk", 1, 0)
+    except jvm.NoJvm:
+        return set(peers.installed())
+    return {*peers.installed(), *jvm.PEERS}
+
+
+@pytest.mark.timeout(400)
+def test_timer(tmp_path):
+    """Every contestant that is installed has every figure, and a page can be drawn of them."""
+    command = [sys.executable, str(BENCHMARKS / "bench_timer.py"), "--sizes", "100"]
+    command += ["--repeats", "1", "--seconds", "0.02", "--warm", "0"]
+    command += ["--json", str(tmp_path / "timer.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=390)
+    assert (done.returncode, done.stderr) == (0, "")
+    for table in ("Schedule", "Cancel", "Drain", "Bytes", "Collection", "Lateness", "Longest"):
+        assert f"### {table}" in done.stdout
+    kept = json.loads((tmp_path / "timer.json").read_text(encoding="utf-8"))
+    costs = kept["figures"]["costs"]
+    assert set(costs["schedule"]) == set(kept["figures"]["lateness"]) == contestants()
+    assert set(costs["collection"]) == set(peers.installed())
+    assert set(kept["figures"]["stalls"]) == contestants() & {"timingwheel", "netty", "jdk"}
+    measured = [costs[kind].values() for kind in ("schedule", "cancel", "drain", "collection")]
+    assert all(value > 0 for value in chain.from_iterable(chain.from_iterable(measured)))
+    assert all(late["count"] == 20 for late in kept["figures"]["lateness"].values())
+    assert draw.make_page([kept]).count("<svg") == 2 * 5
