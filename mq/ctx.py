@@ -214,6 +214,15 @@ class Ctx:
         return f"<Ctx with {len(self._slots)} sockets>"
 
 
+def find_socket(address: int) -> "SocketBase | None":
+    """Return the socket whose handles call it `address`, unless it has ended."""
+    for ctx in list(live.values()):
+        for socket in list(ctx._slots.values()):
+            if id(socket) == address:
+                return socket
+    return None
+
+
 def _tell(reaper: Reaper, command: Command) -> None:
     with suppress(MailboxClosed):  # it has ended meanwhile
         reaper.mailbox.send(command)

@@ -22,15 +22,20 @@ do; without it, (1) and (c) both go through the lock inside the deque, which ord
 
 import time
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from mq import fork
 from mq.errors import MailboxClosed
+from mq.fork import LINEAGE, register
+from mq.native import i64, mypyc_attr
 from mq.signaler import Signaler
 
 T = TypeVar("T")
 
+_CLOSED: Final = "the mailbox is closed"
+_FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Mailbox(Generic[T]):
     """Commands from many senders to one reader, in order of sending for each sender.
 
@@ -39,8 +44,7 @@ class Mailbox(Generic[T]):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_closed",
+        "_forks",
         "_queue",
         "_received",
         "_signaler",
@@ -52,12 +56,12 @@ class Mailbox(Generic[T]):
     def __init__(self) -> None:
         self._queue: deque[T] = deque()
         self._signaler: Signaler | None = Signaler()  # None once closed
-        self._sleeps = 1  # written by the reader: how often it found the mailbox empty
-        self._signalled = 0  # written by senders: the last sleep that was signalled for
-        self._received = 0  # written by the reader
-        self._closed = ""  # why nothing can be sent any more; written once
+        self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
+        self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
+        self._received: i64 = 0  # written by the reader
         self.waiting = False  # written by the reader: whether `recv` has found nothing so far
-        fork.register(self)
+        self._forks: i64 = LINEAGE.forks
+        register(self._signaler)  # a child gives back its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
@@ -66,15 +70,17 @@ class Mailbox(Generic[T]):
         other: whatever signal is owed, the next send gives.  `MailboxClosed` after `close` and in
         a forked child; what is sent while the reader closes may be dropped.
         """
-        if self._closed:
-            raise MailboxClosed(self._closed)
+        signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
+        if signaler is None or self._forks != LINEAGE.forks:
+            raise self._refusal()
         self._queue.append(command)
         sleep = self._sleeps
         if self._signalled != sleep:
-            signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
-            if signaler is not None:
-                signaler.send()
+            signaler.send()
             self._signalled = sleep
+
+    def _refusal(self) -> MailboxClosed:
+        return MailboxClosed(_CLOSED if self._forks == LINEAGE.forks else _FORKED)
 
     def recv(self, timeout: float | None = None) -> T | None:
         """The next command; None when none came within `timeout` seconds (None: for ever).
@@ -98,8 +104,8 @@ class Mailbox(Generic[T]):
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             signaler = self._signaler
-            if signaler is None:
-                raise MailboxClosed(self._closed)
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
             try:
                 signaler.recv()
                 self._sleeps += 1
@@ -142,26 +148,16 @@ class Mailbox(Generic[T]):
     def close(self) -> None:
         """Refuse all further commands, and wake a `recv` that waits.  Idempotent."""
         signaler = self._signaler
-        self._shut("the mailbox is closed")
-        if signaler is not None:
-            signaler.send()
-
-    def after_fork(self) -> None:
-        """Disown the box in a child: the eventfd is shared, it would eat its parent's wake-ups."""
-        self._shut("the mailbox belongs to the process this one was forked from")
-
-    def _shut(self, reason: str) -> None:
-        signaler = self._signaler
-        if signaler is None:
+        if signaler is None or self.closed:
             return
-        self._closed = reason
         # Senders may stand before their write: the descriptor goes with the last reference.
         self._signaler = None
+        signaler.send()
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called, or the process forked."""
-        return self._signaler is None
+        return self._signaler is None or self._forks != LINEAGE.forks
 
     @property
     def depth(self) -> int:
@@ -179,5 +175,5 @@ class Mailbox(Generic[T]):
         return self._received + len(self._queue)
 
     def __repr__(self) -> str:
-        state = self._closed or f"fd={self.fileno()}"
+        state = str(self._refusal()) if self.closed else f"fd={self.fileno()}"
         return f"<Mailbox {self.depth} waiting, {self._received} received, {state}>"

@@ -12,8 +12,10 @@ from threading import Lock
 
 from mq.command import Adopt, Command, Term, TermAck, TermReq
 from mq.mailbox import Mailbox
+from mq.native import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Own:
     """A node of the tree.  `mailbox` is that of the thread the node lives in."""
 

@@ -73,6 +73,10 @@ class Signaler:
         for fd in fds:
             os.close(fd)
 
+    def after_fork(self) -> None:
+        """In a child: an eventfd is shared, and would be read to the parent's loss."""
+        self.close()
+
     def __del__(self) -> None:
         self.close()
 

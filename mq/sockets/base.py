@@ -9,32 +9,33 @@ A type is a subclass that says what to do with pipes and parts in the methods na
 
 import errno
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from mq.command import Command, Done, Stop
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
 from mq.errors import Again, ContextTerminated, ZMQError
+from mq.hwm import Hwms
 from mq.lb import OK, Sent
 from mq.mailbox import Mailbox
-from mq.message import Part
+from mq.message import Part, more_of
 from mq.options import Options, Value
 from mq.own import Own
-from mq.pipe import Hwms, Pipe
+from mq.pipe import Pipe
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
 
-DONTWAIT = 1
-_POLLIN = int(PollEvent.POLLIN)
-_POLLOUT = int(PollEvent.POLLOUT)
-_CONFLATING = (SocketType.DEALER, SocketType.PULL, SocketType.PUSH, SocketType.PUB, SocketType.SUB)
+DONTWAIT: Final = 1
+_POLLIN: Final = int(PollEvent.POLLIN)
+_POLLOUT: Final = int(PollEvent.POLLOUT)
+_CONFLATING: Final = (SocketType.DEALER, SocketType.PULL, SocketType.PUSH, SocketType.PUB, SocketType.SUB)
 
 
 class SocketBase(Own):
     """A socket without a type."""
 
-    socket_type: SocketType
-    default_linger = -1
+    socket_type: ClassVar[SocketType]
+    default_linger: ClassVar[int] = -1
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         mailbox: Mailbox[Command] = Mailbox()
@@ -157,7 +158,7 @@ class SocketBase(Own):
         part = self.xrecv()
         if part is None:
             part = self._recv_slowly(flags)
-        self.rcvmore = part[1]
+        self.rcvmore = more_of(part)
         return part
 
     def _recv_slowly(self, flags: int) -> Part:

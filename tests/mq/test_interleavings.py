@@ -22,12 +22,12 @@ PRIVATE = {
     YQUEUE: "self queue chunk position index value new _size _back _front _back_chunk _front_chunk"
     " IndexError _Chunk assert AssertionError",
     YPIPE: "self queue value incomplete limit awake front flushed push pop check_read Empty"
-    " _queue _back _front _w _f _r",
+    " _queue _back _front _w _f _r _lock ASLEEP _publish _prefetch",
     MAILBOX: "self command timeout deadline remaining sleep time monotonic MailboxClosed msg"
-    " IndexError _received _wait _look_again",
+    " IndexError _received _wait _look_again _forks LINEAGE forks _refusal",
 }
 # Nobody changes these unless a mailbox is closed.
-UNLESS_CLOSED = "_closed _signaler signaler"
+UNLESS_CLOSED = "_signaler signaler"
 # Likewise the names that matter in the programs below; what they call stops by itself.
 SHARED = ("signal", "_signaler")
 
@@ -95,7 +95,9 @@ class World:
         self.explorer = Explorer(private, SHARED)
         yqueue = load(YQUEUE, changes.get(YQUEUE, str))
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
-        self._mailbox = load(MAILBOX, changes.get(MAILBOX, str), Signaler=self.signal, time=Time)
+        change = changes.get(MAILBOX, str)
+        # No fork is explored, so a signaler need not hear of one.
+        self._mailbox = load(MAILBOX, change, Signaler=self.signal, time=Time, register=id)
 
     def signal(self, exclusive=False):
         return Signal(self.explorer, exclusive)
@@ -183,12 +185,12 @@ def test_pipe_of_multipart_messages():
 
 
 PIPE_MUTANTS = {
-    "flush forgets that the reader slept": (YPIPE, swapped("awake =", "self._c = limit")),
-    "flush without the lock": (YPIPE, replaced("with self._lock:", "if True:")),
-    "check_read does not say that it sleeps": (YPIPE, replaced("self._c = None\n", "pass\n")),
+    "flush forgets that the reader slept": (YPIPE, swapped("awake = self._c", "self._c = limit")),
+    "flush without the lock": (YPIPE, replaced("with lock:", "if True:")),
+    "check_read does not say that it sleeps": (YPIPE, replaced("self._c = ASLEEP\n", "pass\n")),
     "check_read sleeps before it looks": (
         YPIPE,
-        replaced("flushed = self._c\n", "flushed, self._c = self._c, None\n"),
+        replaced("flushed = self._c\n", "flushed, self._c = self._c, ASLEEP\n"),
     ),
     "check_read prefetches what was written": (
         YPIPE,
@@ -379,8 +381,8 @@ MAILBOX_MUTANTS = {
     ),
     "send says so before it signals": (
         replaced(
-            "            signaler = self._signaler  # held",
-            "            self._signalled = sleep\n            signaler = self._signaler  # held",
+            "            signaler.send()\n            self._signalled = sleep\n",
+            "            self._signalled = sleep\n            signaler.send()\n",
         )
     ),
     "recv looks before it numbers the sleep": (

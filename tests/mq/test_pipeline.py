@@ -120,7 +120,7 @@ def test_a_broken_message_is_again_for_who_does_not_wait(socket, monkeypatch):
                 push.send(b"b", flags)
         else:
             push.send(b"b", flags)
-        assert push._core.xsend((b"c", False, None)) is Sent.AGAIN
+        assert push._core.xsend(b"c") is Sent.AGAIN
         monkeypatch.undo()
 
 
