@@ -20,14 +20,15 @@ That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """
 
-import time
 from collections import deque
+from time import monotonic
 from typing import Final, Generic, TypeVar
 
 from mq.errors import MailboxClosed
 from mq.fork import LINEAGE, register
 from mq.native import i64, mypyc_attr
 from mq.signaler import Signaler
+from mq.steps import GIL
 
 T = TypeVar("T")
 
@@ -96,12 +97,27 @@ class Mailbox(Generic[T]):
             return command
         self.waiting = True
         try:
-            return self._wait(timeout)
+            return self._wait() if timeout is None else self._wait_until(monotonic() + timeout)
         finally:
             self.waiting = False
 
-    def _wait(self, timeout: float | None) -> T | None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _wait(self) -> T:
+        while True:
+            signaler = self._signaler
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
+            try:
+                self._sleeps += 1
+                command = self._look_again(signaler)
+                if command is None and self._signaler is not None:
+                    signaler.take()
+            except BaseException:  # the signal may be consumed, and senders may count on it
+                signaler.send()
+                raise
+            if command is not None:
+                return command
+
+    def _wait_until(self, deadline: float) -> T | None:
         while True:
             signaler = self._signaler
             if signaler is None or self._forks != LINEAGE.forks:
@@ -117,8 +133,8 @@ class Mailbox(Generic[T]):
                 return command
             if self._signaler is None:
                 continue  # closed: the signal for it may be the one just consumed
-            remaining = None if deadline is None else deadline - time.monotonic()
-            if remaining is not None and remaining <= 0:
+            remaining = deadline - monotonic()
+            if remaining <= 0:
                 return None
             signaler.wait(remaining)
             if self._queue:
@@ -126,8 +142,10 @@ class Mailbox(Generic[T]):
 
     def _look_again(self, signaler: Signaler) -> T | None:
         queue = self._queue
+        if GIL and not queue:
+            return None
         try:
-            command = queue[0]  # not `if queue`: this goes through the deque's lock
+            command = queue[0]  # without a GIL: this goes through the deque's lock
         except IndexError:
             return None
         if len(queue) > 1:

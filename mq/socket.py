@@ -12,8 +12,8 @@ from mq.attributes import AttributeSetter
 from mq.connection import Connection
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
 from mq.conversions import Conversions
-from mq.errors import ZMQBindError, ZMQError
 from mq.ctx import find_socket
+from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
 from mq.options import check_type, option_type
 from mq.poller import Poller

@@ -1,4 +1,4 @@
-"""COMPILED and STEPS: how this package runs, and what may be relied on.
+"""COMPILED, GIL and STEPS: how this package runs, and what may be relied on.
 
 Compiled code is *one step* between two of its calls into the interpreter: no other thread, no
 signal handler and no finalizer comes in between, because all of these wait for the interpreter,
@@ -13,4 +13,7 @@ from typing import Final
 # Whether this is the compiled package; the interpreted one behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
-STEPS: Final[bool] = COMPILED and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+# Whether one thread runs at a time, so that all see what it does in the order it is done.
+GIL: Final[bool] = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+STEPS: Final[bool] = COMPILED and GIL

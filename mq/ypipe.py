@@ -112,7 +112,7 @@ class YPipe(Generic[T]):
 
     def _prefetch(self, front: i64) -> bool:
         flushed = self._c
-        if flushed == ASLEEP or flushed == front:  # noqa: PLR1714 - this is quicker, compiled
+        if flushed in (ASLEEP, front):
             self._c = ASLEEP
             return False
         self._r = flushed
@@ -137,7 +137,7 @@ class YPipe(Generic[T]):
         Meant for the reader, which asks before each of its own operations whether to look further.
         """
         flushed = self._c
-        return flushed != ASLEEP and flushed != self._queue._front
+        return flushed not in (ASLEEP, self._queue._front)
 
     @property
     def asleep(self) -> bool:

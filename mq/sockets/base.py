@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 DONTWAIT: Final = 1
 _POLLIN: Final = int(PollEvent.POLLIN)
 _POLLOUT: Final = int(PollEvent.POLLOUT)
-_CONFLATING: Final = (SocketType.DEALER, SocketType.PULL, SocketType.PUSH, SocketType.PUB, SocketType.SUB)
+_CONFLATING: Final = (
+    SocketType.DEALER,
+    SocketType.PULL,
+    SocketType.PUSH,
+    SocketType.PUB,
+    SocketType.SUB,
+)
 
 
 class SocketBase(Own):

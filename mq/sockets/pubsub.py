@@ -163,6 +163,7 @@ class Xsub(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.XSUB
     default_linger: ClassVar[int] = 0
+
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
         self._fq = FairQueue()

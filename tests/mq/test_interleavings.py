@@ -23,8 +23,8 @@ PRIVATE = {
     " IndexError _Chunk assert AssertionError",
     YPIPE: "self queue value incomplete limit awake front flushed push pop check_read Empty"
     " _queue _back _front _w _f _r _lock ASLEEP _publish _prefetch",
-    MAILBOX: "self command timeout deadline remaining sleep time monotonic MailboxClosed msg"
-    " IndexError _received _wait _look_again _forks LINEAGE forks _refusal",
+    MAILBOX: "self command timeout deadline remaining sleep monotonic MailboxClosed msg"
+    " IndexError _received _wait _wait_until _look_again _forks LINEAGE forks GIL _refusal",
 }
 # Nobody changes these unless a mailbox is closed.
 UNLESS_CLOSED = "_signaler signaler"
@@ -50,6 +50,11 @@ class Signal:
         while not self.signalled and timeout is None:
             self._explorer.wait_until(lambda: self.signalled)
         return self.signalled
+
+    def take(self):
+        while not self.signalled:
+            self._explorer.wait_until(lambda: self.signalled)
+        self.signalled = False
 
     def recv(self):
         signalled, self.signalled = self.signalled, False
@@ -77,14 +82,6 @@ class SteppedLock:
         self._held = False
 
 
-class Time:
-    """A clock that stands still."""
-
-    @staticmethod
-    def monotonic():
-        return 0.0
-
-
 class World:
     """The ladder from source, under an explorer; `changes` makes mutants, by file."""
 
@@ -96,8 +93,8 @@ class World:
         yqueue = load(YQUEUE, changes.get(YQUEUE, str))
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
         change = changes.get(MAILBOX, str)
-        # No fork is explored, so a signaler need not hear of one.
-        self._mailbox = load(MAILBOX, change, Signaler=self.signal, time=Time, register=id)
+        # The clock stands still, and nothing forks.
+        self._mailbox = load(MAILBOX, change, Signaler=self.signal, monotonic=float, register=id)
 
     def signal(self, exclusive=False):
         return Signal(self.explorer, exclusive)
