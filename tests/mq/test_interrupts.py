@@ -1,4 +1,7 @@
-"""KeyboardInterrupt wherever it can come: nothing hangs, no wake-up is lost."""
+"""KeyboardInterrupt wherever it can come: nothing hangs, no wake-up is lost.
+
+Compiled code is not traced, and not interrupted: the interpreted modules around it are.
+"""
 
 import dis
 import gc
@@ -11,6 +14,7 @@ from itertools import pairwise
 import pytest
 
 import mq
+from mq.steps import COMPILED
 from tests.mq.leaks import PATIENCE, close_all, ends, new_context
 from tests.mq.util import drain
 
@@ -89,7 +93,7 @@ def sweep(scene):
     """Play a scene again and again, interrupted one place later each time, until it is not."""
     for place in range(2000):
         if not scene(Interrupter(place)):
-            assert place > 3, "nothing was traced"
+            assert COMPILED or place > 3, "nothing was traced"
             return
     pytest.fail("the scene never ended")
 

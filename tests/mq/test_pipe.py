@@ -207,7 +207,7 @@ def test_every_order_of_events_ends(steps, near_delay, far_delay):  # noqa: C901
     for n, step in enumerate(steps):
         end = near if step.islower() else far
         if step.lower() == "w":
-            part = (b"%d" % n, False, None)
+            part = b"%d" % n
             if not dead(end) and end.write(part):
                 written[end].append(part)
                 end.flush()
