@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from mq.active import ActivePipes
-from mq.message import Part, more_of
+from mq.message import Part, Piece, more_of
 
 
 class Sent(Enum):
@@ -39,7 +39,7 @@ class LoadBalancer(ActivePipes):
             pipe = self._pipes[self._current]
             if pipe.write(part):
                 self.last = pipe
-                self._more = more = more_of(part)
+                self._more = more = isinstance(part, Piece) and part.more
                 if not more:
                     pipe.flush()
                     self._next()

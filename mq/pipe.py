@@ -35,7 +35,7 @@ from mq.command import (
 )
 from mq.conflate import ConflatePipe
 from mq.hwm import Hwms, marks
-from mq.message import DELIMITER, Part, more_of
+from mq.message import DELIMITER, Part, Piece
 from mq.native import i64
 from mq.ypipe import Empty, YPipe
 
@@ -145,15 +145,14 @@ class Pipe:
         """Return the next part; None if there is none now."""
         if not self._in_active:
             return None
-        queue = self._in
-        if not queue.check_read():
+        part = self._in.read_or_none()
+        if part is None:
             self._in_active = False
             return None
-        part = queue.read()
         if part is DELIMITER:
             self._process_delimiter()
             return None
-        if not more_of(part):
+        if not (isinstance(part, Piece) and part.more):
             self._msgs_read += 1
             if self._lwm and self._msgs_read % self._lwm == 0:
                 self._send(ActivateWrite(self.peer, self._msgs_read))
@@ -182,7 +181,7 @@ class Pipe:
         if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
             self._out_active = False
             return False
-        more = more_of(part)
+        more = isinstance(part, Piece) and part.more
         out.write(part, more)
         if not more:
             self._msgs_written += 1

@@ -100,7 +100,9 @@ class Transfer:
         Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
         """
         part = self._core.recv(flags)
-        return bytes_of(part) if copy else received(part, bool(track))
+        if not copy:
+            return received(part, bool(track))
+        return part if isinstance(part, bytes) else bytes_of(part)
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
         """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).

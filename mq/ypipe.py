@@ -125,6 +125,13 @@ class YPipe(Generic[T]):
             raise Empty("nothing to read")
         return queue.pop()
 
+    def read_or_none(self) -> T | None:
+        """Return the next value; None when there is nothing.  For pipes that carry no None."""
+        queue = self._queue
+        if queue._front == self._r and not self.check_read():
+            return None
+        return queue.pop()
+
     def probe(self) -> T:
         """Return the next value without taking it; `Empty` when there is nothing."""
         if not self.check_read():

@@ -17,7 +17,7 @@ from mq.errors import Again, ContextTerminated, ZMQError
 from mq.hwm import Hwms
 from mq.lb import OK, Sent
 from mq.mailbox import Mailbox
-from mq.message import Part, more_of
+from mq.message import Part, Piece
 from mq.options import Options, Value
 from mq.own import Own
 from mq.pipe import Pipe
@@ -164,7 +164,7 @@ class SocketBase(Own):
         part = self.xrecv()
         if part is None:
             part = self._recv_slowly(flags)
-        self.rcvmore = more_of(part)
+        self.rcvmore = isinstance(part, Piece) and part.more
         return part
 
     def _recv_slowly(self, flags: int) -> Part:
