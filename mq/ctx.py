@@ -64,7 +64,7 @@ class Ctx:
         self._slot_lock = Lock()
         self._term_lock = Lock()  # held by whoever waits for the end
         self._slots: dict[int, SocketBase] = {}  # all below under the slot lock
-        self._free: list[int] = []
+        self._numbers = count(1)  # of slots, never given twice
         self._reaper: Reaper | None = None  # made with the first socket
         self._done: Mailbox[Command] | None = None  # slot 0: where the reaper reports
         self._terminating = False  # no more sockets are made
@@ -102,20 +102,22 @@ class Ctx:
 
         ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left.
         """
-        with self._slot_lock:
-            self._check_usable()
-            if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
-                raise ZMQError(errno.EMFILE)
-            reaper = self._reaper or self._start()
-            slot = self._free.pop() if self._free else len(self._slots) + 1
-            try:
-                socket = factory(self, slot)
-            except OSError as error:
-                self._free.append(slot)
-                raise ZMQError(error.errno) from error
-            self._slots[slot] = socket
-            reaper.inc_seqnum()  # balanced when the reaper gets the socket
+        socket = None
+        try:
+            with self._slot_lock:
+                self._check_usable()
+                if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
+                    raise ZMQError(errno.EMFILE)
+                self._start()
+                socket = factory(self, next(self._numbers))
+                self._slots[socket.slot] = socket
             return socket
+        except OSError as error:
+            raise ZMQError(error.errno) from error
+        except BaseException:  # an interrupt: nobody will ever close it
+            if socket is not None:
+                socket.close()
+            raise
 
     def _check_usable(self) -> None:
         if self.terminated or self.forked:
@@ -123,13 +125,17 @@ class Ctx:
         if self._terminating:
             raise ContextTerminated
 
-    def _start(self) -> Reaper:
+    @property
+    def has_sockets(self) -> bool:
+        """Whether a socket has not ended yet."""
+        return bool(self._slots)
+
+    def _start(self) -> None:
         # Not before the first socket, and never from a finalizer, which may not start threads.
-        self._done = Mailbox()
-        reaper = Reaper(self, self._name)
-        reaper.start()
-        self._reaper = reaper
-        return reaper
+        if self._reaper is None:
+            self._done = Mailbox()
+            self._reaper = Reaper(self, self._name)
+        self._reaper.start()
 
     def reap(self, socket: "SocketBase") -> None:
         """Hand a closed socket to the reaper.  Takes no lock: finalizers come here."""
@@ -143,7 +149,6 @@ class Ctx:
         self._reaper.forget(socket)
         with self._slot_lock:
             del self._slots[socket.slot]
-            self._free.append(socket.slot)
 
     def reaper_done(self) -> None:
         """Note that the reaper has nothing left to do.  Called in its thread."""
@@ -175,6 +180,7 @@ class Ctx:
         with self._term_lock:
             if not self.terminated and self._reaper is not None:
                 assert self._done is not None
+                self._reaper.start()
                 self._done.recv()
                 self._reaper.join()
                 self._done.close()

@@ -65,12 +65,16 @@ class Own:
         child.mailbox.send(Term(child, linger))
 
     def process_own(self, child: "Own") -> None:
-        """Take a child in.  One that comes too late is ended at once, with no linger."""
+        """Take a child in, which was announced by `inc_seqnum`."""
+        self.take_in(child)
+        self.process_seqnum()
+
+    def take_in(self, child: "Own") -> None:
+        """Own a child from now on.  One that comes too late is ended at once, with no linger."""
         if self.terminating:
             self.term_child(child, 0)
         else:
             self.owned.add(child)
-        self.process_seqnum()
 
     def process_term_req(self, child: "Own") -> None:
         """End a child that wishes it; one that was sent its `term` already is not told twice."""

@@ -117,7 +117,8 @@ class Signaler:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_write_fd"):  # else an interrupt came before there was anything
+            self.close()
 
     def __repr__(self) -> str:
         return f"<Signaler fd={self._read_fd}>"

@@ -74,7 +74,12 @@ class Socket(Transfer, Conversions, AttributeSetter):
         factory = TYPES.get(int(socket_type))
         if factory is None:
             raise ZMQError(Errno.EINVAL)
-        self._core = context.create(factory)
+        core = context.create(factory)
+        try:
+            self._core = core
+        except BaseException:  # an interrupt: nobody will ever close it
+            core.close()
+            raise
 
     @classmethod
     def shadow(cls, address: "int | Socket") -> "Socket":

@@ -311,6 +311,9 @@ class SocketBase(Own):
         """
         if self.closed:
             return
+        if self._forked:  # it is the parent's, and so is whoever waits inside
+            self.closed = True
+            return
         self._barred = True
         if self.mailbox.waiting:
             self.closed = True

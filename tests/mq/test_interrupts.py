@@ -188,3 +188,26 @@ def test_interrupted_anywhere_term_returns(name):
         return raised
 
     sweep(scene)
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed socket:ResourceWarning")
+@pytest.mark.parametrize("others", [0, 2])
+def test_interrupted_while_a_socket_is_made(others):
+    """A socket that nobody got is closed, and no other's slot is touched: term returns.
+
+    Also when it is the first, with which the reaper is made.
+    """
+
+    def scene(interrupter):
+        ctx = new_context()
+        before = [ctx.socket(mq.PAIR) for _ in range(others)]
+        made = []
+        raised = interrupter.run(lambda: made.append(ctx.socket(mq.PAIR)))
+        after = [ctx.socket(mq.PAIR) for _ in range(2)]
+        slots = [socket._core.slot for socket in [*before, *made, *after]]
+        assert len(set(slots)) == len(slots), interrupter.where
+        close_all([*before, *made, *after])
+        assert ends(ctx), interrupter.where
+        return raised
+
+    sweep(scene)
