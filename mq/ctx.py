@@ -105,9 +105,7 @@ class Ctx:
         socket = None
         try:
             with self._slot_lock:
-                self._check_usable()
-                if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
-                    raise ZMQError(errno.EMFILE)
+                self._check_room()
                 self._start()
                 socket = factory(self, next(self._numbers))
                 self._slots[socket.slot] = socket
@@ -119,11 +117,13 @@ class Ctx:
                 socket.close()
             raise
 
-    def _check_usable(self) -> None:
+    def _check_room(self) -> None:
         if self.terminated or self.forked:
             raise ZMQError(Errno.EFAULT)
         if self._terminating:
             raise ContextTerminated
+        if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
+            raise ZMQError(errno.EMFILE)
 
     @property
     def has_sockets(self) -> bool:

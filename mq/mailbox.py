@@ -16,6 +16,10 @@ twice, which the signaler merges.  If (1) came before (c), the reader finds the 
 then (b) came before (2), so the sender sees a sleep nobody has signalled for.  A sender that is cut
 short between any two steps leaves `_signalled` behind, and so the next send signals.
 
+A reader that waits for ever does (d) and (a) in one step: it waits for the signal and consumes it,
+and goes on at (b).  One with a deadline leaves the signal it has waited for, so that it is spared
+further ones until it has found the mailbox empty again.
+
 That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """

@@ -270,6 +270,23 @@ def taking_one(world, senders, commands):
     return scenario
 
 
+def mixing(world, commands):
+    """Likewise, but the first is waited for by a recv, and only the others on the descriptor."""
+    scenario = sending(world, 1, commands)
+    mailbox, got = scenario.shared
+
+    def receive():
+        got.append(mailbox.recv())
+        while len(got) < commands:
+            mailbox._signaler.wait()
+            command = mailbox.recv(0)
+            if command is not None:
+                got.append(command)
+
+    scenario.programs["reader"] = receive
+    return scenario
+
+
 def interrupted(world):
     """A send that may be cut short before any of its lines, and another send after it."""
     mailbox, got, explorer = world.mailbox(), [], world.explorer
@@ -345,6 +362,7 @@ SCENARIOS = {
     "two commands, polled": (polling, 1, 2),
     "an interrupted send": (interrupted,),
     "two commands": (sending, 1, 2),
+    "three commands, the first waited for": (mixing, 3),
     "two senders, one a poll": (taking_one, 2, 1),
     "two senders, polled": (polling, 2, 1),
     "a pipe's wake-ups": (waking, 2),
@@ -388,6 +406,7 @@ MAILBOX_MUTANTS = {
     "recv numbers the sleep before it consumes the signal": (
         swapped("signaler.recv()", "self._sleeps += 1")
     ),
+    "a wait for ever is not numbered": (replaced("self._sleeps += 1", "pass")),
     "recv does not look again": (
         replaced("command = self._look_again(signaler)", "command = None")
     ),
