@@ -14,7 +14,7 @@ Lock order: the term lock, then the slot lock, then those of `mq.endpoints`.
 import errno
 from contextlib import suppress
 from itertools import count
-from threading import Lock
+from threading import Condition, Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -41,6 +41,10 @@ _DEFAULTS = {
     _BLOCKY: 1,
     _IPV6: 0,
 }
+
+# How many seconds `create_socket` waits for a socket that was closed to end, if there is no room.
+ROOM_PATIENCE = 1.0
+
 _READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
 _WRITE_ONLY = {
     int(ContextOption.THREAD_PRIORITY),
@@ -62,6 +66,7 @@ class Ctx:
         self.endpoints = Endpoints()
         self._name = f"mq-reaper-{next(_names)}"
         self._slot_lock = Lock()
+        self._freed = Condition(self._slot_lock)  # a socket has ended
         self._term_lock = Lock()  # held by whoever waits for the end
         self._slots: dict[int, SocketBase] = {}  # all below under the slot lock
         self._numbers = count(1)  # of slots, never given twice
@@ -100,8 +105,25 @@ class Ctx:
     def create_socket(self, factory: "type[SocketBase]") -> "SocketBase":
         """Return a socket in a slot of its own.
 
-        ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left.
+        ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left and
+        none is given back soon by a socket that was closed.
         """
+        while True:
+            try:
+                return self._create(factory)
+            except ZMQError as error:
+                if error.errno != errno.EMFILE or not self._room_comes():
+                    raise
+
+    def _room_comes(self) -> bool:
+        # Threads that make and close sockets without ever waiting can outrun the reaper.
+        with self._slot_lock:
+            before = len(self._slots)
+            if not any(socket.closed for socket in self._slots.values()):
+                return False
+            return self._freed.wait_for(lambda: len(self._slots) < before, ROOM_PATIENCE)
+
+    def _create(self, factory: "type[SocketBase]") -> "SocketBase":
         socket = None
         try:
             with self._slot_lock:
@@ -149,6 +171,7 @@ class Ctx:
         self._reaper.forget(socket)
         with self._slot_lock:
             del self._slots[socket.slot]
+            self._freed.notify_all()
 
     def reaper_done(self) -> None:
         """Note that the reaper has nothing left to do.  Called in its thread."""
@@ -212,6 +235,7 @@ class Ctx:
         """Disown everything in a forked child; mailboxes disown themselves."""
         self.forked = True
         self._slot_lock = Lock()
+        self._freed = Condition(self._slot_lock)
         self._term_lock = Lock()
         for socket in list(self._slots.values()):
             socket.disown()

@@ -85,14 +85,15 @@ class Signaler:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
         found = False
         try:
-            # Asking first is cheaper than the exception that follows when there is nothing.
-            while self._poll.poll(0):
+            # Not asking first: each system call lets other threads have the interpreter, and what
+            # that may cost is more than the exception when there is nothing.
+            while True:
                 self._read()
                 found = True
                 if self._read_fd == self._write_fd:
                     break  # one read empties an eventfd; a pipe may hold more
         except BlockingIOError:
-            pass  # another reader, a signal handler perhaps, was quicker
+            pass
         return found
 
     def _read(self) -> None:

@@ -46,17 +46,6 @@ def test_take_waits_and_consumes(signaler):
     assert not signaler.recv()
 
 
-def test_recv_does_not_wait_when_another_was_quicker(signaler, monkeypatch):
-    """A signal that is gone when it is to be read is no signal, and nothing is waited for."""
-
-    class Mistaken:
-        def poll(self, timeout):
-            return [(0, 0)]
-
-    monkeypatch.setattr(signaler, "_poll", Mistaken())
-    assert not signaler.recv()
-
-
 def test_signals_merge(signaler):
     """Many signals are consumed by one recv."""
     for _ in range(10_000):
