@@ -4,14 +4,14 @@ General layout, each line resting on those above it::
 
     yqueue ypipe conflate signaler mailbox      the ladder: queue, pipe, wake-up, mailbox
     command own                                 what threads send each other, and who owns whom
-    message pipe active fq lb dist subscriptions
+    message hwm pipe active fq lb dist subscriptions
     endpoints reaper ctx                        a context: names, closed sockets, slots
     sockets/                                    the types
-    socket context poller proxy frame           handles for programs, as in pyzmq
+    transfer socket context poller proxy frame  handles for programs, as in pyzmq
     devices asyncio                             imported on demand
 
 `import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The building blocks of
-the ladder are public too.
+the ladder are public too.  `native` and `steps` are for what is compiled.
 """
 
 from typing import TYPE_CHECKING, Any

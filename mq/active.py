@@ -5,6 +5,7 @@ swapped behind the ready ones, and swapped back when it is activated, so that no
 searched in passing messages; only a pipe's activation and end look for it in the list.
 """
 
+from mq.native import i64
 from mq.pipe import Pipe
 
 
@@ -13,8 +14,8 @@ class ActivePipes:
 
     def __init__(self) -> None:
         self._pipes: list[Pipe] = []
-        self._active = 0  # pipes[:active] are ready, as far as we know
-        self._current = 0  # whose turn it is
+        self._active: i64 = 0  # pipes[:active] are ready, as far as we know
+        self._current: i64 = 0  # whose turn it is
         self._more = False  # inside a message of pipes[current]
         self.last: Pipe | None = None  # whose turn it was with the part passed last
 
@@ -58,12 +59,12 @@ class ActivePipes:
         if self._current >= self._active:
             self._current = 0
 
-    def _activate(self, index: int) -> None:
+    def _activate(self, index: i64) -> None:
         pipes, active = self._pipes, self._active
         pipes[index], pipes[active] = pipes[active], pipes[index]
         self._active += 1
 
-    def _deactivate(self, index: int) -> None:
+    def _deactivate(self, index: i64) -> None:
         self._active -= 1
         pipes, active = self._pipes, self._active
         pipes[index], pipes[active] = pipes[active], pipes[index]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mq.hwm import Hwms
     from mq.own import Own
-    from mq.pipe import Hwms, Pipe
+    from mq.pipe import Pipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ class ConflatePipe(Generic[T]):
             value, *self._slot = self._slot
         return value
 
+    def read_or_none(self) -> T | None:
+        """Empty the slot and return what was in it; None when there is nothing."""
+        return self.read() if self._slot else None
+
     def probe(self) -> T:
         """Return what is in the slot, which stays; `Empty` when there is nothing."""
         slot = self._slot

@@ -14,7 +14,7 @@ Lock order: the term lock, then the slot lock, then those of `mq.endpoints`.
 import errno
 from contextlib import suppress
 from itertools import count
-from threading import Lock
+from threading import Condition, Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -41,6 +41,10 @@ _DEFAULTS = {
     _BLOCKY: 1,
     _IPV6: 0,
 }
+
+# How many seconds `create_socket` waits for a socket that was closed to end, if there is no room.
+ROOM_PATIENCE = 1.0
+
 _READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
 _WRITE_ONLY = {
     int(ContextOption.THREAD_PRIORITY),
@@ -62,9 +66,10 @@ class Ctx:
         self.endpoints = Endpoints()
         self._name = f"mq-reaper-{next(_names)}"
         self._slot_lock = Lock()
+        self._freed = Condition(self._slot_lock)  # a socket has ended
         self._term_lock = Lock()  # held by whoever waits for the end
         self._slots: dict[int, SocketBase] = {}  # all below under the slot lock
-        self._free: list[int] = []
+        self._numbers = count(1)  # of slots, never given twice
         self._reaper: Reaper | None = None  # made with the first socket
         self._done: Mailbox[Command] | None = None  # slot 0: where the reaper reports
         self._terminating = False  # no more sockets are made
@@ -100,36 +105,59 @@ class Ctx:
     def create_socket(self, factory: "type[SocketBase]") -> "SocketBase":
         """Return a socket in a slot of its own.
 
-        ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left.
+        ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left and
+        none is given back soon by a socket that was closed.
         """
-        with self._slot_lock:
-            self._check_usable()
-            if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
-                raise ZMQError(errno.EMFILE)
-            reaper = self._reaper or self._start()
-            slot = self._free.pop() if self._free else len(self._slots) + 1
+        while True:
             try:
-                socket = factory(self, slot)
-            except OSError as error:
-                self._free.append(slot)
-                raise ZMQError(error.errno) from error
-            self._slots[slot] = socket
-            reaper.inc_seqnum()  # balanced when the reaper gets the socket
-            return socket
+                return self._create(factory)
+            except ZMQError as error:
+                if error.errno != errno.EMFILE or not self._room_comes():
+                    raise
 
-    def _check_usable(self) -> None:
+    def _room_comes(self) -> bool:
+        # Threads that make and close sockets without ever waiting can outrun the reaper.
+        with self._slot_lock:
+            before = len(self._slots)
+            if not any(socket.closed for socket in self._slots.values()):
+                return False
+            return self._freed.wait_for(lambda: len(self._slots) < before, ROOM_PATIENCE)
+
+    def _create(self, factory: "type[SocketBase]") -> "SocketBase":
+        socket = None
+        try:
+            with self._slot_lock:
+                self._check_room()
+                self._start()
+                socket = factory(self, next(self._numbers))
+                self._slots[socket.slot] = socket
+            return socket
+        except OSError as error:
+            raise ZMQError(error.errno) from error
+        except BaseException:  # an interrupt: nobody will ever close it
+            if socket is not None:
+                socket.close()
+            raise
+
+    def _check_room(self) -> None:
         if self.terminated or self.forked:
             raise ZMQError(Errno.EFAULT)
         if self._terminating:
             raise ContextTerminated
+        if len(self._slots) >= self._options[ContextOption.MAX_SOCKETS]:
+            raise ZMQError(errno.EMFILE)
 
-    def _start(self) -> Reaper:
+    @property
+    def has_sockets(self) -> bool:
+        """Whether a socket has not ended yet."""
+        return bool(self._slots)
+
+    def _start(self) -> None:
         # Not before the first socket, and never from a finalizer, which may not start threads.
-        self._done = Mailbox()
-        reaper = Reaper(self, self._name)
-        reaper.start()
-        self._reaper = reaper
-        return reaper
+        if self._reaper is None:
+            self._done = Mailbox()
+            self._reaper = Reaper(self, self._name)
+        self._reaper.start()
 
     def reap(self, socket: "SocketBase") -> None:
         """Hand a closed socket to the reaper.  Takes no lock: finalizers come here."""
@@ -143,7 +171,7 @@ class Ctx:
         self._reaper.forget(socket)
         with self._slot_lock:
             del self._slots[socket.slot]
-            self._free.append(socket.slot)
+            self._freed.notify_all()
 
     def reaper_done(self) -> None:
         """Note that the reaper has nothing left to do.  Called in its thread."""
@@ -175,6 +203,7 @@ class Ctx:
         with self._term_lock:
             if not self.terminated and self._reaper is not None:
                 assert self._done is not None
+                self._reaper.start()
                 self._done.recv()
                 self._reaper.join()
                 self._done.close()
@@ -206,12 +235,22 @@ class Ctx:
         """Disown everything in a forked child; mailboxes disown themselves."""
         self.forked = True
         self._slot_lock = Lock()
+        self._freed = Condition(self._slot_lock)
         self._term_lock = Lock()
         for socket in list(self._slots.values()):
             socket.disown()
 
     def __repr__(self) -> str:
         return f"<Ctx with {len(self._slots)} sockets>"
+
+
+def find_socket(address: int) -> "SocketBase | None":
+    """Return the socket whose handles call it `address`, unless it has ended."""
+    for ctx in list(live.values()):
+        for socket in list(ctx._slots.values()):
+            if id(socket) == address:
+                return socket
+    return None
 
 
 def _tell(reaper: Reaper, command: Command) -> None:

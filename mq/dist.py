@@ -5,7 +5,7 @@ Owned by a socket's thread.  A pipe that is full misses messages, whole ones, un
 
 from collections.abc import Iterable
 
-from mq.message import Part
+from mq.message import Part, more_of
 from mq.pipe import Pipe
 
 
@@ -42,7 +42,7 @@ class Distributor:
         receivers = self._receivers
         if receivers is None:
             receivers = [pipe for pipe in chosen if pipe not in self._full]
-        more = part[1]
+        more = more_of(part)
         taken = []
         for pipe in receivers:
             if pipe.write(part):

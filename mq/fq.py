@@ -4,7 +4,7 @@ Owned by a socket's thread.
 """
 
 from mq.active import ActivePipes
-from mq.message import Part
+from mq.message import Part, Piece
 
 
 class FairQueue(ActivePipes):
@@ -22,8 +22,8 @@ class FairQueue(ActivePipes):
             if part is not None:
                 self.last = pipe
                 self.began = not self._more
-                self._more = part[1]
-                if not part[1]:
+                self._more = isinstance(part, Piece) and part.more
+                if not self._more:
                     self._next()
                 return part
             self._skip()

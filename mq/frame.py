@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 from mq.constants import Errno, MessageOption
 from mq.errors import ZMQError
-from mq.message import FINISHED_TRACKER, MessageTracker, Part, Payload
+from mq.message import FINISHED_TRACKER, MessageTracker, Part, Payload, Piece, part_of
 
 #: Buffers smaller than this are copied even if asked not to be.
 COPY_THRESHOLD = 65536
@@ -60,7 +60,7 @@ class Frame(bytearray):
 
     def part(self, more: bool) -> Part:
         """Return what travels when the frame is sent."""
-        return (self.bytes, more, self._payload)
+        return part_of(self.bytes, more, self._payload)
 
     def get(self, option: int | str) -> Any:
         """`MORE` and `SHARED`; EINVAL for all else, as properties come from networks."""
@@ -126,10 +126,11 @@ def contiguous(data: Any) -> memoryview:
 
 def received(part: Part, track: bool) -> Frame:
     """Return the frame of a part that has arrived."""
-    data, more, payload = part
-    frame = Frame(data, track=track, copy=True)
-    frame.more = more
-    frame._payload = payload
+    if not isinstance(part, Piece):
+        return Frame(part, track=track, copy=True)
+    frame = Frame(part.data, track=track, copy=True)
+    frame.more = part.more
+    frame._payload = part.payload
     return frame
 
 

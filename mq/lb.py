@@ -4,9 +4,10 @@ Owned by a socket's thread.
 """
 
 from enum import Enum
+from typing import Final
 
 from mq.active import ActivePipes
-from mq.message import Part
+from mq.message import Part, Piece, more_of
 
 
 class Sent(Enum):
@@ -17,7 +18,9 @@ class Sent(Enum):
     BROKEN = "the pipe that got the parts before has gone; this message is lost"
 
 
-OK, AGAIN, BROKEN = Sent.OK, Sent.AGAIN, Sent.BROKEN
+OK: Final = Sent.OK
+AGAIN: Final = Sent.AGAIN
+BROKEN: Final = Sent.BROKEN
 
 
 class LoadBalancer(ActivePipes):
@@ -30,13 +33,13 @@ class LoadBalancer(ActivePipes):
     def send(self, part: Part) -> Sent:
         """Write a part to the pipe whose turn it is, all parts of a message to the same one."""
         if self._dropping:
-            self._dropping = part[1]
+            self._dropping = more_of(part)
             return OK
         while self._active:
             pipe = self._pipes[self._current]
             if pipe.write(part):
                 self.last = pipe
-                self._more = more = part[1]
+                self._more = more = isinstance(part, Piece) and part.more
                 if not more:
                     pipe.flush()
                     self._next()
@@ -44,7 +47,7 @@ class LoadBalancer(ActivePipes):
             was_inside, self._more = self._more, False
             self._deactivate(self._current)
             if was_inside:  # it took the parts before this one, so it is ending, not full
-                self._dropping = part[1]
+                self._dropping = more_of(part)
                 return BROKEN
         return AGAIN
 

@@ -16,21 +16,31 @@ twice, which the signaler merges.  If (1) came before (c), the reader finds the 
 then (b) came before (2), so the sender sees a sleep nobody has signalled for.  A sender that is cut
 short between any two steps leaves `_signalled` behind, and so the next send signals.
 
+A reader that waits for ever does (d) and (a) in one step: it waits for the signal and consumes it,
+and goes on at (b).  One with a deadline leaves the signal it has waited for, so that it is spared
+further ones until it has found the mailbox empty again.
+
 That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """
 
-import time
 from collections import deque
-from typing import Generic, TypeVar
+from time import monotonic
+from typing import Final, Generic, TypeVar
 
-from mq import fork
 from mq.errors import MailboxClosed
+from mq.fork import LINEAGE, register
+from mq.native import i64, mypyc_attr
 from mq.signaler import Signaler
+from mq.steps import GIL
 
 T = TypeVar("T")
 
+_CLOSED: Final = "the mailbox is closed"
+_FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Mailbox(Generic[T]):
     """Commands from many senders to one reader, in order of sending for each sender.
 
@@ -39,8 +49,7 @@ class Mailbox(Generic[T]):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_closed",
+        "_forks",
         "_queue",
         "_received",
         "_signaler",
@@ -52,12 +61,12 @@ class Mailbox(Generic[T]):
     def __init__(self) -> None:
         self._queue: deque[T] = deque()
         self._signaler: Signaler | None = Signaler()  # None once closed
-        self._sleeps = 1  # written by the reader: how often it found the mailbox empty
-        self._signalled = 0  # written by senders: the last sleep that was signalled for
-        self._received = 0  # written by the reader
-        self._closed = ""  # why nothing can be sent any more; written once
+        self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
+        self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
+        self._received: i64 = 0  # written by the reader
         self.waiting = False  # written by the reader: whether `recv` has found nothing so far
-        fork.register(self)
+        self._forks: i64 = LINEAGE.forks
+        register(self._signaler)  # a child gives back its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
@@ -66,15 +75,17 @@ class Mailbox(Generic[T]):
         other: whatever signal is owed, the next send gives.  `MailboxClosed` after `close` and in
         a forked child; what is sent while the reader closes may be dropped.
         """
-        if self._closed:
-            raise MailboxClosed(self._closed)
+        signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
+        if signaler is None or self._forks != LINEAGE.forks:
+            raise self._refusal()
         self._queue.append(command)
         sleep = self._sleeps
         if self._signalled != sleep:
-            signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
-            if signaler is not None:
-                signaler.send()
+            signaler.send()
             self._signalled = sleep
+
+    def _refusal(self) -> MailboxClosed:
+        return MailboxClosed(_CLOSED if self._forks == LINEAGE.forks else _FORKED)
 
     def recv(self, timeout: float | None = None) -> T | None:
         """The next command; None when none came within `timeout` seconds (None: for ever).
@@ -90,16 +101,31 @@ class Mailbox(Generic[T]):
             return command
         self.waiting = True
         try:
-            return self._wait(timeout)
+            return self._wait() if timeout is None else self._wait_until(monotonic() + timeout)
         finally:
             self.waiting = False
 
-    def _wait(self, timeout: float | None) -> T | None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _wait(self) -> T:
         while True:
             signaler = self._signaler
-            if signaler is None:
-                raise MailboxClosed(self._closed)
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
+            try:
+                self._sleeps += 1
+                command = self._look_again(signaler)
+                if command is None and self._signaler is not None:
+                    signaler.take()
+            except BaseException:  # the signal may be consumed, and senders may count on it
+                signaler.send()
+                raise
+            if command is not None:
+                return command
+
+    def _wait_until(self, deadline: float) -> T | None:
+        while True:
+            signaler = self._signaler
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
             try:
                 signaler.recv()
                 self._sleeps += 1
@@ -111,8 +137,8 @@ class Mailbox(Generic[T]):
                 return command
             if self._signaler is None:
                 continue  # closed: the signal for it may be the one just consumed
-            remaining = None if deadline is None else deadline - time.monotonic()
-            if remaining is not None and remaining <= 0:
+            remaining = deadline - monotonic()
+            if remaining <= 0:
                 return None
             signaler.wait(remaining)
             if self._queue:
@@ -120,8 +146,10 @@ class Mailbox(Generic[T]):
 
     def _look_again(self, signaler: Signaler) -> T | None:
         queue = self._queue
+        if GIL and not queue:
+            return None
         try:
-            command = queue[0]  # not `if queue`: this goes through the deque's lock
+            command = queue[0]  # without a GIL: this goes through the deque's lock
         except IndexError:
             return None
         if len(queue) > 1:
@@ -142,26 +170,16 @@ class Mailbox(Generic[T]):
     def close(self) -> None:
         """Refuse all further commands, and wake a `recv` that waits.  Idempotent."""
         signaler = self._signaler
-        self._shut("the mailbox is closed")
-        if signaler is not None:
-            signaler.send()
-
-    def after_fork(self) -> None:
-        """Disown the box in a child: the eventfd is shared, it would eat its parent's wake-ups."""
-        self._shut("the mailbox belongs to the process this one was forked from")
-
-    def _shut(self, reason: str) -> None:
-        signaler = self._signaler
-        if signaler is None:
+        if signaler is None or self.closed:
             return
-        self._closed = reason
         # Senders may stand before their write: the descriptor goes with the last reference.
         self._signaler = None
+        signaler.send()
 
     @property
     def closed(self) -> bool:
         """Whether `close` was called, or the process forked."""
-        return self._signaler is None
+        return self._signaler is None or self._forks != LINEAGE.forks
 
     @property
     def depth(self) -> int:
@@ -179,5 +197,5 @@ class Mailbox(Generic[T]):
         return self._received + len(self._queue)
 
     def __repr__(self) -> str:
-        state = self._closed or f"fd={self.fileno()}"
+        state = str(self._refusal()) if self.closed else f"fd={self.fileno()}"
         return f"<Mailbox {self.depth} waiting, {self._received} received, {state}>"

@@ -1,17 +1,13 @@
 """Messages as they travel: parts in pipes, and the trackers of those sent without copying.
 
-A part is a plain tuple, the cheapest record there is, for one is made for every part sent::
-
-    (data, more, payload)
-
-`data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of the
-same message follows; `payload` is None, or lives as long as anybody uses a tracked buffer.
-Parts are immutable and may be read from any thread.
+A part that is the last of its message and nothing but bytes, as nearly all are, travels as these
+bytes: there is nothing to make for it.  Any other is a `Piece`.  Parts are immutable and may be
+read from any thread.
 """
 
 from threading import Event
 from time import monotonic
-from typing import TypeAlias
+from typing import Final, TypeAlias, final
 
 from mq.errors import NotDone
 
@@ -29,13 +25,54 @@ class Payload:
 
 
 Data: TypeAlias = bytes | memoryview
-Part: TypeAlias = tuple[Data, bool, Payload | None]
+
+
+@final
+class Piece:
+    """A part that has more to say than its data.
+
+    `data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of
+    the same message follows; `payload` is None, or lives as long as anybody uses a tracked buffer.
+    """
+
+    __slots__ = ("data", "more", "payload")
+
+    def __init__(self, data: Data, more: bool, payload: Payload | None = None) -> None:
+        self.data = data
+        self.more = more
+        self.payload = payload
+
+
+Part: TypeAlias = bytes | Piece
 
 #: The end of a pipe's stream, recognised by identity; no sender can make it.
-DELIMITER: Part = (b"", False, Payload(Event()))
+DELIMITER: Final = Piece(b"", False)
 
 #: The empty part that ends an envelope.
-BOTTOM: Part = (b"", True, None)
+BOTTOM: Final = Piece(b"", True)
+
+
+def part_of(data: Data, more: bool, payload: Payload | None = None) -> Part:
+    """Return the part that carries `data`, which is bytes and no subclass, or a memoryview."""
+    if more or payload is not None or isinstance(data, memoryview):
+        return Piece(data, more, payload)
+    return data
+
+
+def more_of(part: Part) -> bool:
+    """Whether another part of the same message follows."""
+    return isinstance(part, Piece) and part.more
+
+
+def data_of(part: Part) -> Data:
+    """Return what a part carries."""
+    return part.data if isinstance(part, Piece) else part
+
+
+def bytes_of(part: Part) -> bytes:
+    """Return what a part carries, as bytes."""
+    data = part.data if isinstance(part, Piece) else part
+    return data if isinstance(data, bytes) else bytes(data)
 
 
 class MessageTracker:

@@ -12,8 +12,10 @@ from threading import Lock
 
 from mq.command import Adopt, Command, Term, TermAck, TermReq
 from mq.mailbox import Mailbox
+from mq.native import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Own:
     """A node of the tree.  `mailbox` is that of the thread the node lives in."""
 
@@ -63,12 +65,16 @@ class Own:
         child.mailbox.send(Term(child, linger))
 
     def process_own(self, child: "Own") -> None:
-        """Take a child in.  One that comes too late is ended at once, with no linger."""
+        """Take a child in, which was announced by `inc_seqnum`."""
+        self.take_in(child)
+        self.process_seqnum()
+
+    def take_in(self, child: "Own") -> None:
+        """Own a child from now on.  One that comes too late is ended at once, with no linger."""
         if self.terminating:
             self.term_child(child, 0)
         else:
             self.owned.add(child)
-        self.process_seqnum()
 
     def process_term_req(self, child: "Own") -> None:
         """End a child that wishes it; one that was sent its `term` already is not told twice."""

@@ -22,7 +22,7 @@ the pipe.  Whoever asked first acknowledges the acknowledgement, so that both kn
 """
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from mq.command import (
     ActivateRead,
@@ -34,7 +34,9 @@ from mq.command import (
     PipeTermAck,
 )
 from mq.conflate import ConflatePipe
-from mq.message import DELIMITER, Part
+from mq.hwm import Hwms, marks
+from mq.message import DELIMITER, Part, Piece
+from mq.native import i64
 from mq.ypipe import Empty, YPipe
 
 if TYPE_CHECKING:
@@ -42,13 +44,6 @@ if TYPE_CHECKING:
     from mq.pending import Pending
 
 Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
-
-
-class Hwms(NamedTuple):
-    """A socket's high-water marks in messages; 0 is no limit."""
-
-    snd: int
-    rcv: int
 
 
 class State(Enum):
@@ -60,6 +55,9 @@ class State(Enum):
     TERM_ACK_SENT = "term_ack sent"
     TERM_REQ_SENT1 = "term_req sent"
     TERM_REQ_SENT2 = "term_req sent by both"
+
+
+_READABLE: Final = (State.ACTIVE, State.WAITING_FOR_DELIMITER)
 
 
 class Sink(Protocol):
@@ -124,10 +122,11 @@ class Pipe:
         self._own_hwms = own
         self._peer_hwms = peer_hwms  # None before bind: only our own SNDHWM counts
         self._conflate = isinstance(outbound, ConflatePipe)
-        self._hwm = self._lwm = 0
-        self._msgs_read = 0
-        self._msgs_written = 0
-        self._peers_msgs_read = 0
+        self._hwm: i64 = 0  # of what we write
+        self._lwm: i64 = 0  # of what we read
+        self._msgs_read: i64 = 0
+        self._msgs_written: i64 = 0
+        self._peers_msgs_read: i64 = 0
         self._flushing = False
 
     def _link(self, peer: "Pipe") -> None:
@@ -146,15 +145,14 @@ class Pipe:
         """Return the next part; None if there is none now."""
         if not self._in_active:
             return None
-        try:
-            part = self._in.read()
-        except Empty:
+        part = self._in.read_or_none()
+        if part is None:
             self._in_active = False
             return None
         if part is DELIMITER:
             self._process_delimiter()
             return None
-        if not part[1]:
+        if not (isinstance(part, Piece) and part.more):
             self._msgs_read += 1
             if self._lwm and self._msgs_read % self._lwm == 0:
                 self._send(ActivateWrite(self.peer, self._msgs_read))
@@ -183,7 +181,7 @@ class Pipe:
         if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
             self._out_active = False
             return False
-        more = part[1]
+        more = isinstance(part, Piece) and part.more
         out.write(part, more)
         if not more:
             self._msgs_written += 1
@@ -255,16 +253,8 @@ class Pipe:
             self._reactivate_write()
 
     def _reckon(self) -> None:
-        # 0 on either side is no limit at all, and not a summand.
-        own, peer = self._own_hwms, self._peer_hwms
-        if self._conflate:
-            self._hwm = self._lwm = 0
-        elif peer is None:
-            self._hwm, self._lwm = own.snd, (own.rcv + 1) // 2
-        else:
-            self._hwm = own.snd + peer.rcv if own.snd and peer.rcv else 0
-            inbound = own.rcv + peer.snd if own.rcv and peer.snd else 0
-            self._lwm = (inbound + 1) // 2
+        if not self._conflate:
+            self._hwm, self._lwm = marks(self._own_hwms, self._peer_hwms)
 
     def _reactivate_write(self) -> None:
         if not self._out_active and self.state is State.ACTIVE and not self._full():
@@ -281,7 +271,7 @@ class Pipe:
             if self.sink is not None:
                 self.sink.read_activated(self)
 
-    def process_activate_write(self, msgs_read: int) -> None:
+    def process_activate_write(self, msgs_read: i64) -> None:
         """Note that the peer has read `msgs_read` messages in all."""
         self._peers_msgs_read = msgs_read
         self._reactivate_write()
@@ -388,9 +378,6 @@ class Pipe:
 
     def __repr__(self) -> str:
         return f"<Pipe {self.state.value} read {self._msgs_read} wrote {self._msgs_written}>"
-
-
-_READABLE = frozenset({State.ACTIVE, State.WAITING_FOR_DELIMITER})
 
 
 def pipepair(near: Hwms, far: Hwms | None, conflate: bool) -> tuple[Pipe, Pipe]:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Reaper(Own):
     """Owner of all closed sockets of a context, and of pipes whose bind never came.
 
-    The context announces every socket it makes by `inc_seqnum`, so the reaper ends, after being
-    told to, when each of them has been closed and has ended.
+    A socket has its slot in the context from when it is made until it has ended.  So the reaper
+    ends, after being told to, when the context has none: each has been closed and has ended.
     """
 
     def __init__(self, ctx: "Ctx", name: str) -> None:
@@ -35,8 +35,9 @@ class Reaper(Own):
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, unless it was: an interrupt may have come between making and this."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def join(self) -> None:
         """Wait for the thread, which has said that it is done."""
@@ -74,11 +75,16 @@ class Reaper(Own):
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)
         socket.owner = self
-        super().process_own(socket)
+        self.take_in(socket)
         if socket in self.owned:
             self.term_child(socket, self._linger)
         # What reached the mailbox before us may have used up its signal.
         socket.process_in_reaper()
+
+    def check_term_acks(self) -> None:
+        """Be destroyed once no socket is left."""
+        if not self._ctx.has_sockets:
+            super().check_term_acks()
 
     def forget(self, socket: "SocketBase") -> None:
         """Stop polling the mailbox of a socket that is about to end."""

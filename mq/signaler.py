@@ -11,6 +11,27 @@ import sys
 #: The longest timeout poll(2) takes.
 LONGEST_MS = 2**31 - 1
 _ONE = (1).to_bytes(8, sys.byteorder)
+_HAS_EVENTFD = hasattr(os, "eventfd")
+
+
+def _blocks() -> bool:
+    """Whether an eventfd that blocks can also be read without blocking (Linux 5.8 and later)."""
+    if not (_HAS_EVENTFD and hasattr(os, "RWF_NOWAIT")):
+        return False
+    fd = os.eventfd(0, os.EFD_CLOEXEC)
+    try:
+        os.preadv(fd, [bytearray(8)], -1, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+    return False
+
+
+#: Whether our eventfds block, so that to wait for a signal and to consume it is one system call.
+_BLOCKS = _blocks()
 
 
 class Signaler:
@@ -20,16 +41,18 @@ class Signaler:
     when no descriptor is left.  `close` is for the owner, once no one can call `send` any more.
     """
 
-    __slots__ = ("__weakref__", "_poll", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_blocks", "_poll", "_read_fd", "_write_fd")
 
     def __init__(self, *, use_pipe: bool = False) -> None:
         self._read_fd = self._write_fd = -1  # for __del__, should the next line fail
-        if use_pipe or not hasattr(os, "eventfd"):
+        self._blocks = _BLOCKS and not use_pipe
+        if use_pipe or not _HAS_EVENTFD:
             self._read_fd, self._write_fd = os.pipe()
-            os.set_blocking(self._read_fd, False)
             os.set_blocking(self._write_fd, False)
         else:
-            self._read_fd = self._write_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._read_fd = self._write_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        if not self._blocks:
+            os.set_blocking(self._read_fd, False)
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
 
@@ -50,17 +73,34 @@ class Signaler:
             return bool(self._poll.poll())
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
 
+    def take(self) -> None:
+        """Wait for a signal, for ever, and consume all that are outstanding."""
+        if self._blocks:
+            os.read(self._read_fd, 8)
+        else:
+            self.wait()
+            self.recv()
+
     def recv(self) -> bool:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
         found = False
         try:
-            while os.read(self._read_fd, 4096):
+            # Not asking first: each system call lets other threads have the interpreter, and what
+            # that may cost is more than the exception when there is nothing.
+            while True:
+                self._read()
                 found = True
                 if self._read_fd == self._write_fd:
-                    break  # one read empties an eventfd; a pipe is read until it would block
+                    break  # one read empties an eventfd; a pipe may hold more
         except BlockingIOError:
             pass
         return found
+
+    def _read(self) -> None:
+        if self._blocks:
+            os.preadv(self._read_fd, [bytearray(8)], -1, os.RWF_NOWAIT)
+        else:
+            os.read(self._read_fd, 4096)
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable with a signal; -1 once closed."""
@@ -73,8 +113,13 @@ class Signaler:
         for fd in fds:
             os.close(fd)
 
-    def __del__(self) -> None:
+    def after_fork(self) -> None:
+        """In a child: an eventfd is shared, and would be read to the parent's loss."""
         self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_write_fd"):  # else an interrupt came before there was anything
+            self.close()
 
     def __repr__(self) -> str:
         return f"<Signaler fd={self._read_fd}>"

@@ -4,37 +4,30 @@ What it does is done by `mq.sockets`; here data is converted, options are named,
 are lost are closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from warnings import warn
-from weakref import WeakValueDictionary
 
 from mq.attributes import AttributeSetter
 from mq.connection import Connection
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
 from mq.conversions import Conversions
+from mq.ctx import find_socket
 from mq.errors import ZMQBindError, ZMQError
-from mq.frame import COPY_THRESHOLD, Frame, contiguous, received
-from mq.message import FINISHED_TRACKER, MessageTracker, Part
+from mq.frame import COPY_THRESHOLD
 from mq.options import check_type, option_type
 from mq.poller import Poller
-from mq.sockets import TYPES, SocketBase
+from mq.sockets import TYPES
+from mq.transfer import Transfer
 
 if TYPE_CHECKING:
     from mq.context import Context
 
-_SNDMORE = 2
 
-#: Sockets by what their handles call `underlying`.
-_live: "WeakValueDictionary[int, SocketBase]" = WeakValueDictionary()
-
-
-class Socket(Conversions, AttributeSetter):
+class Socket(Transfer, Conversions, AttributeSetter):
     """A socket of a context, or with `shadow` another handle for a socket there is."""
 
     context: "Context[Any] | None"
-    copy_threshold: int
-    _core: SocketBase
     _shadow = False
     _shadow_obj: Any = None
     _type_name = "UNKNOWN"
@@ -68,7 +61,7 @@ class Socket(Conversions, AttributeSetter):
             self._core = shadow._core
             self.context = shadow.context
             return
-        core = _live.get(shadow)
+        core = find_socket(shadow)
         if core is None:
             raise ZMQError(Errno.ENOTSOCK)
         self._core = core
@@ -81,8 +74,12 @@ class Socket(Conversions, AttributeSetter):
         factory = TYPES.get(int(socket_type))
         if factory is None:
             raise ZMQError(Errno.EINVAL)
-        self._core = context.create(factory)
-        _live[id(self._core)] = self._core
+        core = context.create(factory)
+        try:
+            self._core = core
+        except BaseException:  # an interrupt: nobody will ever close it
+            core.close()
+            raise
 
     @classmethod
     def shadow(cls, address: "int | Socket") -> "Socket":
@@ -102,7 +99,7 @@ class Socket(Conversions, AttributeSetter):
     @property
     def closed(self) -> bool:
         """Whether the socket is closed, through this handle or another."""
-        core = self.__dict__.get("_core")
+        core = getattr(self, "_core", None)  # None: it could not be made
         return core is None or core.closed
 
     @property
@@ -266,109 +263,7 @@ class Socket(Conversions, AttributeSetter):
         fd: int = self.get(SocketOption.FD)
         return fd
 
-    # -- sending -----------------------------------------------------------------------------
-
-    def send(
-        self,
-        data: Any,
-        flags: int = 0,
-        copy: bool = True,
-        track: bool = False,
-        routing_id: int | None = None,
-        group: str | None = None,
-    ) -> MessageTracker | None:
-        """Send a part: bytes, a Frame, or anything with a contiguous buffer.
-
-        `flags` are DONTWAIT and SNDMORE.  Waits for room at most SNDTIMEO, then `Again`.  With
-        `copy=False`, large buffers are shared with the receiver and must not be changed; the
-        tracker returned tells until when, if `track` is set.
-        """
-        if type(data) is bytes and copy:
-            if flags:
-                flags = int(flags)
-                self._core.send((data, flags & _SNDMORE != 0, None), flags)
-            else:
-                self._core.send((data, False, None), 0)
-            return None
-        if routing_id is not None or group is not None:
-            raise ZMQError(Errno.ENOTSUP, "routing_id and group need a network")
-        part, tracker = self._part(data, int(flags), copy, track)
-        self._core.send(part, int(flags))
-        return tracker
-
-    def _part(
-        self, data: Any, flags: int, copy: bool, track: bool
-    ) -> tuple[Part, MessageTracker | None]:
-        more = flags & _SNDMORE != 0
-        if self._core.closed:
-            raise ZMQError(Errno.ENOTSOCK)
-        if isinstance(data, Frame):
-            if track and data.tracker is None:
-                raise ValueError("Not a tracked message")
-            return data.part(more), data.tracker
-        view = contiguous(data)
-        if copy or view.nbytes < self.copy_threshold:
-            content = data if type(data) is bytes else bytes(view)
-            return (content, more, None), None if copy else FINISHED_TRACKER
-        if not track:
-            return (view, more, None), None
-        frame = Frame(data, track=True, copy=False)
-        return frame.part(more), frame.tracker
-
-    def send_multipart(
-        self,
-        msg_parts: Sequence[Any],
-        flags: int = 0,
-        copy: bool = True,
-        track: bool = False,
-        **kwargs: Any,
-    ) -> MessageTracker | None:
-        """Send all parts of a message.  TypeError before any is sent if one cannot be."""
-        for index, part in enumerate(msg_parts):
-            if type(part) is not bytes:
-                _check_part(index, part)
-        flags = int(flags)
-        for part in msg_parts[:-1]:
-            self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
-        return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
-
-    # -- receiving ---------------------------------------------------------------------------
-
-    def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive a part: bytes, or with `copy=False` a Frame.
-
-        Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
-        """
-        part = self._core.recv(int(flags) if flags else 0)
-        if not copy:
-            return received(part, track)
-        data = part[0]
-        return data if type(data) is bytes else bytes(data)
-
-    def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
-        """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
-
-        Returns the size of the part; what did not fit is lost.
-        """
-        if nbytes < 0:
-            raise ValueError(f"{nbytes=} must be non-negative")
-        view = contiguous(buffer)
-        if view.readonly:
-            raise BufferError("Object is not writable.")
-        if nbytes > view.nbytes:
-            raise ValueError(f"{nbytes=} too big for memoryview of {view.nbytes}B")
-        data = self._core.recv(int(flags))[0]
-        size = min(len(data), nbytes or view.nbytes)
-        if size:
-            view.cast("B")[:size] = data[:size]
-        return len(data)
-
-    def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive all parts of a message as a list."""
-        parts = [self.recv(flags, copy=copy, track=track)]
-        while self._core.rcvmore:
-            parts.append(self.recv(flags, copy=copy, track=track))
-        return parts
+    # -- waiting -----------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
         """Wait at most `timeout` ms (None: for ever) for `flags`; the events there are."""
@@ -385,12 +280,3 @@ def _text(address: str | bytes) -> str:
     if isinstance(address, bytes):
         return address.decode()
     raise TypeError(f"Expected addr to be str, got addr={address!r}")
-
-
-def _check_part(index: int, part: Any) -> None:
-    try:
-        memoryview(part)
-    except TypeError:
-        text = repr(part)
-        text = text if len(text) <= 32 else text[:32] + "..."
-        raise TypeError(f"Frame {index} ({text}) does not support the buffer interface.") from None

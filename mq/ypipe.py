@@ -9,24 +9,31 @@ Four positions in the queue make the pipe::
                 front             r              w                     f            back
 
 `r` is private to the reader, `w` and `f` to the writer.  The one shared word, `c`, is how far the
-writer has flushed, or None when the reader found nothing and has gone to sleep.  It is compared and
-set under a lock as tiny as Python can make it, once for each flush and once for each prefetch and
-never for each message: on builds without the GIL the same lock orders the memory of the values.
+writer has flushed, or `ASLEEP` when the reader found nothing and has gone to sleep.  It is compared
+and set under a lock as tiny as Python can make it, once for each flush and once for each prefetch
+and never for each message: on builds without the GIL the same lock orders the memory of the values.
+Where compiled code is one step (see `mq.steps`) there is no need for a lock, and none is taken.
 """
 
 from contextlib import AbstractContextManager
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from mq.native import i64, mypyc_attr
+from mq.steps import STEPS
 from mq.yqueue import MESSAGE_CHUNK, YQueue
 
 T = TypeVar("T")
+
+#: What `c` is while the reader sleeps: less than any position.
+ASLEEP: Final = -1
 
 
 class Empty(IndexError):
     """Nothing can be read, or unwritten."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class YPipe(Generic[T]):
     """A pipe that tells its writer when the reader sleeps, and so when a wake-up is owed.
 
@@ -43,11 +50,13 @@ class YPipe(Generic[T]):
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._queue: YQueue[T] = YQueue(chunk_size)
-        self._lock = Lock() if lock is None else lock
-        self._w = 0  # writer: the first unflushed position
-        self._f = 0  # writer: where the next flush will reach
-        self._r = 0  # reader: the first position not prefetched
-        self._c: int | None = 0  # shared, written under the lock only
+        if lock is None and not STEPS:
+            lock = Lock()
+        self._lock = lock  # None: compare-and-set is one step as it is
+        self._w: i64 = 0  # writer: the first unflushed position
+        self._f: i64 = 0  # writer: where the next flush will reach
+        self._r: i64 = 0  # reader: the first position not prefetched
+        self._c: i64 = 0  # shared, written under the lock only
 
     def write(self, value: T, incomplete: bool = False) -> None:
         """Write `value`; the reader sees it after a flush.
@@ -73,10 +82,18 @@ class YPipe(Generic[T]):
         limit = self._f
         if self._w == limit:
             return True
-        with self._lock:
-            awake = self._c is not None
-            self._c = limit
+        lock = self._lock
+        if lock is None:
+            awake = self._publish(limit)
+        else:
+            with lock:
+                awake = self._publish(limit)
         self._w = limit
+        return awake
+
+    def _publish(self, limit: i64) -> bool:
+        awake = self._c != ASLEEP
+        self._c = limit
         return awake
 
     def check_read(self) -> bool:
@@ -87,12 +104,18 @@ class YPipe(Generic[T]):
         front = self._queue._front
         if front != self._r:
             return True
-        with self._lock:
-            flushed = self._c
-            if flushed is None or flushed == front:
-                self._c = None
-                return False
-            self._r = flushed
+        lock = self._lock
+        if lock is None:
+            return self._prefetch(front)
+        with lock:
+            return self._prefetch(front)
+
+    def _prefetch(self, front: i64) -> bool:
+        flushed = self._c
+        if flushed in (ASLEEP, front):
+            self._c = ASLEEP
+            return False
+        self._r = flushed
         return True
 
     def read(self) -> T:
@@ -100,6 +123,13 @@ class YPipe(Generic[T]):
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             raise Empty("nothing to read")
+        return queue.pop()
+
+    def read_or_none(self) -> T | None:
+        """Return the next value; None when there is nothing.  For pipes that carry no None."""
+        queue = self._queue
+        if queue._front == self._r and not self.check_read():
+            return None
         return queue.pop()
 
     def probe(self) -> T:
@@ -114,20 +144,20 @@ class YPipe(Generic[T]):
         Meant for the reader, which asks before each of its own operations whether to look further.
         """
         flushed = self._c
-        return flushed is not None and flushed != self._queue._front
+        return flushed not in (ASLEEP, self._queue._front)
 
     @property
     def asleep(self) -> bool:
         """Whether the reader has found nothing and the next flush will say so."""
-        return self._c is None
+        return self._c == ASLEEP
 
     def _check(self) -> None:
         """Verify every invariant that holds while neither side is inside an operation."""
         front, back, r, w, f = self._queue.front, self._queue.back, self._r, self._w, self._f
         assert front <= r <= w <= f <= back, (front, r, w, f, back)
-        assert self._c is None or self._c == w, (self._c, w)
-        assert self._c is not None or front == r == w, (front, r, w)
+        assert self._c in (ASLEEP, w), (self._c, w)
+        assert self._c != ASLEEP or front == r == w, (front, r, w)
 
     def __repr__(self) -> str:
-        state = "asleep" if self._c is None else "awake"
+        state = "asleep" if self.asleep else "awake"
         return f"<YPipe reader {state} at {self._queue.front}, flushed to {self._w}>"

@@ -6,13 +6,15 @@ the reader's.  The queue itself never says whether it is empty: the reader must 
 """
 
 from collections import deque
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from mq.native import i64, mypyc_attr
 
 T = TypeVar("T")
 
 #: Items in a chunk of messages, and in a chunk of commands (libzmq's granularities).
-MESSAGE_CHUNK = 256
-COMMAND_CHUNK = 16
+MESSAGE_CHUNK: Final = 256
+COMMAND_CHUNK: Final = 16
 
 
 class _Chunk:
@@ -22,11 +24,12 @@ class _Chunk:
 
     def __init__(self, size: int) -> None:
         self.values: list[Any] = [None] * size
-        self.start = 0
+        self.start: i64 = 0
         self.next: _Chunk | None = None
         self.previous: _Chunk | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
@@ -41,10 +44,10 @@ class YQueue(Generic[T]):
         if chunk_size < 1:
             raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
         chunk = _Chunk(chunk_size)
-        self._size = chunk_size
-        self._back = 0  # writer: the position of the next push
+        self._size: i64 = chunk_size
+        self._back: i64 = 0  # writer: the position of the next push
         self._back_chunk = chunk  # writer
-        self._front = 0  # reader: the position of the next pop
+        self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
         # The one thing both sides touch.  deque's append and pop are atomic, with and without the
         # GIL; maxlen keeps the chunk freed last, whose memory is most likely still in the cache.
@@ -114,7 +117,7 @@ class YQueue(Generic[T]):
         value: T = chunk.values[index]
         return value
 
-    def _grow(self, chunk: _Chunk, position: int) -> _Chunk:
+    def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
         # A grow cut short by an exception is simply done again: nothing is reached through the
         # new link before the push that follows has been flushed to the reader.
         try:

@@ -104,6 +104,62 @@ inline send(command)
     fi
 }
 
+/* `_sleeps += 1` and Mailbox._look_again: out of the loop around it if there is a command. */
+inline number_and_look()
+{
+#if BROKEN != 7
+    sleeps++;
+#endif
+#if BROKEN != 8
+    if
+    :: nempty(queue) -> break
+    :: empty(queue)
+    fi;
+#endif
+#if BROKEN == 7
+    sleeps++
+#else
+    skip
+#endif
+}
+
+/* Mailbox._wait */
+inline wait()
+{
+    do
+    :: true ->
+        number_and_look();
+        atomic { signal == 1; signal = 0 }      /* Signaler.take */
+#if BROKEN == 8
+        ; if :: nempty(queue) -> break :: empty(queue) fi
+#endif
+    od
+}
+
+/* Mailbox._wait_until; that the deadline passes is left out. */
+inline wait_until()
+{
+    do
+    :: true ->
+#if BROKEN == 6
+        sleeps++;
+        signal = 0;
+        if
+        :: nempty(queue) -> break
+        :: empty(queue)
+        fi;
+#else
+        signal = 0;
+        number_and_look();
+#endif
+        signal == 1;                            /* Signaler.wait */
+        if
+        :: nempty(queue) -> break
+        :: empty(queue)
+        fi
+    od
+}
+
 proctype Writer()
 {
     byte w = 0;             /* YPipe._w */
@@ -195,30 +251,12 @@ proctype Reader()
                 front++
             :: else -> in_active = 0
             fi
-        :: !in_active ->                    /* Mailbox.recv and Mailbox._wait */
-            do
-            :: nempty(queue) -> break
-            :: empty(queue) ->
-#if BROKEN == 6
-                sleeps++;
-                signal = 0;
-#else
-                signal = 0;
-#if BROKEN != 7
-                sleeps++;
-#endif
-#endif
-#if BROKEN != 8
-                if                          /* look again */
-                :: nempty(queue) -> break
-                :: empty(queue)
-                fi;
-#endif
-#if BROKEN == 7
-                sleeps++;
-#endif
-                signal == 1                 /* Signaler.wait */
-            od;
+        :: !in_active ->                    /* Mailbox.recv */
+            if
+            :: nempty(queue)
+            :: empty(queue) -> wait()       /* for ever */
+            :: empty(queue) -> wait_until()
+            fi;
             queue ? command;
             if
             :: command == LOOK -> looks--; in_active = 1

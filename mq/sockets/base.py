@@ -9,32 +9,39 @@ A type is a subclass that says what to do with pipes and parts in the methods na
 
 import errno
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from mq.command import Command, Done, Stop
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
 from mq.errors import Again, ContextTerminated, ZMQError
+from mq.hwm import Hwms
 from mq.lb import OK, Sent
 from mq.mailbox import Mailbox
-from mq.message import Part
+from mq.message import Part, Piece
 from mq.options import Options, Value
 from mq.own import Own
-from mq.pipe import Hwms, Pipe
+from mq.pipe import Pipe
 
 if TYPE_CHECKING:
     from mq.ctx import Ctx
 
-DONTWAIT = 1
-_POLLIN = int(PollEvent.POLLIN)
-_POLLOUT = int(PollEvent.POLLOUT)
-_CONFLATING = (SocketType.DEALER, SocketType.PULL, SocketType.PUSH, SocketType.PUB, SocketType.SUB)
+DONTWAIT: Final = 1
+_POLLIN: Final = int(PollEvent.POLLIN)
+_POLLOUT: Final = int(PollEvent.POLLOUT)
+_CONFLATING: Final = (
+    SocketType.DEALER,
+    SocketType.PULL,
+    SocketType.PUSH,
+    SocketType.PUB,
+    SocketType.SUB,
+)
 
 
 class SocketBase(Own):
     """A socket without a type."""
 
-    socket_type: SocketType
-    default_linger = -1
+    socket_type: ClassVar[SocketType]
+    default_linger: ClassVar[int] = -1
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         mailbox: Mailbox[Command] = Mailbox()
@@ -157,7 +164,7 @@ class SocketBase(Own):
         part = self.xrecv()
         if part is None:
             part = self._recv_slowly(flags)
-        self.rcvmore = part[1]
+        self.rcvmore = isinstance(part, Piece) and part.more
         return part
 
     def _recv_slowly(self, flags: int) -> Part:
@@ -303,6 +310,9 @@ class SocketBase(Own):
         the mailbox must not have two readers.
         """
         if self.closed:
+            return
+        if self._forked:  # it is the parent's, and so is whoever waits inside
+            self.closed = True
             return
         self._barred = True
         if self.mailbox.waiting:

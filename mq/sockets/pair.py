@@ -1,8 +1,10 @@
 """PAIR: exactly one peer.  Owned by the socket's thread."""
 
+from typing import ClassVar
+
 from mq.constants import SocketType
 from mq.lb import AGAIN, OK, Sent
-from mq.message import Part
+from mq.message import Part, more_of
 from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
 
@@ -10,7 +12,7 @@ from mq.sockets.base import SocketBase
 class Pair(SocketBase):
     """One connection at a time; a second one is ended at once."""
 
-    socket_type = SocketType.PAIR
+    socket_type: ClassVar[SocketType] = SocketType.PAIR
     _pipe: Pipe | None = None
     _cut = False  # the peer left inside a message of ours: the rest of that is dropped
     _inside = False
@@ -31,13 +33,13 @@ class Pair(SocketBase):
     def xsend(self, part: Part) -> Sent:
         """Write to the peer, if there is one and it has room."""
         if self._cut:
-            self._cut = self._inside = part[1]
+            self._cut = self._inside = more_of(part)
             return OK
         pipe = self._pipe
         if pipe is None or not pipe.write(part):
             return self._failed(part)
-        self._inside = part[1]
-        if not part[1]:
+        self._inside = more_of(part)
+        if not self._inside:
             pipe.flush()
         return OK
 
@@ -45,7 +47,7 @@ class Pair(SocketBase):
         if not self._inside:
             return AGAIN
         # The peer is leaving: it had room for the message when it was begun.
-        self._cut = self._inside = part[1]
+        self._cut = self._inside = more_of(part)
         return Sent.BROKEN
 
     def xrecv(self) -> Part | None:

@@ -1,6 +1,6 @@
 """PUSH and PULL: work handed out to whoever has room.  Owned by the socket's thread."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import SocketType
 from mq.fq import FairQueue
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Push(SocketBase):
     """Sends each message to the next peer in turn."""
 
-    socket_type = SocketType.PUSH
+    socket_type: ClassVar[SocketType] = SocketType.PUSH
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -47,7 +47,7 @@ class Push(SocketBase):
 class Pull(SocketBase):
     """Receives from all peers in turn."""
 
-    socket_type = SocketType.PULL
+    socket_type: ClassVar[SocketType] = SocketType.PULL
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)

@@ -5,13 +5,13 @@ unsubscribe), then the topic.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import SocketOption, SocketType
 from mq.dist import Distributor
 from mq.fq import FairQueue
 from mq.lb import AGAIN, OK, Sent
-from mq.message import Part
+from mq.message import Part, bytes_of, more_of
 from mq.options import Value
 from mq.pipe import Pipe
 from mq.sockets.base import SocketBase
@@ -27,7 +27,7 @@ _UNSUBSCRIBE = 0
 class Xpub(SocketBase):
     """Publishes, and receives the subscriptions of its peers."""
 
-    socket_type = SocketType.XPUB
+    socket_type: ClassVar[SocketType] = SocketType.XPUB
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -44,7 +44,7 @@ class Xpub(SocketBase):
         """One more subscriber, who may have subscribed already."""
         self._dist.attach(pipe)
         if self._welcome:
-            pipe.write_regardless((self._welcome, False, None))
+            pipe.write_regardless(self._welcome)
             pipe.flush()
         self.xread_activated(pipe)
 
@@ -64,9 +64,9 @@ class Xpub(SocketBase):
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has subscribed, unsubscribed, or sent a message of its own."""
         while (part := pipe.read()) is not None:
-            data = bytes(part[0])
+            data = bytes_of(part)
             inside = pipe in self._inside
-            if part[1]:
+            if more_of(part):
                 self._inside.add(pipe)
             else:
                 self._inside.discard(pipe)
@@ -89,7 +89,7 @@ class Xpub(SocketBase):
             self._report(kind, topic, pipe)
 
     def _report(self, kind: int, topic: bytes, pipe: Pipe | None) -> None:
-        self._take((bytes([kind]) + topic, False, None), pipe)
+        self._take(bytes([kind]) + topic, pipe)
 
     def _take(self, part: Part, pipe: Pipe | None) -> None:
         self._received.append((part, pipe))
@@ -101,7 +101,7 @@ class Xpub(SocketBase):
         if self._dist.inside:
             self._dist.send(part, ())
             return OK
-        chosen = self._subscriptions.holders(bytes(part[0]))
+        chosen = self._subscriptions.holders(bytes_of(part))
         if self.options[SocketOption.INVERT_MATCHING]:
             chosen = dict.fromkeys(p for p in self._dist.pipes if p not in chosen)
         if self.options[SocketOption.XPUB_NODROP] and not self._dist.room(chosen):
@@ -143,7 +143,7 @@ class Xpub(SocketBase):
 class Pub(Xpub):
     """Publishes, and keeps subscriptions to itself."""
 
-    socket_type = SocketType.PUB
+    socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
         """One more subscriber.  No reader waits here for what a leaving one has still to say."""
@@ -161,15 +161,15 @@ class Pub(Xpub):
 class Xsub(SocketBase):
     """Receives what is published, and sends subscriptions as messages."""
 
-    socket_type = SocketType.XSUB
-    default_linger = 0
-    _filtering = False  # whether to drop what no subscription matches
+    socket_type: ClassVar[SocketType] = SocketType.XSUB
+    default_linger: ClassVar[int] = 0
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
         self._fq = FairQueue()
         self._dist = Distributor()
         self._subscriptions: Subscriptions[None] = Subscriptions()
+        self._filtering = False  # whether to drop what no subscription matches
         self._wanted = True  # the message being received matches
         self._prefetched: Part | None = None
 
@@ -180,7 +180,7 @@ class Xsub(SocketBase):
         self._fq.attach(pipe)
         self._dist.attach(pipe)
         for topic in self._subscriptions:
-            pipe.write_regardless((b"\1" + topic, False, None))
+            pipe.write_regardless(b"\1" + topic)
         pipe.flush()
 
     def xread_activated(self, pipe: Pipe) -> None:
@@ -200,7 +200,7 @@ class Xsub(SocketBase):
 
     def xsend(self, part: Part) -> Sent:
         """Take a byte 1 or 0 and a topic as a subscription or its end; pass all else on."""
-        data = bytes(part[0])
+        data = bytes_of(part)
         if self._dist.inside or data[:1] not in (b"\0", b"\1"):
             self._dist.send(part, self._dist.pipes)
         else:
@@ -214,7 +214,7 @@ class Xsub(SocketBase):
             return  # still subscribed to, or never was
         # Not subject to the HWM: a subscription that got lost would never be made up for.
         for pipe in self._dist.pipes:
-            pipe.write_regardless((bytes([kind]) + topic, False, None))
+            pipe.write_regardless(bytes([kind]) + topic)
             pipe.flush()
 
     def xhas_out(self) -> bool:
@@ -233,7 +233,7 @@ class Xsub(SocketBase):
             if not self._filtering:
                 return part
             if self._fq.began:
-                matches = self._subscriptions.matches(bytes(part[0]))
+                matches = self._subscriptions.matches(bytes_of(part))
                 self._wanted = matches != bool(self.options[SocketOption.INVERT_MATCHING])
             if self._wanted:
                 return part
@@ -253,8 +253,11 @@ class Xsub(SocketBase):
 class Sub(Xsub):
     """Receives what is published and subscribed to."""
 
-    socket_type = SocketType.SUB
-    _filtering = True
+    socket_type: ClassVar[SocketType] = SocketType.SUB
+
+    def __init__(self, ctx: "Ctx", slot: int) -> None:
+        super().__init__(ctx, slot)
+        self._filtering = True
 
     def xsend(self, part: Part) -> Sent:
         """ENOTSUP."""

@@ -1,11 +1,11 @@
 """REQ and REP: requests and replies in lock-step.  Owned by the socket's thread."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
 from mq.errors import ZMQError
 from mq.lb import OK, Sent
-from mq.message import BOTTOM, Part
+from mq.message import BOTTOM, Part, Piece, data_of, more_of
 from mq.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
@@ -22,7 +22,7 @@ class Req(Dealer):
     its reply must carry.
     """
 
-    socket_type = SocketType.REQ
+    socket_type: ClassVar[SocketType] = SocketType.REQ
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -47,8 +47,8 @@ class Req(Dealer):
             self._inside = True
             self._drop_stale_replies()
         sent = super().xsend(part)
-        self._inside = part[1]
-        if sent is OK and not part[1]:
+        self._inside = more_of(part)
+        if sent is OK and not self._inside:
             self._awaiting = True
             self._stage = _SKIP
         return sent
@@ -58,7 +58,7 @@ class Req(Dealer):
         if self.options[SocketOption.REQ_CORRELATE]:
             next_id = (self._request_id + 1) & 0xFFFFFFFF
             envelope = [next_id.to_bytes(4, "little"), b""]
-            sent = super().xsend((envelope[0], True, None))
+            sent = super().xsend(Piece(envelope[0], True))
             if sent is not OK:
                 return sent
             self._request_id = next_id
@@ -78,9 +78,11 @@ class Req(Dealer):
         """Receive a part of the reply; EFSM if nothing was asked."""
         if not self._awaiting:
             raise ZMQError(Errno.EFSM)
-        part = self._prefetched or self._fetch()
+        part = self._prefetched
         self._prefetched = None
-        if part is not None and not part[1]:
+        if part is None:
+            part = self._fetch()
+        if part is not None and not more_of(part):
             self._awaiting = False
         return part
 
@@ -94,7 +96,7 @@ class Req(Dealer):
             if self._stage == len(self._envelope):
                 return part
             if self._stage != _SKIP:
-                fits = part[1] and part[0] == self._envelope[self._stage]
+                fits = more_of(part) and data_of(part) == self._envelope[self._stage]
                 self._stage = self._stage + 1 if fits else _SKIP
         return None
 
@@ -120,7 +122,7 @@ class Req(Dealer):
 class Rep(Router):
     """Receives a request, then sends the reply to where it came from."""
 
-    socket_type = SocketType.REP
+    socket_type: ClassVar[SocketType] = SocketType.REP
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -140,7 +142,7 @@ class Rep(Router):
                 if part is not None:
                     self._note(part)
                 continue
-            if not part[1]:
+            if not more_of(part):
                 self._replying = True
                 self._opened = False
             return part
@@ -161,8 +163,9 @@ class Rep(Router):
         if not self._envelope:
             return  # the rest of something malformed
         self._envelope.append(part)
-        self._opened = part[1] and not part[0]
-        if not part[1]:
+        more = more_of(part)
+        self._opened = more and not data_of(part)
+        if not more:
             self._envelope = []
 
     def xhas_in(self) -> bool:
@@ -178,7 +181,7 @@ class Rep(Router):
                 super().xsend(header)
             self._begun = True
         sent = super().xsend(part)
-        if not part[1]:
+        if not more_of(part):
             self._replying = self._begun = False
         return sent
 

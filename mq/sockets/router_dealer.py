@@ -1,13 +1,13 @@
 """DEALER and ROUTER: asynchronous requests and replies.  Owned by the socket's thread."""
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
 from mq.errors import ZMQError
 from mq.fq import FairQueue
 from mq.lb import AGAIN, OK, LoadBalancer, Sent
-from mq.message import Part
+from mq.message import Part, Piece, bytes_of, more_of
 from mq.options import Value
 from mq.pipe import Pipe, State
 from mq.sockets.base import SocketBase
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Dealer(SocketBase):
     """Sends to its peers in turn, and receives from them in turn."""
 
-    socket_type = SocketType.DEALER
+    socket_type: ClassVar[SocketType] = SocketType.DEALER
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -72,7 +72,7 @@ class Router(SocketBase):
     Sends each message to the peer whose routing id is its first part.
     """
 
-    socket_type = SocketType.ROUTER
+    socket_type: ClassVar[SocketType] = SocketType.ROUTER
 
     def __init__(self, ctx: "Ctx", slot: int) -> None:
         super().__init__(ctx, slot)
@@ -127,7 +127,7 @@ class Router(SocketBase):
         routing_id = self._id_of.pop(pipe, None)
         if routing_id is not None:
             del self._by_id[routing_id]
-        if pipe is self._fq.last and self._prefetched is not None and self._prefetched[1]:
+        if pipe is self._fq.last and self._prefetched is not None and more_of(self._prefetched):
             self._prefetched = None  # the parts after it will not come
         self._fq.terminated(pipe)
         if pipe is self._sending:
@@ -153,7 +153,7 @@ class Router(SocketBase):
 
     def _id_part(self) -> Part:
         assert self._fq.last is not None
-        return (self._id_of[self._fq.last], True, None)
+        return Piece(self._id_of[self._fq.last], True)
 
     def xhas_in(self) -> bool:
         """Whether anybody has sent."""
@@ -177,9 +177,9 @@ class Router(SocketBase):
         if self._inside:
             self._send_body(part)
             return OK
-        if not part[1]:
+        if not more_of(part):
             return OK  # an id without a message
-        pipe = self._by_id.get(bytes(part[0]))
+        pipe = self._by_id.get(bytes_of(part))
         mandatory = self._mandatory()
         if mandatory and pipe is None:
             raise ZMQError(Errno.EHOSTUNREACH)
@@ -198,7 +198,7 @@ class Router(SocketBase):
 
     def _send_body(self, part: Part) -> None:
         pipe = self._sending
-        more = self._inside = part[1]
+        more = self._inside = more_of(part)
         if pipe is None:
             return
         if not pipe.write(part):
@@ -220,5 +220,5 @@ class Router(SocketBase):
 
 def probe(socket: SocketBase, pipe: Pipe) -> None:
     """Greet a new peer with an empty message if PROBE_ROUTER asks for it."""
-    if socket.options[SocketOption.PROBE_ROUTER] and pipe.write((b"", False, None)):
+    if socket.options[SocketOption.PROBE_ROUTER] and pipe.write(b""):
         pipe.flush()

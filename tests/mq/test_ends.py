@@ -108,6 +108,22 @@ def test_fork_while_all_locks_are_held(ctx):
     assert code == 0
 
 
+def test_a_child_closes_what_its_parent_waits_in(ctx):
+    """Whoever waits in a socket at the fork is not in the child: there it is closed, no more."""
+    pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+    pull.bind("inproc://a")
+    push.connect("inproc://a")
+    waiting = threading.Thread(target=pull.recv)
+    waiting.start()
+    while not pull._core.mailbox.waiting:
+        pass
+    assert in_child(pull.close) == 0
+    push.send(b"x")
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()
+    close_all([pull, push])
+
+
 def test_the_child_does_not_eat_its_parents_signals(ctx):
     """An inherited eventfd is shared: the child must not put its parent to sleep for good."""
     for number in range(5):

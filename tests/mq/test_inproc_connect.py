@@ -8,6 +8,7 @@ import pytest
 
 import mq as zmq
 from mq.pipe import State
+from mq.sockets.base import inproc_name
 
 URL = "inproc://name"
 
@@ -299,8 +300,8 @@ def test_bind_owns_the_pipe_before_it_is_announced(socket):
     """The end given to a binder is complete - owner, marks, id - before its owner hears of it."""
     push, pull = socket(zmq.PUSH, identity=b"id", sndhwm=2), socket(zmq.PULL, rcvhwm=3)
     push.connect(URL)
-    pull._core._look = lambda: None  # do not process the command yet
-    pull.bind(URL)
+    # Not by pull.bind, which would process the command.
+    pull._core.ctx.endpoints.bind(inproc_name(URL), pull._core)
     command = pull._core.mailbox.recv(0)
     pipe = command.pipe
     assert pipe.mailbox is pull._core.mailbox

@@ -22,12 +22,12 @@ PRIVATE = {
     YQUEUE: "self queue chunk position index value new _size _back _front _back_chunk _front_chunk"
     " IndexError _Chunk assert AssertionError",
     YPIPE: "self queue value incomplete limit awake front flushed push pop check_read Empty"
-    " _queue _back _front _w _f _r",
-    MAILBOX: "self command timeout deadline remaining sleep time monotonic MailboxClosed msg"
-    " IndexError _received _wait _look_again",
+    " _queue _back _front _w _f _r _lock ASLEEP _publish _prefetch",
+    MAILBOX: "self command timeout deadline remaining sleep monotonic MailboxClosed msg"
+    " IndexError _received _wait _wait_until _look_again _forks LINEAGE forks GIL _refusal",
 }
 # Nobody changes these unless a mailbox is closed.
-UNLESS_CLOSED = "_closed _signaler signaler"
+UNLESS_CLOSED = "_signaler signaler"
 # Likewise the names that matter in the programs below; what they call stops by itself.
 SHARED = ("signal", "_signaler")
 
@@ -50,6 +50,11 @@ class Signal:
         while not self.signalled and timeout is None:
             self._explorer.wait_until(lambda: self.signalled)
         return self.signalled
+
+    def take(self):
+        while not self.signalled:
+            self._explorer.wait_until(lambda: self.signalled)
+        self.signalled = False
 
     def recv(self):
         signalled, self.signalled = self.signalled, False
@@ -77,14 +82,6 @@ class SteppedLock:
         self._held = False
 
 
-class Time:
-    """A clock that stands still."""
-
-    @staticmethod
-    def monotonic():
-        return 0.0
-
-
 class World:
     """The ladder from source, under an explorer; `changes` makes mutants, by file."""
 
@@ -95,7 +92,9 @@ class World:
         self.explorer = Explorer(private, SHARED)
         yqueue = load(YQUEUE, changes.get(YQUEUE, str))
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
-        self._mailbox = load(MAILBOX, changes.get(MAILBOX, str), Signaler=self.signal, time=Time)
+        change = changes.get(MAILBOX, str)
+        # The clock stands still, and nothing forks.
+        self._mailbox = load(MAILBOX, change, Signaler=self.signal, monotonic=float, register=id)
 
     def signal(self, exclusive=False):
         return Signal(self.explorer, exclusive)
@@ -183,12 +182,12 @@ def test_pipe_of_multipart_messages():
 
 
 PIPE_MUTANTS = {
-    "flush forgets that the reader slept": (YPIPE, swapped("awake =", "self._c = limit")),
-    "flush without the lock": (YPIPE, replaced("with self._lock:", "if True:")),
-    "check_read does not say that it sleeps": (YPIPE, replaced("self._c = None\n", "pass\n")),
+    "flush forgets that the reader slept": (YPIPE, swapped("awake = self._c", "self._c = limit")),
+    "flush without the lock": (YPIPE, replaced("with lock:", "if True:")),
+    "check_read does not say that it sleeps": (YPIPE, replaced("self._c = ASLEEP\n", "pass\n")),
     "check_read sleeps before it looks": (
         YPIPE,
-        replaced("flushed = self._c\n", "flushed, self._c = self._c, None\n"),
+        replaced("flushed = self._c\n", "flushed, self._c = self._c, ASLEEP\n"),
     ),
     "check_read prefetches what was written": (
         YPIPE,
@@ -262,6 +261,23 @@ def taking_one(world, senders, commands):
 
     def receive():
         while len(got) < senders * commands:
+            mailbox._signaler.wait()
+            command = mailbox.recv(0)
+            if command is not None:
+                got.append(command)
+
+    scenario.programs["reader"] = receive
+    return scenario
+
+
+def mixing(world, commands):
+    """Likewise, but the first is waited for by a recv, and only the others on the descriptor."""
+    scenario = sending(world, 1, commands)
+    mailbox, got = scenario.shared
+
+    def receive():
+        got.append(mailbox.recv())
+        while len(got) < commands:
             mailbox._signaler.wait()
             command = mailbox.recv(0)
             if command is not None:
@@ -346,6 +362,7 @@ SCENARIOS = {
     "two commands, polled": (polling, 1, 2),
     "an interrupted send": (interrupted,),
     "two commands": (sending, 1, 2),
+    "three commands, the first waited for": (mixing, 3),
     "two senders, one a poll": (taking_one, 2, 1),
     "two senders, polled": (polling, 2, 1),
     "a pipe's wake-ups": (waking, 2),
@@ -379,8 +396,8 @@ MAILBOX_MUTANTS = {
     ),
     "send says so before it signals": (
         replaced(
-            "            signaler = self._signaler  # held",
-            "            self._signalled = sleep\n            signaler = self._signaler  # held",
+            "            signaler.send()\n            self._signalled = sleep\n",
+            "            self._signalled = sleep\n            signaler.send()\n",
         )
     ),
     "recv looks before it numbers the sleep": (
@@ -389,6 +406,7 @@ MAILBOX_MUTANTS = {
     "recv numbers the sleep before it consumes the signal": (
         swapped("signaler.recv()", "self._sleeps += 1")
     ),
+    "a wait for ever is not numbered": (replaced("self._sleeps += 1", "pass")),
     "recv does not look again": (
         replaced("command = self._look_again(signaler)", "command = None")
     ),

@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.command import PipeHwm, PipeTerm, PipeTermAck
+from mq.hwm import Hwms
 from mq.mailbox import Mailbox
-from mq.pipe import Hwms, State, pipepair
+from mq.message import Piece
+from mq.pipe import State, pipepair
 
-X = (b"x", False, None)
+X = b"x"
 UNLIMITED = Hwms(0, 0)
 
 
@@ -147,7 +149,7 @@ def test_impatience_while_waiting_for_the_delimiter(ends):
 def test_terminate_takes_back_a_begun_message(ends):
     """The parts of a message not completed are never seen."""
     near, far = ends
-    near.write((b"part", True, None))
+    near.write(Piece(b"part", True))
     near.terminate(False)
     deliver(far)
     assert far.read() is None
@@ -205,7 +207,7 @@ def test_every_order_of_events_ends(steps, near_delay, far_delay):  # noqa: C901
     for n, step in enumerate(steps):
         end = near if step.islower() else far
         if step.lower() == "w":
-            part = (b"%d" % n, False, None)
+            part = b"%d" % n
             if not dead(end) and end.write(part):
                 written[end].append(part)
                 end.flush()

@@ -1,17 +1,23 @@
-"""Signaler: with an eventfd and with a pipe."""
+"""Signaler: with an eventfd that blocks, with one that does not, and with a pipe."""
 
 import os
 import select
+import threading
 
 import pytest
 
+from mq import signaler as module
 from mq.signaler import Signaler
 
+PATIENCE = 20.0
 
-@pytest.fixture(params=[False, True], ids=["eventfd", "pipe"])
-def signaler(request):
-    """Both kinds."""
-    made = Signaler(use_pipe=request.param)
+
+@pytest.fixture(params=["eventfd", "eventfd of an old Linux", "pipe"])
+def signaler(request, monkeypatch):
+    """All kinds."""
+    if request.param == "eventfd of an old Linux":
+        monkeypatch.setattr(module, "_BLOCKS", False)
+    made = Signaler(use_pipe=request.param == "pipe")
     yield made
     made.close()
 
@@ -24,6 +30,19 @@ def test_a_signal_is_seen_and_consumed(signaler):
     assert signaler.wait(0)
     assert signaler.recv()
     assert not signaler.wait(0)
+    assert not signaler.recv()
+
+
+def test_take_waits_and_consumes(signaler):
+    """take returns with a signal, sent before or while it waits, and leaves none."""
+    signaler.send()
+    signaler.take()
+    assert not signaler.wait(0)
+    thread = threading.Thread(target=signaler.take)
+    thread.start()
+    signaler.send()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
     assert not signaler.recv()
 
 

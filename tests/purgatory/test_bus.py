@@ -279,10 +279,14 @@ class TestClose:
         """A callback in the loop may close; what was posted behind it is done all the same."""
         p = Purgatory()
         p.start()
-        first, second, third = p.defer("a"), p.defer("b"), p.defer("c")
+        posted = threading.Event()
+        zeroth, first, second, third = [p.defer(key) for key in "0abc"]
+        # The loop waits, or it might close before there is anything behind.
+        zeroth.add_done_callback(lambda _: posted.wait(PATIENCE))
         first.add_done_callback(lambda _: p.close())
-        for key in "ab":
+        for key in "0ab":
             p.complete_later(key, key)
+        posted.set()
         assert second.result(PATIENCE) == "b"
         with pytest.raises(Exception, match="cancelled"):
             third.result(PATIENCE)
