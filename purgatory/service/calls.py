@@ -94,4 +94,3 @@ class CloseLink:
     """End, when all calls made before are answered or so many seconds are over."""
 
     seconds: float
-

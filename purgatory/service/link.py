@@ -71,7 +71,7 @@ class Link:
             raise
 
     def post(self, command: LinkCommand) -> None:
-        """Hand over a command, from any thread. Raises Unavailable once closed, and after a fork."""
+        """Hand over a command, from any thread. Raises Unavailable once closed or forked."""
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
