@@ -33,20 +33,36 @@ class Checks:
         self, submission: Submission, client: _Counted, total: int, before: object
     ) -> Refused | None:
         """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
+        limits = self.limits
+        # Nearly all are like this: one key, nothing large, room enough. No character has more than
+        # four bytes.
+        if (
+            before is None
+            and client.count < limits.pending_per_client
+            and total < limits.pending
+            and 0 <= submission.timeout_ms <= limits.timeout_ms
+            and len(submission.payload) <= limits.payload_bytes
+            and len(keys := submission.keys) == 1 == submission.need
+            and 0 < 4 * len(keys[0]) <= limits.text_bytes
+            and 0 < 4 * len(submission.op_id) <= limits.text_bytes
+            and 4 * len(submission.kind) <= limits.text_bytes
+        ):
+            return None
+        return self._refusal(submission, client, total, before)
+
+    def _refusal(
+        self, submission: Submission, client: _Counted, total: int, before: object
+    ) -> Refused | None:
+        limits = self.limits
         if before is not None:
             return Taken(f"operation id {_shown(submission.op_id)} belongs to another client")
-        if client.count >= self.limits.pending_per_client:
+        if client.count >= limits.pending_per_client:
             return TooManyPending(
                 f"client {client.name!r} has {client.count} operations and unacknowledged "
-                f"outcomes; expected at most {self.limits.pending_per_client}"
+                f"outcomes; expected at most {limits.pending_per_client}"
             )
-        if total >= self.limits.pending:
+        if total >= limits.pending:
             return TooManyPending(f"the server has {total} operations, as many as it takes")
-        return self.shape(submission)
-
-    def shape(self, submission: Submission) -> Refused | None:
-        """Why an operation cannot wait for anybody."""
-        limits = self.limits
         if not 0 <= submission.timeout_ms <= limits.timeout_ms:
             return self._time(submission.timeout_ms)
         if len(submission.payload) > limits.payload_bytes:
@@ -63,8 +79,6 @@ class Checks:
 
     def _keys(self, submission: Submission) -> Refused | None:
         keys = submission.keys
-        if len(keys) == 1 == submission.need:
-            return None
         if len(keys) > self.limits.keys:
             return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
         distinct = len(set(keys))
@@ -75,11 +89,7 @@ class Checks:
         return None
 
     def _names(self, submission: Submission) -> Refused | None:
-        # No character has more than four bytes.
-        short = self.limits.text_bytes // 4
         texts = (submission.op_id, *submission.keys)
-        if len(submission.kind) <= short and all(0 < len(text) <= short for text in texts):
-            return None
         return self.texts(texts) or self.text(submission.kind, empty=True)
 
     def completion(self, completion: Completion) -> Refused | None:

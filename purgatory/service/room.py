@@ -107,6 +107,7 @@ class Room:
         refused: list[Refusal] = []
         known: list[Known] = []
         ended: list[Ended] = []
+        total = self.total
         for index, submission in enumerate(submissions):
             before = self.known.get(submission.op_id)
             if before is not None and before.client is client:
@@ -114,9 +115,10 @@ class Room:
                 if isinstance(before, Ended):
                     ended.append(before)
                 continue
-            refusal = self.checks.submission(submission, client, self.total, before)
+            refusal = self.checks.submission(submission, client, total, before)
             if refusal is None:
                 self._take(client, submission)
+                total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         return refused, known, ended
@@ -126,29 +128,32 @@ class Room:
         now_ms = turn.now_ms
         self._number = number = self._number + 1
         payload = bytes(submission.payload)
+        has_payload = payload != NOTHING
+        due_ms = now_ms + submission.timeout_ms
+        op_id, kind, need = submission.op_id, submission.kind, submission.need
         operation = Waiting(
             number,
             client,
-            submission.op_id,
-            sys.intern(submission.kind),
+            op_id,
+            sys.intern(kind) if kind else "",
             now_ms,
-            now_ms + submission.timeout_ms,
-            submission.need,
-            has_payload=payload != NOTHING,
-            now_ms=self.clock(),
+            due_ms,
+            need,
+            has_payload,
+            self.clock(),
         )
         self._watch(operation, submission.keys)
         turn.submitted.append(operation)
         turn.changes.operations += (
             number,
             client.name,
-            submission.op_id,
-            submission.kind,
+            op_id,
+            kind,
             now_ms,
-            operation.due_ms,
-            submission.need,
+            due_ms,
+            need,
             encode(operation.keys),
-            payload if operation.has_payload else None,
+            payload if has_payload else None,
         )
 
     def _watch(self, operation: Waiting, keys: Sequence[str]) -> None:
@@ -332,8 +337,8 @@ class Room:
             row.submitted_ms,
             row.deadline_ms,
             row.need,
-            has_payload=row.payload is not None,
-            now_ms=self.clock(),
+            row.payload is not None,
+            self.clock(),
         )
         operation.values = progress.get(row.number)
         self._watch(operation, keys_of(row))
