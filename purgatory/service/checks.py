@@ -4,8 +4,8 @@ Immutable; any thread may use it, and both sides do: a client refuses at once wh
 """
 
 from collections.abc import Iterable
-from typing import Protocol
 
+from purgatory.native import i64
 from purgatory.service.errors import (
     Malformed,
     Refused,
@@ -15,12 +15,8 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
+from purgatory.service.operation import Client
 from purgatory.service.protocol import Completion, Limits, Submission
-
-
-class _Counted(Protocol):
-    name: str
-    count: int
 
 
 class Checks:
@@ -28,30 +24,35 @@ class Checks:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        # Once more, at hand; no character has more than four bytes.
+        self._pending_of_one: i64 = limits.pending_per_client
+        self._pending: i64 = limits.pending
+        self._timeout_ms = limits.timeout_ms  # what is compared with it may be beyond 64 bits
+        self._payload_bytes: i64 = limits.payload_bytes
+        self._short: i64 = limits.text_bytes // 4
 
     def submission(
-        self, submission: Submission, client: _Counted, total: int, before: object
+        self, submission: Submission, client: Client, total: i64, before: object
     ) -> Refused | None:
         """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
-        limits = self.limits
-        # Nearly all are like this: one key, nothing large, room enough. No character has more than
-        # four bytes.
+        # Nearly all are like this: one key, nothing large, room enough.
         if (
             before is None
-            and client.count < limits.pending_per_client
-            and total < limits.pending
-            and 0 <= submission.timeout_ms <= limits.timeout_ms
-            and len(submission.payload) <= limits.payload_bytes
-            and len(keys := submission.keys) == 1 == submission.need
-            and 0 < 4 * len(keys[0]) <= limits.text_bytes
-            and 0 < 4 * len(submission.op_id) <= limits.text_bytes
-            and 4 * len(submission.kind) <= limits.text_bytes
+            and client.count < self._pending_of_one
+            and total < self._pending
+            and 0 <= submission.timeout_ms <= self._timeout_ms
+            and submission.need == 1
+            and len(submission.payload) <= self._payload_bytes
+            and len(keys := submission.keys) == 1
+            and 0 < len(keys[0]) <= self._short
+            and 0 < len(submission.op_id) <= self._short
+            and len(submission.kind) <= self._short
         ):
             return None
         return self._refusal(submission, client, total, before)
 
     def _refusal(
-        self, submission: Submission, client: _Counted, total: int, before: object
+        self, submission: Submission, client: Client, total: int, before: object
     ) -> Refused | None:
         limits = self.limits
         if before is not None:

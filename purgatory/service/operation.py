@@ -19,7 +19,7 @@ class Client:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.count = 0  # operations that wait, and outcomes not acknowledged
+        self.count: i64 = 0  # operations that wait, and outcomes not acknowledged
         self.connections = 0
         self.unacknowledged: dict[int, Ended] = {}  # by seq, in order
         self._known: list[int] = []  # seqs of a moment, to go on from in the middle

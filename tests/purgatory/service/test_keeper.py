@@ -130,7 +130,9 @@ def test_an_id_of_another_client_is_taken(server):
     [
         (operation("a", *"abcdefghijk"), "too-many-keys"),
         (operation("a", timeout_ms=10**9 + 1), "too-long"),
+        (operation("a", timeout_ms=2**64 - 1), "too-long"),
         (operation("a", timeout_ms=-1), "malformed"),
+        (operation("a", need=2**64 - 1), "malformed"),
         (operation("a", need=2), "malformed"),
         (operation("a", "k", "k", need=2), "malformed"),
         (operation("a", "k", need=0), "malformed"),
