@@ -27,7 +27,17 @@ from typing import Any
 
 import zmq
 from harness import machine, table
-from service_peers import AT_ONCE, READY, UNDER_WAY, Beanstalkd, Peer, Process, Redis, RedisPy
+from service_peers import (
+    AT_ONCE,
+    READY,
+    REDIS_PY,
+    UNDER_WAY,
+    Beanstalkd,
+    Peer,
+    Process,
+    Redis,
+    RedisPy,
+)
 
 from purgatory.service import Client
 from purgatory.service.keys import Keys
@@ -158,7 +168,8 @@ def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
         f"{OURS}, bare socket": BareService,
     }
     if shutil.which("redis-server"):
-        found[f"{REDIS}, redis-py"] = RedisPy
+        if REDIS_PY:
+            found[f"{REDIS}, redis-py"] = RedisPy
         found[f"{REDIS}, bare socket"] = Redis
     if shutil.which("beanstalkd"):
         found["beanstalkd -f0, bare socket"] = Beanstalkd

@@ -8,12 +8,12 @@ import socket
 import subprocess
 import time
 from collections import deque
+from importlib.util import find_spec
 from pathlib import Path
-
-import redis
 
 AT_ONCE = 100  # commands in one go
 UNDER_WAY = 8  # such messages, over a bare socket
+REDIS_PY = find_spec("redis") is not None  # whether there can be a `RedisPy`
 READY = 60.0  # seconds that a server may take to come up
 
 
@@ -110,6 +110,8 @@ class RedisPy(Redis):
     """The same, as a Python program speaks to it."""
 
     def __init__(self, directory: Path, port: int) -> None:
+        import redis  # noqa: PLC0415  # see `REDIS_PY`
+
         super().__init__(directory, port)
         self._redis = redis.Redis(port=port)
 
