@@ -251,7 +251,7 @@ class Store:
         return max(self._batches.last(), kept[0] if kept else 0)
 
     def since_ms(self) -> int | None:
-        """A moment before which no operation was submitted; None if there are none."""
+        """A moment before which none was submitted that waits; None if there are none."""
         moment: int | None = self._try("read", self._batches.since_ms)
         return moment
 

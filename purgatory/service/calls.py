@@ -25,10 +25,11 @@ class _LazyCondition:
     Whoever submits does so by the thousand, and what waits there need not wait here.
     """
 
-    def __get__(self, future: Any, owner: type) -> threading.Condition:
+    def __get__(self, future: Any, owner: type) -> Any:
+        if future is None:  # somebody looks at the class
+            return self
         # One step: of two threads that ask at once, both get the same one.
-        made: threading.Condition = vars(future).setdefault("_condition", threading.Condition())
-        return made
+        return vars(future).setdefault("_condition", threading.Condition())
 
 
 class ServiceFuture(concurrent.futures.Future[Any]):

@@ -55,7 +55,7 @@ class Session:
         self._on_outcome = on_outcome
         self._seqs = itertools.count(1)
         self._hello = 0  # seq of the last one
-        self._waiting: deque[_Group] = deque()  # in order; all but the last of a kind are full
+        self._waiting: deque[_Group] = deque()  # in order, and full where the kind does not change
         self._unanswered: dict[int, tuple[bytes, _Group]] = {}  # in order of seq
         #: Calls that wait to be sent, and those that were sent or given up.
         self.backlog = 0

@@ -287,3 +287,23 @@ def test_the_end_leaves_nobody_waiting(talk):
     talk.session.fail(Closing("over"))
     for future in (a, b, count):
         assert str(future.exception(0)) == "over"
+
+
+def test_a_message_that_would_be_too_large_is_several():
+    """As many as it takes, in order; one call that is too large alone fails alone."""
+    talk = Talk(message_bytes=400)
+    talk.connect()
+    futures = [talk.defer(f"o{n}") for n in range(50)]
+    large = talk.defer("o" * 500)
+    after = talk.defer("after")
+    asked = []
+    while messages := talk.sent():
+        for message in messages:
+            assert len(encode(message)) <= 400
+            asked += [operation.op_id for operation in message.operations]
+            talk.told(Submitted(message.seq))
+    assert asked == [*(f"o{n}" for n in range(50)), "after"]
+    assert all(future.acknowledged for future in (*futures, after))
+    assert isinstance(large.exception(0), TooLarge)
+    assert "o" * 500 not in talk.futures
+    assert (talk.session.backlog, talk.session.gone, talk.session.busy) == (0, 52, False)
