@@ -1,4 +1,4 @@
-"""The future of an operation is one of the standard library's, but for when its condition is made."""
+"""The future of an operation: a future like any other, but for when its condition is made."""
 
 import threading
 from concurrent.futures import Future, wait
