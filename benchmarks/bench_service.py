@@ -5,56 +5,59 @@
 Each contestant is a server in a process of its own, on this machine, over loopback, and makes what
 it is given safe on disk before it answers: ours with its defaults, Redis a sorted set with the
 append-only file synced always, beanstalkd with its binlog synced always. Peers that are not
-installed are left out (Debian: redis-server, beanstalkd). The client is this process: ours through
-`Client` with a future for each operation, the peers over a bare socket, 100 commands at a time.
-The contestants take turns; figures are medians. *CPU* is the processor time of the server for one
-operation, which other users of the machine blur less than the rate.
+installed are left out (Debian: redis-server, beanstalkd). The client is this process, in one of two
+ways. As a *program* speaks to it: ours through `Client` with a future for each operation, Redis
+through redis-py with hiredis, a pipeline of 100 at a time. Over a *bare socket*, to see the server
+alone: without a library for it, 100 commands a message, eight messages under way. The contestants
+take turns; figures are medians. *CPU* is processor time for one operation, of the server and of the
+client, which other users of the machine blur less than the rate.
 """
 
 import argparse
-import os
 import shutil
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import zmq
 from harness import machine, table
+from service_peers import (
+    AT_ONCE,
+    READY,
+    REDIS_PY,
+    UNDER_WAY,
+    Beanstalkd,
+    Peer,
+    Process,
+    Redis,
+    RedisPy,
+)
 
 from purgatory.service import Client
 from purgatory.service.keys import Keys
+from purgatory.service.protocol import (
+    VERSION,
+    Hello,
+    Outcomes,
+    Ping,
+    Submission,
+    Submit,
+    Submitted,
+    Welcome,
+    decode_answer,
+    encode,
+)
 
-AT_ONCE = 100  # commands of a peer in one go
 TIMEOUT = 3600.0  # nothing expires here
-READY = 60.0  # seconds that a server may take to come up
 OURS = "timer-purgatory"
 CURVE = "timer-purgatory, CURVE"
-
-
-class Process:
-    """A server in a process, in a directory of its own."""
-
-    def __init__(self, command: list[str], directory: Path) -> None:
-        self.directory = directory
-        self._process = subprocess.Popen(
-            command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def cpu_seconds(self) -> float:
-        """Processor time that it has used."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").split()
-        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
-
-    def end(self) -> None:
-        """Have it end, and wait for that."""
-        self._process.terminate()
-        self._process.wait()
+REDIS = "Redis, AOF always"
 
 
 class Service:
@@ -105,83 +108,56 @@ def make_keys(directory: Path) -> dict[str, Any]:
     }
 
 
-class Peer:
-    """A server that is spoken to over a bare socket."""
+class BareService(Service):
+    """Ours, without `Client`."""
 
-    def __init__(self, command: list[str], directory: Path, port: int) -> None:
-        self.process = Process(command, directory)
-        give_up_at = time.monotonic() + READY
-        while True:
-            try:
-                self._socket = socket.create_connection(("127.0.0.1", port))
-                break
-            except ConnectionRefusedError:
-                if time.monotonic() > give_up_at:
-                    raise
-                time.sleep(0.05)
-        self._file = self._socket.makefile("rb")
+    def __init__(self, directory: Path, port: int) -> None:
+        super().__init__(directory, port)
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self._socket.connect(self.client.address)
+        self._ask([Hello(0, VERSION, "bare")])
+
+    def _ask(self, messages: Iterable[Any]) -> None:
+        sent = 0
+        for message in messages:
+            self._socket.send(encode(message))
+            sent += 1
+            if sent >= UNDER_WAY:
+                self._hear()
+                sent -= 1
+        for _ in range(sent):
+            self._hear()
+
+    def _hear(self) -> None:
+        answer = decode_answer(self._socket.recv())
+        while isinstance(answer, Ping | Outcomes):
+            answer = decode_answer(self._socket.recv())
+        if isinstance(answer, Submitted):
+            assert answer == Submitted(answer.seq), answer
+        else:
+            assert isinstance(answer, Welcome), answer
 
     def submit(self, first: int, count: int) -> None:
-        """See `Service.submit`."""
-        for start in range(first, first + count, AT_ONCE):
-            numbers = range(start, min(start + AT_ONCE, first + count))
-            self._socket.sendall(b"".join(map(self.command, numbers)))
-            for _ in numbers:
-                self.check(self._file.readline())
+        """See `Service`."""
+        last = first + count
+        self._ask(
+            Submit(start, [operation(n) for n in range(start, min(start + AT_ONCE, last))])
+            for start in range(first, last, AT_ONCE)
+        )
 
     def submit_one(self, number: int) -> None:
-        """See `Service.submit_one`."""
-        self._socket.sendall(self.command(number))
-        self.check(self._file.readline())
-
-    def command(self, number: int) -> bytes:
-        """What submits an operation."""
-        raise NotImplementedError
-
-    def check(self, answer: bytes) -> None:
-        """See that it was done."""
-        raise NotImplementedError
+        """See `Service`."""
+        self._ask([Submit(number, [operation(number)])])
 
     def end(self) -> None:
-        """End the server."""
-        self._file.close()
-        self._socket.close()
-        self.process.end()
+        """See `Service`."""
+        self._socket.close(0)
+        super().end()
 
 
-class Redis(Peer):
-    """A sorted set, scored by deadline."""
-
-    def __init__(self, directory: Path, port: int) -> None:
-        flags = ["--appendonly", "yes", "--appendfsync", "always", "--save"]
-        super().__init__(["redis-server", "--port", str(port), *flags, ""], directory, port)
-
-    def command(self, number: int) -> bytes:
-        """See `Peer`."""
-        deadline, member = str(number + 3_600_000).encode(), f"bench-{number:020}".encode()
-        parts = [b"ZADD", b"waiting", deadline, member]
-        return b"*4\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-
-    def check(self, answer: bytes) -> None:
-        """See `Peer`."""
-        assert answer == b":1\r\n", answer
-
-
-class Beanstalkd(Peer):
-    """A delayed job."""
-
-    def __init__(self, directory: Path, port: int) -> None:
-        command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(directory), "-f0"]
-        super().__init__(command, directory, port)
-
-    def command(self, number: int) -> bytes:
-        """See `Peer`."""
-        body = f"bench-{number:020}".encode()
-        return b"put 0 3600 60 %d\r\n%s\r\n" % (len(body), body)
-
-    def check(self, answer: bytes) -> None:
-        """See `Peer`."""
-        assert answer.startswith(b"INSERTED"), answer
+def operation(number: int) -> Submission:
+    """What is submitted over a bare socket."""
+    return Submission(f"bench-{number:020}", [f"key-{number}"], 3_600_000)
 
 
 def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
@@ -189,11 +165,14 @@ def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
     found: dict[str, Callable[[Path, int], Service | Peer]] = {
         OURS: Service,
         CURVE: lambda directory, port: Service(directory, port, curve=True),
+        f"{OURS}, bare socket": BareService,
     }
     if shutil.which("redis-server"):
-        found["Redis, AOF always"] = Redis
+        if REDIS_PY:
+            found[f"{REDIS}, redis-py"] = RedisPy
+        found[f"{REDIS}, bare socket"] = Redis
     if shutil.which("beanstalkd"):
-        found["beanstalkd, -f0"] = Beanstalkd
+        found["beanstalkd -f0, bare socket"] = Beanstalkd
     return found
 
 
@@ -220,10 +199,12 @@ def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
     """All figures of a contestant, once."""
     contestant.submit(0, min(count, 2000))  # warm
     first = 1_000_000
-    cpu, start = contestant.process.cpu_seconds(), time.perf_counter()
+    server, client = contestant.process.cpu_seconds(), time.process_time()
+    start = time.perf_counter()
     contestant.submit(first, count)
     figures = {"pipelined": count / (time.perf_counter() - start)}
-    figures["cpu"] = 1e6 * (contestant.process.cpu_seconds() - cpu) / count
+    figures["server"] = 1e6 * (contestant.process.cpu_seconds() - server) / count
+    figures["client"] = 1e6 * (time.process_time() - client) / count
     trips = []
     for number in range(max(20, count // 100)):
         start = time.perf_counter()
@@ -233,7 +214,7 @@ def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
     trips.sort()
     figures["p50"] = 1000 * trips[len(trips) // 2]
     figures["p99"] = 1000 * trips[len(trips) * 99 // 100]
-    if isinstance(contestant, Service):
+    if type(contestant) is Service:
         start = time.perf_counter()
         contestant.complete(first, count)
         figures["completes"] = count / (time.perf_counter() - start)
@@ -280,7 +261,8 @@ def report(figures: dict[str, dict[str, float]]) -> None:
         "completes": "completes/s",
         "p50": "submit p50, ms",
         "p99": "p99, ms",
-        "cpu": "server CPU, µs",
+        "server": "server CPU, µs",
+        "client": "client CPU, µs",
     }
     ours = figures[OURS]
     rows = [

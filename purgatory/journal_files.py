@@ -21,6 +21,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -40,6 +41,8 @@ _NAME: Final = re.compile(r"([0-9a-z]+)-(\d{20})-(\d{20})\.parquet")
 _DATE: Final = "date="
 _DAY_MS: Final = 86_400_000
 _FIRST_DAY: Final = dt.date(1970, 1, 1)
+
+_second: Final = itemgetter(1)
 
 
 class JournalError(PurgatoryError):
@@ -77,21 +80,23 @@ class JournalFiles(Generic[RowT]):
         except OSError as error:
             raise _told(error, directory) from error
 
-    def append(self, rows: Iterable[Numbered[RowT]]) -> None:
+    def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
         """Write rows whose numbers grow and lie behind ``last``; on disk when this returns.
+
+        Each is a `Numbered`, or a plain tuple of the same.
 
         ``last`` moves file by file. Raises JournalError when a file cannot be written; rows behind
         ``last`` may then be given again. ValueError for numbers that do not grow.
         """
-        time_of = self._table.time_of
+        time_at = self._table.names.index(self._table.time_column)
 
-        def place(entry: tuple[int, Numbered[RowT]]) -> tuple[str, int]:
-            return _date(time_of(entry[1].row)), entry[0] // FILE_ROWS
+        def place(entry: tuple[int, tuple[int, RowT]]) -> tuple[int, int]:
+            return entry[1][1][time_at] // _DAY_MS, entry[0] // FILE_ROWS
 
-        for (date, _), entries in itertools.groupby(enumerate(rows), place):
-            self._write(date, (row for _, row in entries))
+        for (day, _), entries in itertools.groupby(enumerate(rows), place):
+            self._write(_date(day), map(_second, entries))
 
-    def _write(self, date: str, rows: Iterator[Numbered[RowT]]) -> None:
+    def _write(self, date: str, rows: Iterator[tuple[int, RowT]]) -> None:
         directory = self._directory / (_DATE + date)
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
         try:
@@ -108,7 +113,7 @@ class JournalFiles(Generic[RowT]):
             raise _told(error, hidden) from error
         self.last = last
 
-    def _write_hidden(self, path: Path, rows: Iterator[Numbered[RowT]]) -> tuple[int, int]:
+    def _write_hidden(self, path: Path, rows: Iterator[tuple[int, RowT]]) -> tuple[int, int]:
         first, last = 0, self.last
         with path.open("xb") as file:
             sink = ParquetSink(file, path, self._table)
@@ -184,10 +189,10 @@ class JournalLock:
         self.close()
 
 
-def _date(at_ms: int) -> str:
-    """The date in UTC; times that no calendar has are kept apart, as Hive does with nulls."""
+def _date(day: int) -> str:
+    """A day's date in UTC; days that no calendar has are kept apart, as Hive does with nulls."""
     try:
-        return (_FIRST_DAY + dt.timedelta(days=at_ms // _DAY_MS)).isoformat()
+        return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
     except OverflowError:
         return "__HIVE_DEFAULT_PARTITION__"
 

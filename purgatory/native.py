@@ -1,4 +1,4 @@
-"""mypyc_attr: what mypyc needs to hear of our classes; interpreted it does nothing.
+"""What mypyc needs to hear of our numbers and classes; interpreted it says nothing.
 
 See ``timingwheel.native``, which is not for others.
 """
@@ -6,11 +6,12 @@ See ``timingwheel.native``, which is not for others.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["mypyc_attr"]
+__all__ = ["i64", "mypyc_attr"]
 
 if TYPE_CHECKING:
-    from mypy_extensions import mypyc_attr
+    from mypy_extensions import i64, mypyc_attr
 else:
+    i64 = int
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
         """Leave the class as it is."""

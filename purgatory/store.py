@@ -1,14 +1,14 @@
 """Store: operations and their outcomes in an SQLite database, a group of changes at a time.
 
-Committed means on disk: WAL with ``synchronous=FULL``. Used by one thread, a server's store thread;
-standard library only.
+Committed means on disk: WAL with ``synchronous=FULL``. Used by one thread, a server's store thread.
 
 Rows are only ever appended, in order of their numbers, and deleted in bulk when nobody needs them
 any more: a group of changes touches few pages, however many operations wait. An operation has
 ended when there is an outcome with its number. Numbers grow and are never given twice.
 
-Rows are written many to a statement: each statement lets go of the interpreter, and while another
-thread computes it comes back after milliseconds only.
+Operations are written many to a row (see ``batches``), other rows many to a statement: each
+statement lets go of the interpreter, and while another thread computes it comes back after
+milliseconds only.
 """
 
 import secrets
@@ -18,25 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from purgatory import batches
+from purgatory.batches import Batch, Batches, StoredOperation
 from purgatory.errors import StoreError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 #: The fact that names a database, and no other.
 SOURCE: Final = "source"
+# The fact that says which number was the last one given to an operation, if that is no more.
+_LAST: Final = "last"
 
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE operations (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    client TEXT NOT NULL,
-    op_id TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    submitted_ms INTEGER NOT NULL, -- Unix
-    deadline_ms INTEGER NOT NULL,
-    need INTEGER NOT NULL,
-    keys BLOB NOT NULL, -- MessagePack: an array of texts
-    payload BLOB -- MessagePack
-);
 CREATE TABLE progress ( -- of operations that need several keys
     number INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -101,20 +94,6 @@ class OutcomeRow(NamedTuple):
     lateness_ms: int
 
 
-class StoredOperation(NamedTuple):
-    """A row of operations."""
-
-    number: int
-    client: str
-    op_id: str
-    kind: str
-    submitted_ms: int
-    deadline_ms: int
-    need: int
-    keys: bytes
-    payload: bytes | None
-
-
 class StoredOutcome(NamedTuple):
     """A row of outcomes."""
 
@@ -131,7 +110,7 @@ class StoredOutcome(NamedTuple):
 class Changes:
     """What one commit writes: rows as flat lists of their values, one after the other."""
 
-    operations: list[Any] = field(default_factory=list)
+    operations: list[Batch] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list)
     outcomes: list[Any] = field(default_factory=list)
     forget_operations: list[int] = field(default_factory=list)  # numbers
@@ -168,9 +147,9 @@ class Store:
         except BaseException:
             self._connection.close()
             raise
+        self._batches = Batches(self._connection)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
-            "operations": _Insert("operations", len(StoredOperation._fields), limit),
             "progress": _Insert("progress", 3, limit),
             "outcomes": _Insert("outcomes", len(StoredOutcome._fields), limit),
         }
@@ -184,7 +163,7 @@ class Store:
         version = run("PRAGMA user_version").fetchone()[0]
         if version == 0 and not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             run("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.split(";\n"):
+            for statement in (_SCHEMA + batches.SCHEMA).split(";\n"):
                 run(statement)
             # Whose numbers these are: those of another database are others.
             run("INSERT INTO meta VALUES (?, ?)", (SOURCE, secrets.token_hex(8)))
@@ -225,14 +204,15 @@ class Store:
 
     def _write(self, changes: Changes) -> None:
         run = self._connection.execute
-        if changes.operations:
-            self._inserts["operations"].run(run, changes.operations)
+        self._batches.write(changes.operations)
         if changes.progress:
             self._inserts["progress"].run(run, changes.progress)
         if changes.outcomes:
             self._inserts["outcomes"].run(run, changes.outcomes)
+        if changes.forget_operations:
+            run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
+            self._batches.forget(changes.forget_operations)
         for numbers in _chunks(changes.forget_operations):
-            run(f"DELETE FROM operations WHERE number IN {_marks(numbers)}", numbers)
             run(f"DELETE FROM progress WHERE number IN {_marks(numbers)}", numbers)
         for seqs in _chunks(changes.forget_outcomes):
             run(f"DELETE FROM outcomes WHERE seq IN {_marks(seqs)}", seqs)
@@ -253,12 +233,8 @@ class Store:
         """Move the times of operations that wait, and write small facts, in one commit."""
 
         def write() -> None:
-            self._connection.execute(
-                "UPDATE operations SET submitted_ms = submitted_ms + ?, "
-                "deadline_ms = deadline_ms + ? "
-                "WHERE number NOT IN (SELECT number FROM outcomes)",
-                (by_ms, by_ms),
-            )
+            ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
+            self._batches.shift(by_ms, [number for (number,) in ended])
             self._connection.executemany(
                 "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(facts.items())
             )
@@ -267,18 +243,23 @@ class Store:
 
     def last(self) -> Position:
         """The last numbers ever given, those of forgotten rows included."""
-        given = dict(self._read("SELECT name, seq FROM sqlite_sequence"))
-        return Position(given.get("operations", 0), given.get("outcomes", 0))
+        outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
+        return Position(self._try("read", self._last_operation), outcomes[0][0] if outcomes else 0)
 
-    def earliest_ms(self) -> int | None:
-        """The earliest deadline of all operations, ended ones too; None if there are none."""
-        earliest: int | None = self._read("SELECT min(deadline_ms) FROM operations")[0][0]
-        return earliest
+    def _last_operation(self) -> int:
+        kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
+        return max(self._batches.last(), kept[0] if kept else 0)
+
+    def since_ms(self) -> int | None:
+        """A moment before which none was submitted that waits; None if there are none."""
+        moment: int | None = self._try("read", self._batches.since_ms)
+        return moment
 
     def operations(self, after: int = 0) -> Iterator[StoredOperation]:
         """All operations with higher numbers, ended ones too, in order."""
-        sql = "SELECT * FROM operations WHERE number > ? ORDER BY number"
-        return map(StoredOperation._make, self._read_slowly(sql, after))
+        rows = self._batches.all(after)
+        while (row := self._try("read", lambda: next(rows, None))) is not None:
+            yield row
 
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
         """All outcomes with higher seqs, in order."""
@@ -291,27 +272,14 @@ class Store:
 
     def ended(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Outcomes with their operations, in order of seq; at most 500 at a time."""
-        sql = (
-            "SELECT e.*, o.* FROM outcomes e JOIN operations o ON o.number = e.number "
-            f"WHERE e.seq IN {_marks(seqs)} ORDER BY e.seq"
-        )
-        width = len(StoredOutcome._fields)
-        return [
-            (StoredOutcome._make(row[:width]), StoredOperation._make(row[width:]))
-            for row in self._read(sql, seqs)
-        ]
+        sql = f"SELECT * FROM outcomes WHERE seq IN {_marks(seqs)} ORDER BY seq"
+        outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
+        operations = self.named([outcome.number for outcome in outcomes])
+        return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
-    def named(self, numbers: Sequence[int]) -> list[StoredOperation]:
-        """Operations by their numbers; at most 500 at a time."""
-        sql = f"SELECT * FROM operations WHERE number IN {_marks(numbers)} ORDER BY number"
-        return [StoredOperation._make(row) for row in self._read(sql, numbers)]
-
-    def payloads(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """Number -> payload, of operations that have one."""
-        found: dict[int, bytes] = {}
-        for some in _chunks(numbers):
-            sql = f"SELECT number, payload FROM operations WHERE number IN {_marks(some)}"
-            found.update(self._read(sql, some))
+    def named(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """Number -> operation, of those that are there."""
+        found: dict[int, StoredOperation] = self._try("read", lambda: self._batches.some(numbers))
         return found
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
-"""Calls: what a client's threads ask their link for, and the futures of the answers.
+"""Calls: the futures of what a client's threads ask for, and what else they tell their link.
 
-A call is made by any thread, and from then on belongs to the link's.
+Made by any thread, and from then on resolved by the link's.
 """
 
 import concurrent.futures
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,34 @@ if TYPE_CHECKING:
 Answered = concurrent.futures.Future[Any]
 
 
+class _LazyCondition:
+    """A future's condition, made when it is first asked for: that is half of a future's cost.
+
+    Whoever submits does so by the thousand, and what waits there need not wait here.
+    """
+
+    def __get__(self, future: Any, owner: type) -> Any:
+        if future is None:  # somebody looks at the class
+            return self
+        # One step: of two threads that ask at once, both get the same one.
+        return vars(future).setdefault("_condition", threading.Condition())
+
+
 class ServiceFuture(concurrent.futures.Future[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
     ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
     """
 
+    _condition = _LazyCondition()
+
     def __init__(self, client: "Client", op_id: str) -> None:
-        super().__init__()
+        # Not the base's, which makes a condition: these are its other fields.
+        self._state = "PENDING"
+        self._result = None
+        self._exception = None
+        self._waiters = []
+        self._done_callbacks: list[Any] = []
         self.op_id = op_id
         self.acknowledged = False  # written by the link's thread
         self._client = client
@@ -63,46 +84,6 @@ class ServiceFuture(concurrent.futures.Future[Any]):
 
 
 @dataclass(slots=True)
-class SubmitCall:
-    """Have an operation wait. ``raw``: the encoded submission, here as below."""
-
-    raw: bytes
-    future: ServiceFuture
-
-
-@dataclass(slots=True)
-class CompleteCall:
-    """Complete a key; answered with how many operations that completed."""
-
-    raw: bytes
-    future: Answered
-
-
-@dataclass(slots=True)
-class CancelCall:
-    """Cancel an operation; answered with whether this did."""
-
-    raw: bytes
-    future: Answered
-
-
-@dataclass(slots=True)
-class QueryCall:
-    """Ask for the state of an operation; answered with a `State`."""
-
-    raw: bytes
-    future: Answered
-
-
-@dataclass(slots=True)
-class StatsCall:
-    """Ask for the server's figures; answered with a dict."""
-
-    raw: bytes
-    future: Answered
-
-
-@dataclass(slots=True)
 class Flush:
     """Call back when all calls made before are answered."""
 
@@ -114,7 +95,3 @@ class CloseLink:
     """End, when all calls made before are answered or so many seconds are over."""
 
     seconds: float
-
-
-Call = SubmitCall | CompleteCall | CancelCall | QueryCall | StatsCall
-LinkCommand = Call | Flush | CloseLink

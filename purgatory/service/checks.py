@@ -4,8 +4,8 @@ Immutable; any thread may use it, and both sides do: a client refuses at once wh
 """
 
 from collections.abc import Iterable
-from typing import Protocol
 
+from purgatory.native import i64
 from purgatory.service.errors import (
     Malformed,
     Refused,
@@ -15,12 +15,8 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
+from purgatory.service.operation import Client
 from purgatory.service.protocol import Completion, Limits, Submission
-
-
-class _Counted(Protocol):
-    name: str
-    count: int
 
 
 class Checks:
@@ -28,25 +24,46 @@ class Checks:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        # Once more, at hand; no character has more than four bytes.
+        self._pending_of_one: i64 = limits.pending_per_client
+        self._pending: i64 = limits.pending
+        self._timeout_ms = limits.timeout_ms  # what is compared with it may be beyond 64 bits
+        self._payload_bytes: i64 = limits.payload_bytes
+        self._short: i64 = limits.text_bytes // 4
 
     def submission(
-        self, submission: Submission, client: _Counted, total: int, before: object
+        self, submission: Submission, client: Client, total: i64, before: object
     ) -> Refused | None:
         """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
+        # Nearly all are like this: one key, nothing large, room enough.
+        if (
+            before is None
+            and client.count < self._pending_of_one
+            and total < self._pending
+            and 0 <= submission.timeout_ms <= self._timeout_ms
+            and submission.need == 1
+            and len(submission.payload) <= self._payload_bytes
+            and len(keys := submission.keys) == 1
+            and 0 < len(keys[0]) <= self._short
+            and 0 < len(submission.op_id) <= self._short
+            and len(submission.kind) <= self._short
+        ):
+            return None
+        return self._refusal(submission, client, total, before)
+
+    def _refusal(
+        self, submission: Submission, client: Client, total: int, before: object
+    ) -> Refused | None:
+        limits = self.limits
         if before is not None:
             return Taken(f"operation id {_shown(submission.op_id)} belongs to another client")
-        if client.count >= self.limits.pending_per_client:
+        if client.count >= limits.pending_per_client:
             return TooManyPending(
                 f"client {client.name!r} has {client.count} operations and unacknowledged "
-                f"outcomes; expected at most {self.limits.pending_per_client}"
+                f"outcomes; expected at most {limits.pending_per_client}"
             )
-        if total >= self.limits.pending:
+        if total >= limits.pending:
             return TooManyPending(f"the server has {total} operations, as many as it takes")
-        return self.shape(submission)
-
-    def shape(self, submission: Submission) -> Refused | None:
-        """Why an operation cannot wait for anybody."""
-        limits = self.limits
         if not 0 <= submission.timeout_ms <= limits.timeout_ms:
             return self._time(submission.timeout_ms)
         if len(submission.payload) > limits.payload_bytes:
@@ -63,8 +80,6 @@ class Checks:
 
     def _keys(self, submission: Submission) -> Refused | None:
         keys = submission.keys
-        if len(keys) == 1 == submission.need:
-            return None
         if len(keys) > self.limits.keys:
             return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
         distinct = len(set(keys))
@@ -75,11 +90,7 @@ class Checks:
         return None
 
     def _names(self, submission: Submission) -> Refused | None:
-        # No character has more than four bytes.
-        short = self.limits.text_bytes // 4
         texts = (submission.op_id, *submission.keys)
-        if len(submission.kind) <= short and all(0 < len(text) <= short for text in texts):
-            return None
         return self.texts(texts) or self.text(submission.kind, empty=True)
 
     def completion(self, completion: Completion) -> Refused | None:

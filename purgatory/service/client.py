@@ -13,27 +13,28 @@ import time
 import uuid
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import zmq
 from msgspec import Raw
 
 from purgatory.keyed import check_need, distinct_keys
-from purgatory.service.calls import (
-    Answered,
-    Call,
-    CancelCall,
-    CloseLink,
-    CompleteCall,
-    Flush,
-    QueryCall,
-    ServiceFuture,
-    StatsCall,
-    SubmitCall,
-)
+from purgatory.service.calls import Answered, CloseLink, Flush, ServiceFuture
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.link import Link
-from purgatory.service.protocol import NOTHING, Completion, State, Submission, encode, pack
+from purgatory.service.outbox import Outbox, Request
+from purgatory.service.protocol import (
+    NOTHING,
+    Cancel,
+    Complete,
+    Completion,
+    Query,
+    State,
+    Stats,
+    Submission,
+    Submit,
+    pack,
+)
 from purgatory.service.session import OnOutcome, Session
 from timingwheel import to_ms
 
@@ -47,7 +48,6 @@ BACKLOG_PAUSE: Final = 0.002
 MOMENT: Final = 2.0
 
 _NOTHING: Final = Raw(NOTHING)
-_C = TypeVar("_C", bound=Call)
 
 
 class Client:
@@ -84,7 +84,6 @@ class Client:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._prefix = f"{uuid.uuid4().hex[:16]}-"
         self._count = itertools.count()
-        self._lock = threading.Lock()  # guards _count, and the look at _futures before an entry
         # op id -> future of those not ended. Entered by callers, taken out by the link's thread:
         # single steps of a dict, which is all that either does.
         self._futures: dict[str, ServiceFuture] = {}
@@ -96,6 +95,8 @@ class Client:
             self._link = Link(address, self._session, secure, f"{self.name}-link")
         except zmq.ZMQError as error:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
+        # Its lock guards _count, too, and the look at _futures before an entry.
+        self._outbox = Outbox(self._link.post, self._link.over)
 
     def defer(
         self,
@@ -116,28 +117,28 @@ class Client:
         to this future. ``payload``: kept with the operation. Raises TypeError and ValueError for
         bad arguments, Unavailable.
         """
-        for key in keys:
-            if not isinstance(key, str):
-                raise TypeError(f"key is {key!r}; expected a str")
-        for what, text in (("kind", kind), ("op_id", "" if op_id is None else op_id)):
-            if not isinstance(text, str):
-                raise TypeError(f"{what} is {text!r}; expected a str")
-        watch_keys = distinct_keys(keys)
+        watch_keys = distinct_keys([_text(key, "key") for key in keys])
         check_need(need, len(watch_keys))
         timeout_ms = to_ms(timeout)
+        kind = _text(kind, "kind")
+        if op_id is not None:
+            op_id = _text(op_id, "op_id")
         packed = _NOTHING if payload is None else Raw(pack(payload))
-        with self._lock:
+        if self._outbox.open is None:
+            self._hold_back()
+        with self._outbox.lock:
             if op_id is None:
                 op_id = f"{self._prefix}{next(self._count)}"
             elif (known := self._futures.get(op_id)) is not None:
                 return known
-            raw = encode(Submission(op_id, list(keys), timeout_ms, need, kind, packed))
+            # That the server gets it as a list is all the same to the encoder.
+            submission = Submission(op_id, watch_keys, timeout_ms, need, kind, packed)  # type: ignore[arg-type]
             future = self._futures[op_id] = ServiceFuture(self, op_id)
-        try:
-            self._post(SubmitCall(raw, future))
-        except BaseException:
-            self._futures.pop(op_id, None)
-            raise
+            try:
+                self._outbox.add(Submit, submission, future)
+            except BaseException:
+                self._futures.pop(op_id, None)
+                raise
         return future
 
     def complete(self, key: str, value: Any = None) -> int:
@@ -152,9 +153,8 @@ class Client:
 
     def complete_later(self, key: str, value: Any = None) -> Answered:
         """Like `complete`, but returns the future of its answer at once."""
-        if not isinstance(key, str):
-            raise TypeError(f"key is {key!r}; expected a str")
-        return self._ask(CompleteCall(pack(Completion(key, Raw(pack(value)))), Answered()))
+        completion = Completion(_text(key, "key"), _NOTHING if value is None else Raw(pack(value)))
+        return self._ask(Complete, completion)
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
@@ -164,7 +164,7 @@ class Client:
 
     def cancel_later(self, operation: str | ServiceFuture) -> Answered:
         """Like `cancel`, but returns the future of its answer at once."""
-        return self._ask(CancelCall(encode(_op_id(operation)), Answered()))
+        return self._ask(Cancel, _op_id(operation))
 
     def query(self, operation: str | ServiceFuture) -> State:
         """What the server knows of an operation, by its future or its id."""
@@ -174,7 +174,7 @@ class Client:
 
     def query_later(self, operation: str | ServiceFuture) -> Answered:
         """Like `query`, but returns the future of its answer at once."""
-        return self._ask(QueryCall(encode(_op_id(operation)), Answered()))
+        return self._ask(Query, _op_id(operation))
 
     def stats(self) -> dict[str, int | float]:
         """The server's figures, by name; see `ServerStats`."""
@@ -184,7 +184,7 @@ class Client:
 
     def stats_later(self) -> Answered:
         """Like `stats`, but returns the future of its answer at once."""
-        return self._ask(StatsCall(encode(None), Answered()))
+        return self._ask(Stats, None)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all calls made before are answered: what was deferred is on disk.
@@ -193,17 +193,22 @@ class Client:
         """
         self._refuse_in_callback()
         answered: Answered = Answered()
-        self._post(Flush(lambda: answered.set_result(None)))
+        self._link.post(Flush(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
 
-    def _ask(self, call: _C) -> Answered:
-        self._post(call)
-        return call.future
+    def _ask(self, request: Request, item: Any) -> Answered:
+        if self._outbox.open is None:
+            self._hold_back()
+        future = Answered()
+        self._outbox.add(request, item, future)
+        return future
 
-    def _post(self, command: Call | Flush) -> None:
-        while self._link.backlog > BACKLOG and threading.current_thread() is not self._link.thread:
+    def _hold_back(self) -> None:
+        """Have a caller wait who is faster than the server."""
+        while self._outbox.added - self._session.gone > BACKLOG and not self._link.over():
+            if threading.current_thread() is self._link.thread:
+                return
             time.sleep(BACKLOG_PAUSE)
-        self._link.post(command)
 
     def _refuse_in_callback(self) -> None:
         if threading.current_thread() is self._link.thread:
@@ -271,8 +276,18 @@ class _Curve:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = self._keys
 
 
+def _text(text: str, what: str) -> str:
+    """A text that can be sent. TypeError for what is none, UnicodeEncodeError for surrogates."""
+    if type(text) is str and text.isascii():
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {text!r}; expected a str")
+    text.encode()
+    return str.__str__(text)  # of a subclass, too
+
+
 def _op_id(operation: str | ServiceFuture) -> str:
     op_id = operation.op_id if isinstance(operation, ServiceFuture) else operation
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
-    return op_id
+    return _text(op_id, "operation")

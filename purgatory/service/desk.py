@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from purgatory.batches import StoredOperation
 from purgatory.service.commands import Asked, Attach, Push
 from purgatory.service.errors import Refused
 from purgatory.service.operation import Ended, Waiting
@@ -33,9 +34,9 @@ from purgatory.service.protocol import (
     Welcome,
     encode,
 )
-from purgatory.service.room import Room, keys_of, result_of
+from purgatory.service.room import Room, result_of
 from purgatory.service.turn import Turn
-from purgatory.store import Store, StoredOperation, StoredOutcome
+from purgatory.store import Store, StoredOutcome
 
 # A frame of outcomes has no more than that of them, and is about that large.
 OUTCOMES_A_FRAME = 256
@@ -155,9 +156,10 @@ class Desk:
                 of_client.setdefault(ended.client.name, []).append((operation, ended))
         found = []
         for name, pairs in of_client.items():
-            payloads = self._store.payloads(
+            stored = self._store.named(
                 [operation.number for operation, _ in pairs if operation.has_payload]
             )
+            payloads = {number: row.payload or NOTHING for number, row in stored.items()}
             outcomes = (_outcome(operation, ended, payloads) for operation, ended in pairs)
             found += [Push(name, first, last, frame) for first, last, frame in _framed(outcomes)]
         return found
@@ -231,7 +233,7 @@ def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> State:
         outcome.outcome,
         row.kind,
         row.client,
-        list(keys_of(row)),
+        list(row.keys),
         row.need,
         row.submitted_ms,
         row.deadline_ms,

@@ -8,16 +8,14 @@ behind its last file, and every row is in exactly one. `start` and `close` are c
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from purgatory.journal_files import JournalError, JournalFiles, JournalLock, Numbered
+from purgatory.journal_files import JournalError, JournalFiles, JournalLock
 from purgatory.journal_writer import JournalWriter
 from purgatory.store import OperationRow, OutcomeRow, Position
-from purgatory.trace.rows import Operation, Outcome
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -87,8 +85,12 @@ class _Rows:
         self._count = 0
         self._lock = JournalLock(directory)
         try:
-            self._operations = JournalFiles(directory / OPERATIONS.name, OPERATIONS, source)
-            self._outcomes = JournalFiles(directory / OUTCOMES.name, OUTCOMES, source)
+            self._operations: JournalFiles[Any] = JournalFiles(
+                directory / OPERATIONS.name, OPERATIONS, source
+            )
+            self._outcomes: JournalFiles[Any] = JournalFiles(
+                directory / OUTCOMES.name, OUTCOMES, source
+            )
         except BaseException:
             self.close()
             raise
@@ -111,15 +113,9 @@ class _Rows:
         before = self.position
         try:
             self._operations.append(
-                Numbered(row.number, Operation(*row[1:]))
-                for row in itertools.chain.from_iterable(b.operations for b in self._batches)
-                if row.number > before.operations
+                _numbered((b.operations for b in self._batches), before.operations)
             )
-            self._outcomes.append(
-                Numbered(row.seq, Outcome(*row[1:]))
-                for row in itertools.chain.from_iterable(b.outcomes for b in self._batches)
-                if row.seq > before.outcomes
-            )
+            self._outcomes.append(_numbered((b.outcomes for b in self._batches), before.outcomes))
             self._batches.clear()
             self._count = 0
         finally:
@@ -128,3 +124,10 @@ class _Rows:
 
     def close(self) -> None:
         self._lock.close()
+
+
+def _numbered(
+    batches: Iterable[Sequence[tuple[Any, ...]]], after: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Each row's number, which is its first value, and the rest: of those behind ``after``."""
+    return ((row[0], row[1:]) for rows in batches for row in rows if row[0] > after)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from purgatory.service.room import keys_of
+from purgatory.batches import StoredOperation
 from purgatory.service.sink import Sink
 from purgatory.service.turn import Turn
-from purgatory.store import OperationRow, OutcomeRow, Position, Store, StoredOperation
+from purgatory.store import OperationRow, OutcomeRow, Position, Store
 
 _AT_ONCE = 500
 _T = TypeVar("_T")
@@ -84,7 +84,7 @@ def _operation_row(row: StoredOperation) -> OperationRow:
         row.kind,
         row.submitted_ms,
         row.deadline_ms - row.submitted_ms,
-        keys_of(row),
+        row.keys,
         row.need,
     )
 

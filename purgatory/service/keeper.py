@@ -103,14 +103,16 @@ class Keeper:
 
     def wait(self, timeout: float | None) -> None:
         """Sleep until commands come, for ``timeout`` seconds at most, and take them."""
-        command = self.mailbox.recv(timeout)
+        mailbox = self.mailbox
+        command = mailbox.recv(timeout)
         while command is not None:
             self._taken.append(command)
             if isinstance(command, Asked):
                 self._size += command.size
             if len(self._taken) >= FRAMES_A_TURN or self._size >= BYTES_A_TURN:
                 break
-            command = self.mailbox.recv(0)
+            # What comes just now is found at the next wait.
+            command = mailbox.recv(0) if mailbox.peek() else None
 
     def wake(self) -> None:
         """Nobody needs to: all that could is a command."""

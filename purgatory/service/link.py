@@ -16,15 +16,16 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.calls import CloseLink, Flush, LinkCommand
+from purgatory.service.calls import CloseLink, Flush
 from purgatory.service.errors import Malformed, ServiceError, Unavailable
+from purgatory.service.outbox import Batch
 from purgatory.service.protocol import Bye, encode
 from purgatory.service.session import Session
 
 log = logging.getLogger(__name__)
 
-# Calls taken before the socket is looked at again.
-CALLS_AT_ONCE: Final = 2048
+# Commands taken before the socket is looked at again.
+COMMANDS_AT_ONCE: Final = 64
 FRAMES_AT_ONCE: Final = 64
 # Seconds before a server that sent us away is asked again.
 PAUSE: Final = 0.3
@@ -36,6 +37,8 @@ _NEWS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
+
+LinkCommand = Batch | Flush | CloseLink
 
 #: Told of each new socket before it connects: sets CURVE.
 Secure = Callable[["zmq.Socket[bytes]"], None]
@@ -68,7 +71,7 @@ class Link:
             raise
 
     def post(self, command: LinkCommand) -> None:
-        """Hand over a call, from any thread. Raises Unavailable once closed, and after a fork."""
+        """Hand over a command, from any thread. Raises Unavailable once closed or forked."""
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
@@ -76,10 +79,9 @@ class Link:
         if self._over:  # it may have come too late to be found there
             raise Unavailable("the client is closed")
 
-    @property
-    def backlog(self) -> int:
-        """Calls that are not sent yet, nearly."""
-        return self._mailbox.depth + self._session.backlog
+    def over(self) -> bool:
+        """Whether nothing can be posted any more; in a forked child, too."""
+        return self._mailbox.closed
 
     def _connect(self) -> None:
         self._socket = self._context.socket(zmq.DEALER)
@@ -144,7 +146,7 @@ class Link:
         return max(0, int(1000 * (min(moments) - time.monotonic())) + 1)
 
     def _take(self) -> None:
-        for _ in range(CALLS_AT_ONCE):
+        for _ in range(COMMANDS_AT_ONCE):
             command = self._mailbox.recv(0)
             if command is None:
                 return
@@ -153,7 +155,7 @@ class Link:
             elif isinstance(command, CloseLink):
                 self._give_up_at = time.monotonic() + command.seconds
             else:
-                self._session.add(command)
+                self._session.add(command.request, command.take())
 
     def _hear_news(self) -> None:
         while self._pause_until is None and self._monitor.poll(0):

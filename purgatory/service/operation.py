@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from purgatory.native import i64
 from purgatory.operation import DelayedOperation, end
 from purgatory.outcome import COMPLETED
 
@@ -18,7 +19,7 @@ class Client:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.count = 0  # operations that wait, and outcomes not acknowledged
+        self.count: i64 = 0  # operations that wait, and outcomes not acknowledged
         self.connections = 0
         self.unacknowledged: dict[int, Ended] = {}  # by seq, in order
         self._known: list[int] = []  # seqs of a moment, to go on from in the middle
@@ -85,26 +86,26 @@ class Waiting(DelayedOperation):
 
     def __init__(
         self,
-        number: int,
+        number: i64,
         client: Client,
         op_id: str,
         kind: str,
-        submitted_ms: int,
-        due_ms: int,
-        need: int,
-        *,
+        submitted_ms: i64,
+        due_ms: i64,
+        need: i64,
         has_payload: bool,
-        now_ms: int,
+        now_ms: i64,
     ) -> None:
-        super().__init__(max(1, due_ms + 1 - now_ms) / 1000)
+        wait_ms = due_ms + 1 - now_ms
+        super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
         self._op_asks = False  # keys complete it, and nothing else: there is no condition
-        self.number = number
+        self.number: i64 = number
         self.client = client
         self.op_id = op_id
         self.kind = kind
-        self.submitted_ms = submitted_ms
-        self.due_ms = due_ms
-        self.need = need
+        self.submitted_ms: i64 = submitted_ms
+        self.due_ms: i64 = due_ms
+        self.need: i64 = need
         self.has_payload = has_payload
         self.keys: tuple[str, ...] = ()  # also when it has ended; set when it is watched
         self.by_key: str | None = None
@@ -121,8 +122,8 @@ class Waiting(DelayedOperation):
             self.submitted_ms,
             self.due_ms,
             self.need,
-            has_payload=self.has_payload,
-            now_ms=now_ms,
+            self.has_payload,
+            now_ms,
         )
         twin.values = self.values
         return twin

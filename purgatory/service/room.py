@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Raw
 from prometheus_client import CollectorRegistry
 
+from purgatory.batches import MOST, Batch, StoredOperation
 from purgatory.operation import DelayedOperation
 from purgatory.outcome import Outcome
 from purgatory.purgatory import Purgatory
@@ -27,10 +28,9 @@ from purgatory.service.protocol import (
     Refusal,
     Submission,
     encode,
-    unpack,
 )
 from purgatory.service.turn import Turn
-from purgatory.store import Position, Store, StoredOperation
+from purgatory.store import Position, Store
 from timingwheel import ManualClock, Timer
 
 # How many operations may expire in a turn, by and large: others are waiting to be served.
@@ -107,6 +107,7 @@ class Room:
         refused: list[Refusal] = []
         known: list[Known] = []
         ended: list[Ended] = []
+        total = self.total
         for index, submission in enumerate(submissions):
             before = self.known.get(submission.op_id)
             if before is not None and before.client is client:
@@ -114,9 +115,10 @@ class Room:
                 if isinstance(before, Ended):
                     ended.append(before)
                 continue
-            refusal = self.checks.submission(submission, client, self.total, before)
+            refusal = self.checks.submission(submission, client, total, before)
             if refusal is None:
                 self._take(client, submission)
+                total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         return refused, known, ended
@@ -125,31 +127,25 @@ class Room:
         turn = self._turn
         now_ms = turn.now_ms
         self._number = number = self._number + 1
-        payload = bytes(submission.payload)
+        kind = submission.kind
         operation = Waiting(
             number,
             client,
             submission.op_id,
-            sys.intern(submission.kind),
+            sys.intern(kind) if kind else "",
             now_ms,
             now_ms + submission.timeout_ms,
             submission.need,
-            has_payload=payload != NOTHING,
-            now_ms=self.clock(),
+            bytes(submission.payload) != NOTHING,
+            self.clock(),
         )
         self._watch(operation, submission.keys)
         turn.submitted.append(operation)
-        turn.changes.operations += (
-            number,
-            client.name,
-            submission.op_id,
-            submission.kind,
-            now_ms,
-            operation.due_ms,
-            submission.need,
-            encode(operation.keys),
-            payload if operation.has_payload else None,
-        )
+        batch = turn.batch
+        if batch is None or batch.client != client.name or len(batch.operations) >= MOST:
+            turn.batch = batch = Batch(number, client.name, now_ms, [])
+            turn.changes.operations.append(batch)
+        batch.operations.append(submission)
 
     def _watch(self, operation: Waiting, keys: Sequence[str]) -> None:
         self.purgatory.try_complete_else_watch(operation, keys)
@@ -332,11 +328,11 @@ class Room:
             row.submitted_ms,
             row.deadline_ms,
             row.need,
-            has_payload=row.payload is not None,
-            now_ms=self.clock(),
+            row.payload is not None,
+            self.clock(),
         )
         operation.values = progress.get(row.number)
-        self._watch(operation, keys_of(row))
+        self._watch(operation, row.keys)
 
 
 def result_of(operation: Waiting) -> bytes | None:
@@ -347,12 +343,6 @@ def result_of(operation: Waiting) -> bytes | None:
         values = operation.values or {}
         return encode({key: Raw(value) for key, value in values.items()})
     return None if operation.value == NOTHING else operation.value
-
-
-def keys_of(row: StoredOperation) -> tuple[str, ...]:
-    """The watch keys of a row."""
-    keys: list[str] = unpack(row.keys)
-    return tuple(keys)
 
 
 def _state(entry: Waiting | Ended) -> str:

@@ -131,8 +131,8 @@ class Server:
         else:
             store.set_meta(clock.facts())
         now_ms = clock.now_ms()
-        earliest_ms = store.earliest_ms()
-        start_ms = now_ms if earliest_ms is None else min(now_ms, earliest_ms)
+        since_ms = store.since_ms()
+        start_ms = now_ms if since_ms is None else min(now_ms, since_ms)
         room = Room("service", checks, start_ms, self.registry)
         room.load(store)
         desk = Desk(room, store, lambda: self.stats().as_dict(), f"purgatory {_version()}")

@@ -13,19 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from msgspec import Raw
-
 from purgatory.service import protocol
-from purgatory.service.calls import (
-    Answered,
-    Call,
-    CancelCall,
-    CompleteCall,
-    QueryCall,
-    ServiceFuture,
-    StatsCall,
-    SubmitCall,
-)
+from purgatory.service.calls import Answered, ServiceFuture
 from purgatory.service.errors import (
     Closing,
     NoHello,
@@ -34,27 +23,17 @@ from purgatory.service.errors import (
     TooManyClients,
     refusal,
 )
-from purgatory.service.protocol import VERSION, Outcome, Outcomes, encode
+from purgatory.service.outbox import CALLS_A_MESSAGE, Call, Request
+from purgatory.service.protocol import VERSION, Outcome, Outcomes, Stats, Submit, encode
 
 log = logging.getLogger(__name__)
 
-# Calls of one message, and messages that may be unanswered when the next one is not full.
-CALLS_A_MESSAGE: Final = 512
+# Messages that may be unanswered when the next one is not full.
 EAGER: Final = 2
 # Messages that may be unanswered at all.
 UNANSWERED: Final = 32
 # Acknowledgements that are remembered: they may be lost with the connection.
 REMEMBERED: Final = 1 << 16
-# Room for what is around the calls in a message.
-_ENVELOPE: Final = 64
-
-_REQUESTS: Final[dict[type, Callable[[int, Any], Any]]] = {
-    SubmitCall: protocol.Submit,
-    CompleteCall: protocol.Complete,
-    CancelCall: protocol.Cancel,
-    QueryCall: protocol.Query,
-    StatsCall: lambda seq, _: protocol.Stats(seq),
-}
 
 #: These pass by themselves: what was asked stays to be asked again.
 _TRANSIENT: Final = (NoHello.code, Closing.code, TooManyClients.code)
@@ -76,8 +55,11 @@ class Session:
         self._on_outcome = on_outcome
         self._seqs = itertools.count(1)
         self._hello = 0  # seq of the last one
-        self._waiting: deque[Call] = deque()
-        self._unanswered: dict[int, tuple[bytes, Sequence[Call]]] = {}  # in order of seq
+        self._waiting: deque[_Group] = deque()  # in order, and full where the kind does not change
+        self._unanswered: dict[int, tuple[bytes, _Group]] = {}  # in order of seq
+        #: Calls that wait to be sent, and those that were sent or given up.
+        self.backlog = 0
+        self.gone = 0
         self._message_bytes = 0
         self._resolved: dict[int, None] = {}  # outcomes acknowledged lately
         self.welcome: protocol.Welcome | None = None  # of this connection
@@ -91,11 +73,6 @@ class Session:
         """Whether calls are unanswered."""
         return bool(self._waiting or self._unanswered)
 
-    @property
-    def backlog(self) -> int:
-        """How many calls wait to be sent."""
-        return len(self._waiting)
-
     def connected(self) -> bytes:
         """A connection is there: what is to be sent first."""
         self.lost = False
@@ -107,12 +84,21 @@ class Session:
         """The connection is no more."""
         self.welcome = None
 
-    def add(self, call: Call) -> None:
-        """Have a call sent."""
-        if self.failure is None:
-            self._waiting.append(call)
-        else:
-            _fail([call], self.failure)
+    def add(self, request: Request, calls: Sequence[Call]) -> None:
+        """Have calls of a kind sent."""
+        if self.failure is not None:
+            self.gone += len(calls)
+            _fail(calls, self.failure)
+            return
+        self.backlog += len(calls)
+        most = 1 if request is Stats else CALLS_A_MESSAGE
+        start = 0
+        if self._waiting and self._waiting[-1].request is request:
+            last = self._waiting[-1].calls
+            start = most - len(last)
+            last += calls[:start]
+        for first in range(start, len(calls), most):
+            self._waiting.append(_Group(request, list(calls[first : first + most])))
 
     def messages(self) -> list[bytes]:
         """What can be sent now."""
@@ -121,34 +107,32 @@ class Session:
             unanswered = len(self._unanswered)
             if unanswered >= UNANSWERED:
                 break
-            if unanswered >= EAGER and len(self._waiting) < CALLS_A_MESSAGE:
+            if unanswered >= EAGER and self.backlog < CALLS_A_MESSAGE:
                 break
-            calls = self._group()
-            if calls:
-                seq = next(self._seqs)
-                frame = encode(_REQUESTS[type(calls[0])](seq, [Raw(call.raw) for call in calls]))
-                self._unanswered[seq] = (frame, calls)
+            frame = self._next_message()
+            if frame is not None:
                 found.append(frame)
         return found
 
-    def _group(self) -> list[Call]:
-        """Take calls of one kind that fit into a message."""
-        waiting = self._waiting
-        kind = type(waiting[0])
-        most = 1 if kind is StatsCall else CALLS_A_MESSAGE
-        calls: list[Call] = []
-        size = _ENVELOPE
-        while waiting and type(waiting[0]) is kind and len(calls) < most:
-            size += len(waiting[0].raw)
-            if size > self._message_bytes:
-                if not calls:
-                    error = TooLarge(
-                        f"message of {size} bytes; expected at most {self._message_bytes}"
-                    )
-                    self._give_up([waiting.popleft()], error)
-                break
-            calls.append(waiting.popleft())
-        return calls
+    def _next_message(self) -> bytes | None:
+        """Take the first calls that fit into a message; None: the first one does not."""
+        group = self._waiting.popleft()
+        seq = next(self._seqs)
+        while len(frame := group.message(seq)) > self._message_bytes and len(group.calls) > 1:
+            half = len(group.calls) // 2
+            self._waiting.appendleft(_Group(group.request, group.calls[half:]))
+            group = _Group(group.request, group.calls[:half])
+        self._leave(len(group.calls))
+        if len(frame) > self._message_bytes:
+            words = f"message of {len(frame)} bytes; expected at most {self._message_bytes}"
+            self._give_up(group, TooLarge(words))
+            return None
+        self._unanswered[seq] = (frame, group)
+        return frame
+
+    def _leave(self, count: int) -> None:
+        self.backlog -= count
+        self.gone += count
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Take a message of the server; returns what is to be sent at once."""
@@ -166,11 +150,11 @@ class Session:
         return []
 
     def _answered(self, message: Any) -> None:
-        _, calls = self._unanswered.pop(message.seq, (b"", ()))
-        if not calls:
+        _, group = self._unanswered.pop(message.seq, (b"", None))
+        if group is None:
             return  # asked twice, on two connections
         if isinstance(message, protocol.Submitted):
-            self._submitted(calls, message)
+            self._submitted(group, message)
             return
         answers: Sequence[Any]
         if isinstance(message, protocol.Completed):
@@ -181,18 +165,17 @@ class Session:
             answers = message.states
         else:
             answers = [message.figures]
-        for call, answer in zip(calls, answers, strict=True):
-            _resolve(call.future, answer)
+        for (_, future), answer in zip(group.calls, answers, strict=True):
+            _resolve(future, answer)
 
-    def _submitted(self, calls: Sequence[Call], message: protocol.Submitted) -> None:
+    def _submitted(self, group: "_Group", message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
-        for index, call in enumerate(calls):
-            item = refused.get(index)
-            if item is None:
-                assert isinstance(call, SubmitCall)
-                call.future.acknowledged = True
+        for index, (submission, future) in enumerate(group.calls):
+            if refused and (item := refused.get(index)) is not None:
+                self._futures.pop(submission.op_id, None)
+                _reject(future, refusal(item.code, item.words))
             else:
-                self._give_up([call], refusal(item.code, item.words))
+                future.acknowledged = True  # type: ignore[attr-defined]  # a ServiceFuture
 
     def _fail(self, message: protocol.Failure) -> None:
         error = refusal(message.code, message.words)
@@ -205,20 +188,22 @@ class Session:
         else:
             log.warning("the server says: %s", error)
 
-    def _give_up(self, calls: Sequence[Call], error: ServiceError) -> None:
-        for call in calls:
-            if isinstance(call, SubmitCall):
-                self._futures.pop(call.future.op_id, None)
-        _fail(calls, error)
+    def _give_up(self, group: "_Group", error: ServiceError) -> None:
+        if group.request is Submit:
+            for submission, _ in group.calls:
+                self._futures.pop(submission.op_id, None)
+        _fail(group.calls, error)
 
     def fail(self, error: ServiceError) -> None:
         """No call will be answered any more, and no operation's end be told."""
         self.failure = error
-        calls = [call for _, some in self._unanswered.values() for call in some]
-        calls += self._waiting
+        groups = [group for _, group in self._unanswered.values()]
+        groups += self._waiting
         self._unanswered.clear()
         self._waiting.clear()
-        self._give_up(calls, error)
+        self._leave(self.backlog)
+        for group in groups:
+            self._give_up(group, error)
         while self._futures:
             _, future = self._futures.popitem()
             _reject(future, error)
@@ -253,6 +238,23 @@ class Session:
         return True
 
 
+class _Group:
+    """Calls of one kind, as many as a message may have."""
+
+    __slots__ = ("calls", "request")
+
+    def __init__(self, request: Request, calls: list[Call]) -> None:
+        self.request = request
+        self.calls = calls
+
+    def message(self, seq: int) -> bytes:
+        """The frame that asks all of it."""
+        if self.request is Stats:
+            return encode(Stats(seq))
+        items = [item for item, _ in self.calls]
+        return encode(self.request(seq, items))  # type: ignore[call-arg]  # not `Stats`
+
+
 def _resolve(future: Answered, answer: object) -> None:
     if future.set_running_or_notify_cancel():
         future.set_result(answer)
@@ -264,5 +266,5 @@ def _reject(future: Answered, error: Exception) -> None:
 
 
 def _fail(calls: Sequence[Call], error: ServiceError) -> None:
-    for call in calls:
-        _reject(call.future, error)
+    for _, future in calls:
+        _reject(future, error)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from purgatory.batches import Batch
 from purgatory.service.operation import Ended, Waiting
 from purgatory.store import Changes
 
@@ -12,6 +13,7 @@ class Turn:
 
     now_ms: int
     changes: Changes = field(default_factory=Changes)
+    batch: Batch | None = None  # the last of them that is to be written
     submitted: list[Waiting] = field(default_factory=list)
     counted: list[tuple[Waiting, str]] = field(default_factory=list)
     ended: list[tuple[Waiting, Ended]] = field(default_factory=list)

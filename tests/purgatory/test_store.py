@@ -6,14 +6,31 @@ import shutil
 import sqlite3
 
 import pytest
+from msgspec import Raw
 
 from purgatory import StoreError
+from purgatory.batches import MOST, Batch, StoredOperation
 from purgatory.store import SOURCE, Changes, Position, Store
 from tests.purgatory.service.faults import Faults
 
 
-def operation(number, client="c", deadline_ms=1000):
-    return [number, client, f"op-{number}", "kind", 1, deadline_ms, 1, b"\x91\xa1k", b"\x01"]
+def operation(number):
+    return StoredOperation(number, "c", f"op-{number}", "kind", 1, 1000, 1, ("k",), b"\x01")
+
+
+def batch(*numbers):
+    """A batch of consecutive operations."""
+    items = [[f"op-{number}", ["k"], 999, 1, "kind", Raw(b"\x01")] for number in numbers]
+    return [Batch(numbers[0], "c", 1, items)]
+
+
+def batches(numbers):
+    """As many as it takes."""
+    return [
+        one
+        for start in range(numbers.start, numbers.stop, MOST)
+        for one in batch(*range(start, min(start + MOST, numbers.stop)))
+    ]
 
 
 def outcome(seq, number):
@@ -35,29 +52,29 @@ def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
     """What was written is there, to the value."""
     store.commit(
         Changes(
-            operations=operation(1) + operation(2),
+            operations=batch(1, 2),
             progress=[1, "k", b"\x03"],
             outcomes=outcome(1, 2),
         )
     )
     other = again(tmp_path)
-    assert [list(row) for row in other.operations()] == [operation(1), operation(2)]
+    assert list(other.operations()) == [operation(1), operation(2)]
     assert [list(row) for row in other.outcomes()] == [outcome(1, 2)]
     assert list(other.progress()) == [(1, "k", b"\x03")]
-    assert other.earliest_ms() == 1000
+    assert other.since_ms() == 1
     other.close()
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 511, 512, 513, 1700])
 def test_any_number_of_rows(store, count):
     """Statements of several sizes together write each row once."""
-    store.commit(Changes(operations=[v for n in range(1, count + 1) for v in operation(n)]))
+    store.commit(Changes(operations=batches(range(1, count + 1))))
     assert [row.number for row in store.operations()] == list(range(1, count + 1))
 
 
 def test_numbers_are_never_given_twice(store, tmp_path):
     """Not even when the rows that had them are gone."""
-    store.commit(Changes(operations=operation(1) + operation(2), outcomes=outcome(1, 2)))
+    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
     store.commit(Changes(forget_operations=[1, 2], forget_outcomes=[1]))
     assert list(store.operations()) == list(store.outcomes()) == []
     other = again(tmp_path)
@@ -67,25 +84,25 @@ def test_numbers_are_never_given_twice(store, tmp_path):
 
 def test_forgetting_an_operation_forgets_its_progress(store):
     """Nothing is left behind."""
-    store.commit(Changes(operations=operation(1), progress=[1, "k", b"\x03"]))
+    store.commit(Changes(operations=batch(1), progress=[1, "k", b"\x03"]))
     store.commit(Changes(forget_operations=[1]))
     assert list(store.progress()) == []
 
 
 def test_reading_from_a_number_on(store):
     """As the journal does after a crash."""
-    rows = [v for n in range(1, 1200) for v in operation(n)]
-    store.commit(Changes(operations=rows, outcomes=outcome(1, 5) + outcome(2, 9)))
+    outcomes = outcome(1, 5) + outcome(2, 9)
+    store.commit(Changes(operations=batches(range(1, 1200)), outcomes=outcomes))
     assert [row.number for row in store.operations(after=1197)] == [1198, 1199]
     assert [row.seq for row in store.outcomes(after=1)] == [2]
     [(end, row)] = store.ended([2])
     assert (end.seq, end.number, row.number, row.op_id) == (2, 9, 9, "op-9")
-    assert store.payloads([3]) == {3: b"\x01"}
+    assert store.named([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
 
 
 def test_times_of_what_waits_can_be_moved(store):
     """Those of what has ended stay."""
-    store.commit(Changes(operations=operation(1) + operation(2), outcomes=outcome(1, 2)))
+    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
     store.shift(50, {"fact": 1})
     assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
         (51, 1050),
@@ -97,7 +114,7 @@ def test_times_of_what_waits_can_be_moved(store):
 def test_in_memory():
     """With no file."""
     store = Store(None)
-    store.commit(Changes(operations=operation(1)))
+    store.commit(Changes(operations=batch(1)))
     assert len(list(store.operations())) == 1
     store.close()
 
@@ -114,7 +131,7 @@ def test_a_file_that_is_no_database(tmp_path):
 def test_a_damaged_database(tmp_path):
     """Is not served from."""
     store = again(tmp_path)
-    store.commit(Changes(operations=[v for n in range(1, 3000) for v in operation(n)]))
+    store.commit(Changes(operations=batches(range(1, 3000))))
     store.close()
     with (tmp_path / "a.db").open("r+b") as file:
         file.seek(3 * 4096)
@@ -128,7 +145,7 @@ def test_a_database_of_another_version(tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("CREATE TABLE songs (title)")
     connection.close()
-    with pytest.raises(StoreError, match="schema version is 0; expected 1"):
+    with pytest.raises(StoreError, match="schema version is 0; expected 2"):
         again(tmp_path)
 
 
@@ -143,24 +160,22 @@ def test_a_locked_database_is_told_and_passes(store, tmp_path):
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked") as caught:
-        store.commit(Changes(operations=operation(1)))
+        store.commit(Changes(operations=batch(1)))
     assert not caught.value.fatal
     other.execute("ROLLBACK")
     other.close()
-    store.commit(Changes(operations=operation(1)))
+    store.commit(Changes(operations=batch(1)))
     assert len(list(store.operations())) == 1
 
 
-@pytest.mark.parametrize("step", range(7))
+@pytest.mark.parametrize("step", range(6))
 def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     """All or nothing, and the next commit is served."""
     faults = Faults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
-    changes = Changes(
-        operations=operation(1) + operation(2), progress=[1, "k", b""], outcomes=outcome(1, 2)
-    )
+    changes = Changes(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
     faults.fail_at(step)
-    if step == 6:  # BEGIN, two operations, one row each of the others, COMMIT
+    if step == 5:  # BEGIN, a row of each, COMMIT
         store.commit(changes)
         faults.clear()
     else:
@@ -189,7 +204,7 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
     store = Store(tmp_path / "a.db")
     sizes = []  # of the log, after each commit
     for start in range(1, 10 * group, group):
-        rows = [v for n in range(start, start + group) for v in operation(n)]
+        rows = batches(range(start, start + group))
         store.commit(Changes(operations=rows, outcomes=outcome(start, start)))
         sizes.append((tmp_path / "a.db-wal").stat().st_size)
     for number in range(8):
@@ -217,7 +232,7 @@ def test_an_input_output_error_is_fatal(tmp_path):
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, code=sqlite3.SQLITE_IOERR, words="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
-        store.commit(Changes(operations=operation(1)))
+        store.commit(Changes(operations=batch(1)))
     assert caught.value.fatal
     faults.clear()
     store.close()
@@ -229,7 +244,7 @@ def test_a_rollback_that_fails_is_told(tmp_path):
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
     with pytest.raises(StoreError, match="full") as caught:
-        store.commit(Changes(operations=operation(1)))
+        store.commit(Changes(operations=batch(1)))
     assert caught.value.fatal
     faults.clear()
     store.close()

@@ -84,11 +84,9 @@ class Inline:
             self.store.shift(clock.shift_ms, clock.facts())
         else:
             self.store.set_meta(clock.facts())
-        earliest = self.store.earliest_ms()
+        since = self.store.since_ms()
         now = clock.now_ms()
-        self.room = Room(
-            "inline", Checks(self.limits), now if earliest is None else min(now, earliest)
-        )
+        self.room = Room("inline", Checks(self.limits), now if since is None else min(now, since))
         self.room.load(self.store)
         self.desk = Desk(self.room, self.store, dict, "inline")
         self.keeper = Keeper(

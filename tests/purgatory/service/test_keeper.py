@@ -130,7 +130,9 @@ def test_an_id_of_another_client_is_taken(server):
     [
         (operation("a", *"abcdefghijk"), "too-many-keys"),
         (operation("a", timeout_ms=10**9 + 1), "too-long"),
+        (operation("a", timeout_ms=2**64 - 1), "too-long"),
         (operation("a", timeout_ms=-1), "malformed"),
+        (operation("a", need=2**64 - 1), "malformed"),
         (operation("a", need=2), "malformed"),
         (operation("a", "k", "k", need=2), "malformed"),
         (operation("a", "k", need=0), "malformed"),
@@ -390,7 +392,7 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
 
 def test_an_error_of_ours_ends_the_server(server, monkeypatch):
     """Memory and disk might not agree any more."""
-    monkeypatch.setattr(server.room, "complete", lambda _: 1 / 0)
+    monkeypatch.setattr(server.desk, "take", lambda _: 1 / 0)
     server.post(Complete, [Completion("k")])
     server.step()
     assert server.keeper.finished()

@@ -7,11 +7,13 @@ import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Closing, Malformed, StoreFailed, TooLarge, TooManyKeys, WrongVersion
-from purgatory.service.calls import CancelCall, CompleteCall, ServiceFuture, StatsCall, SubmitCall
+from purgatory.service.calls import ServiceFuture
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
+    Cancel,
     Cancelled,
+    Complete,
     Completed,
     Completion,
     Failure,
@@ -50,12 +52,12 @@ class Talk:
 
     def defer(self, op_id):
         future = self.futures[op_id] = ServiceFuture(None, op_id)
-        self.session.add(SubmitCall(encode(Submission(op_id, ["k"], 1000)), future))
+        self.session.add(Submit, [(Submission(op_id, ["k"], 1000), future)])
         return future
 
     def ask(self, kind, item=None):
         future = Future()
-        self.session.add(kind(encode(item), future))
+        self.session.add(kind, [(item, future)])
         return future
 
     def sent(self):
@@ -117,9 +119,9 @@ def test_no_more_than_so_many_are_unanswered(talk):
 def test_a_message_holds_calls_of_one_kind_in_order(talk):
     """What was asked first is asked first."""
     talk.defer("a")
-    count = talk.ask(CompleteCall, Completion("k"))
-    done = talk.ask(CancelCall, "a")
-    talk.ask(StatsCall)
+    count = talk.ask(Complete, Completion("k"))
+    done = talk.ask(Cancel, "a")
+    talk.ask(Stats)
     kinds = []
     while messages := talk.sent():
         for message in messages:
@@ -281,7 +283,27 @@ def test_the_end_leaves_nobody_waiting(talk):
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
     talk.told(Submitted(message.seq))
-    count = talk.ask(CompleteCall, Completion("k"))
+    count = talk.ask(Complete, Completion("k"))
     talk.session.fail(Closing("over"))
     for future in (a, b, count):
         assert str(future.exception(0)) == "over"
+
+
+def test_a_message_that_would_be_too_large_is_several():
+    """As many as it takes, in order; one call that is too large alone fails alone."""
+    talk = Talk(message_bytes=400)
+    talk.connect()
+    futures = [talk.defer(f"o{n}") for n in range(50)]
+    large = talk.defer("o" * 500)
+    after = talk.defer("after")
+    asked = []
+    while messages := talk.sent():
+        for message in messages:
+            assert len(encode(message)) <= 400
+            asked += [operation.op_id for operation in message.operations]
+            talk.told(Submitted(message.seq))
+    assert asked == [*(f"o{n}" for n in range(50)), "after"]
+    assert all(future.acknowledged for future in (*futures, after))
+    assert isinstance(large.exception(0), TooLarge)
+    assert "o" * 500 not in talk.futures
+    assert (talk.session.backlog, talk.session.gone, talk.session.busy) == (0, 52, False)
