@@ -164,6 +164,8 @@ class Link:
                 self.trouble = ""
                 self._send(self._session.connected())
             elif event == zmq.EVENT_DISCONNECTED:
+                while self._receive():
+                    pass  # what was said before the end still counts
                 # Who was never let in comes back in a while, and does not knock without end.
                 self._lose(self.trouble or "the connection was lost", PAUSE if self.trouble else 0)
             else:
@@ -177,14 +179,15 @@ class Link:
         self._poller.register(self._mailbox.fileno(), zmq.POLLIN)
         self._pause_until = time.monotonic() + seconds
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
+        """Take some of what has come; False when there is no more."""
         for _ in range(FRAMES_AT_ONCE):
             if self._pause_until is not None:
-                return
+                return False
             try:
                 frame = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                return False
             try:
                 replies = self._session.receive(frame)
             except Malformed as error:
@@ -192,6 +195,7 @@ class Link:
                 continue
             for reply in replies:
                 self._send(reply)
+        return True
 
     def _send(self, frame: bytes) -> None:
         # The session has a bound on what is unanswered; only acknowledgements could be too many for
