@@ -12,7 +12,10 @@ from purgatory.trace.flights import write_flights
 def spark():
     """A local session with two threads, made the way the package makes it."""
     # The second compiler of Java earns nothing in so short a life, and takes half of the time.
-    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    # Without it Java has room for a fifth of the compiled code, which a few tests fill: from there
+    # on it throws away and compiles anew.
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    conf = {"spark.driver.extraJavaOptions": options}
     session = local_session(cores=2, memory="2g", conf=conf)
     yield session
     session.stop()
