@@ -104,6 +104,8 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         # What each of these writes down, about every column and every plan, nobody here reads.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
+        # Rows are kept for seconds and used a few times: packing them takes longer than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # The default asks a new process about each file before it renames it.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
