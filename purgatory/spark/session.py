@@ -27,6 +27,10 @@ _LEAST_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little 
 _NOISE: Final = "Setting Spark log level to "
 _LAST_WORDS: Final = 5.0  # seconds to wait for what a child said that has ended
 
+_FILE_MANAGER: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 # Set by spark-submit for the program that it runs: the Java process is there already.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 
@@ -94,6 +98,16 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.log.level": "FATAL",
         # The default of 200 is for clusters; here each one costs a task and nothing else.
         "spark.sql.shuffle.partitions": str(cores),
+        # One micro-batch has as many generated classes as are kept by default, so that each would
+        # have to be compiled again for the next.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        # What each of these writes down, about every column and every plan, nobody here reads.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.ui.explainMode": "simple",
+        # Rows are kept for seconds and used a few times: packing them takes longer than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # The default asks a new process about each file before it renames it.
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
     }

@@ -107,7 +107,7 @@ class Source:
             .load(self.place)
         )
         place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
-        file = F.regexp_extract("_metadata.file_path", "[^/]*$", 0)
+        file = F.substring_index("_metadata.file_path", "/", -1)
         return checked(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
 
     def _messages(self, spark: SparkSession) -> DataFrame:

@@ -6,13 +6,13 @@ from purgatory.replay import Replay
 from purgatory.spark.session import local_session
 from purgatory.trace import read_events, read_operations, write_outcomes
 from purgatory.trace.flights import write_flights
+from tests.purgatory.spark.java import SHORT_LIVED
 
 
 @pytest.fixture(scope="session")
 def spark():
     """A local session with two threads, made the way the package makes it."""
-    # The second compiler of Java earns nothing in so short a life, and takes half of the time.
-    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    conf = {"spark.driver.extraJavaOptions": SHORT_LIVED}
     session = local_session(cores=2, memory="2g", conf=conf)
     yield session
     session.stop()

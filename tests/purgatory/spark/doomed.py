@@ -2,7 +2,7 @@
 
     python -m tests.purgatory.spark.doomed DIRECTORY SECONDS
 
-SECONDS after the first batch began, it kills itself; 0: it does not.
+SECONDS after the first batch began, it kills itself.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 from purgatory.spark.batches import Batches
 from purgatory.spark.session import local_session
 from tests.purgatory.spark.feeding import Feed
+from tests.purgatory.spark.java import SHORT_LIVED
 
 
 def _die():
@@ -36,10 +37,8 @@ def _kill_after(seconds):
 
 def main(directory, seconds):
     """Run the stream over the feed there to its end, or to ours."""
-    if seconds:
-        _kill_after(seconds)
-    # A process that lives for seconds is not worth a better compiler.
-    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    _kill_after(seconds)
+    conf = {"spark.driver.extraJavaOptions": SHORT_LIVED}
     spark = local_session(cores=1, memory="1g", conf=conf)
     Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
     spark.stop()

@@ -8,23 +8,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from purgatory.spark.session import open_session
+from tests.purgatory.spark.java import SHORT_LIVED
 
 # Java from the wheel alone, as on a machine without any.
-OWN_SESSION = """
+OWN_SESSION = f"""
 import os, shutil, sys
 for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
     os.environ.pop(name, None)
 shutil.which = lambda name: None
 from purgatory.spark.session import open_session
 for _ in range(2):
-    with open_session(cores=1, memory="1g", conf={"spark.x": "y"}) as spark:
+    conf = {{"spark.x": "y", "spark.driver.extraJavaOptions": "{SHORT_LIVED}"}}
+    with open_session(cores=1, memory="1g", conf=conf) as spark:
         assert spark.range(3).count() == 3
         workers = spark.sparkContext.parallelize([1])
         worker = workers.map(lambda _: __import__("sys").version).first()
         assert worker == sys.version
         print(spark.conf.get("spark.master"), spark.conf.get("spark.x"))
         print(spark._jvm.java.lang.System.getProperty("java.home"))
-assert not {"JAVA_HOME", "PYSPARK_PYTHON"} & set(os.environ)
+assert not {{"JAVA_HOME", "PYSPARK_PYTHON"}} & set(os.environ)
 """
 
 

@@ -28,8 +28,8 @@ def drive(path, seconds):
     return done.returncode
 
 
-@pytest.mark.timeout(120 + 120 * KILLS)  # as many Java processes, one after the other, and one more
-def test_kills_at_random(tmp_path):
+@pytest.mark.timeout(120 + 120 * KILLS)  # as many Java processes, one after the other
+def test_kills_at_random(spark, tmp_path):
     """After each, what is there is part of the answer, once; in the end it is the answer."""
     trace = joined(random_traces(40))
     wanted = expected(trace)
@@ -43,5 +43,5 @@ def test_kills_at_random(tmp_path):
         assert len(got) == len(set(got))
         assert set(got) <= set(wanted)
     assert kills
-    assert drive(tmp_path, 0) == 0
+    feed.stream(spark, watermark_ms=0).run(once=True)
     assert wanted == feed.outcomes()

@@ -12,9 +12,12 @@ import pytest
 from purgatory.spark.java import java_for_spark
 from purgatory.spark.package import write_package
 from purgatory.trace import read_outcomes, write_events, write_operations
+from tests.purgatory.spark.java import SHORT_LIVED
 from tests.purgatory.spark.traces import expected, joined, random_traces
 
 CLUSTER = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.eventLog.enabled": "true",

@@ -33,7 +33,7 @@ def random_rows(seed: int) -> list[Outcome]:
 
 
 class Driven:
-    """A Timer that is sent through outcomes, millisecond by millisecond, and what it did."""
+    """A Timer that is sent through outcomes, from instant to instant, and what it did."""
 
     def __init__(self, rows: list[Outcome], wheel: WheelSize) -> None:
         self.wakeups = 0
@@ -42,8 +42,8 @@ class Driven:
         self.stays: dict[tuple[int, int], list[int]] = {}  # of buckets: first and last instant
         self._empty_cascades = 0
         self._tasks: dict[str, TimerTask] = {}
-        self._first = min(r.submitted_ms for r in rows)
-        self._clock = ManualClock(self._first)
+        first = min(r.submitted_ms for r in rows)
+        self._clock = ManualClock(first - 1)
         self._timer = Timer(
             tick_ms=wheel.tick_ms,
             wheel_size=wheel.wheel_size,
@@ -68,15 +68,23 @@ class Driven:
         for r in rows:
             starts[r.submitted_ms].append(r)
             ends[r.at_ms if r.outcome == "completed" else None].append(r)
-        now = self._first
-        while now <= max(starts) or len(self._timer):
+        instants = sorted({*starts, *ends} - {None}, reverse=True)
+        while (now := self._next(instants)) is not None:
             self._clock.advance_to(now)
+            self._look(now)
             self._end(ends[now])
             self._advance()
             self._start(starts[now])
             self._end(ends[now])
-            self._look(now)
-            now += 1
+            self._look(now + 1)
+
+    def _next(self, instants: list[int]) -> int | None:
+        """The next instant at which something is submitted, ends, or comes due."""
+        now, delay = self._clock(), self._timer.delay_to_next()
+        while instants and instants[-1] <= now:
+            instants.pop()
+        times = instants[-1:] if delay is None else [*instants[-1:], now + round(delay * 1000)]
+        return min(times, default=None)
 
     def _end(self, rows: list[Outcome]) -> None:
         for r in rows:
@@ -102,10 +110,11 @@ class Driven:
         self.late.append(self._clock() - deadline_ms)
 
     def _look(self, now: int) -> None:
+        """Note which buckets were occupied in the millisecond before."""
         for bucket in self._timer._buckets.queue.snapshot():
             if len(bucket):
-                stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now, now])
-                stay[1] = now + 1
+                stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now - 1, now])
+                stay[1] = now
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,7 +1,9 @@
 """Many small traces as one large one, so that one Spark job answers for all of them."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
+import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, given, settings
 
 from purgatory.trace import KeyEvent, Operation, Outcome
@@ -52,6 +54,12 @@ def joined(traces: Iterable[Trace]) -> Trace:
 def expected(trace: Trace) -> list[Outcome]:
     """What the oracle makes of a trace, sorted."""
     return sorted(oracle.resolve(*trace), key=repr)
+
+
+def same_outcomes(one: Path, other: Path) -> bool:
+    """Whether two tables on disk, whose ids differ, have the same columns and rows."""
+    tables = [pq.read_table(path).sort_by("op_id") for path in (one, other)]
+    return tables[0].equals(tables[1].cast(tables[0].schema))
 
 
 def _is_sorted(times: list[int]) -> bool:
