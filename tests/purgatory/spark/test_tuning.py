@@ -57,9 +57,9 @@ class Driven:
     def _watch_moves(self) -> None:
         cascade = self._timer._buckets._cascade
 
-        def counted(bucket, count):
+        def counted(bucket, count, now_ms):
             self.moves += count
-            return cascade(bucket, count)
+            return cascade(bucket, count, now_ms)
 
         self._timer._buckets._cascade = counted
 
