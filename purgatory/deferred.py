@@ -29,8 +29,7 @@ class DeferredOperation(KeyedOperation):
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is COMPLETED:
-            values = self.values
-            self.future.end(COMPLETED, values if self.need > 1 else values.get(self.by_key))
+            self.future.end(COMPLETED, self.values if self.need > 1 else self._op_value)
 
     def on_expiration(self) -> None:
         """Fail the future."""

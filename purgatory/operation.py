@@ -298,7 +298,7 @@ def work(operation: DelayedOperation) -> bool:
                 return completed
             if duty == _ASK:
                 completed = _ask(operation) or completed
-            elif not _tell(operation, _here.it):
+            elif not _tell(operation):
                 return completed
     except BaseException:  # an interrupt, which is not the end of the duties
         if duty >= _ASK:
@@ -342,22 +342,35 @@ def _ask(operation: DelayedOperation) -> bool:
     return operation._op_outcome is COMPLETED or end(operation, COMPLETED)
 
 
-def _tell(operation: DelayedOperation, nesting: "_Nesting") -> bool:
+def _tell(operation: DelayedOperation) -> bool:
     """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
+    if STEPS and not _alone.taken:
+        _alone.taken = True
+        try:
+            _tell_now(operation)
+        finally:
+            _alone.taken = False
+        return True
+    nesting = _here.it
     if nesting.depth >= MAX_NESTED:
         nesting.waiting.append(operation)
         _rest(operation)
         return False
     nesting.depth += 1
     try:
-        _call_back(operation)
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-        _report(operation, error)
+        _tell_now(operation)
     finally:
         nesting.depth -= 1
         if nesting.waiting:
             tell_waiting(nesting)
     return True
+
+
+def _tell_now(operation: DelayedOperation) -> None:
+    try:
+        _call_back(operation)
+    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+        _report(operation, error)
 
 
 def _call_back(operation: DelayedOperation) -> None:
@@ -391,7 +404,21 @@ class _Nesting:
         self.waiting: deque[DelayedOperation] = deque()
 
 
+class _Alone:
+    """Taken by one callback at a time, which saves it the look at how deep its thread is.
+
+    Looking into a thread's own things costs as much as the watch lists. The callbacks inside it find
+    it taken and look, so they are counted; it may be one too many, nothing more.
+    """
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        self.taken = False  # read and written in steps; not used where there are none
+
+
 _here: Final = Here(_Nesting)
+_alone: Final = _Alone()
 
 
 def tell_waiting(nesting: _Nesting) -> None:

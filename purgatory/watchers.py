@@ -7,6 +7,10 @@ One lock for all keys, held for as long as a few dictionary steps take. Kafka ha
 Python the second lock costs more than the waiting it saves (one thread runs at a time). It is a
 leaf: nothing of ours is called while it is held, only the ``__hash__`` and ``__eq__`` of keys. (A
 key whose hash or equality changes meanwhile leaves an entry that is never found, as in any dict.)
+
+Compiled, even that lock is mostly left alone. While all keys are *plain*, of built-in types that
+hash and compare without running anybody's code, a change of the lists is one step (see
+``timingwheel.steps``), unless it begins in the middle of another: then, as ever, it waits its turn.
 """
 
 import threading
@@ -15,6 +19,7 @@ from collections.abc import Hashable
 from purgatory.errors import PurgatoryClosed
 from purgatory.operation import COUNTED, DelayedOperation, end
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from timingwheel import STEPS
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
 # the second on it is a dict in order of arrival, by id: user classes may compare as they like.
@@ -29,7 +34,8 @@ class WatchLists:
         # A key's __eq__, a finalizer or a signal handler may come back to us while it is held. They
         # are let in; what they want changed is done when the change under way is. See _later.
         self._lock = threading.RLock()
-        self._changing = False
+        self._changing = False  # by more than a step
+        self._plain = True  # all keys are; guarded by _lock, and True again when there are none
         self._later: list[tuple[DelayedOperation, tuple[Hashable, ...]]] = []  # no keys: remove
         self._of_key: dict[Hashable, DelayedOperation | _Many] = {}
         self.closed = False
@@ -46,6 +52,10 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
+        if self._calm() and _are_plain(keys) and not self._makes_dicts(keys):
+            if operation._op_outcome is None:
+                self._append_all(operation, keys)
+            return
         with self._lock:
             self.refuse_if_closed()
             if self._changing:
@@ -59,6 +69,22 @@ class WatchLists:
                     if self._later:
                         self._catch_up()
 
+    def _calm(self) -> bool:
+        """Whether a change that calls nobody is a step now, and needs no lock.
+
+        Not in the middle of another change. Not while the keys of others may run code when they are
+        compared. Not after close, when the last to leave sets an event.
+        """
+        return STEPS and self._plain and not (self._changing or self.closed)
+
+    def _makes_dicts(self, keys: tuple[Hashable, ...]) -> bool:
+        """Whether an operation will be the second of a key: the collector may run then."""
+        for key in keys:
+            found = self._of_key.get(key)
+            if found is not None and not isinstance(found, dict):
+                return True
+        return False
+
     def refuse_if_closed(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
         if self.closed:
@@ -70,6 +96,8 @@ class WatchLists:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
+        if not _are_plain(keys):
+            self._plain = False
         try:
             for key in keys:
                 self._append(key, operation)
@@ -91,17 +119,23 @@ class WatchLists:
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
+        if self._calm():
+            self._count(operation, outcome)
+            return self._strike(operation)
         with self._lock:
-            if operation._op_stage < COUNTED:
-                # No call between these: an interrupt finds both done or neither.
-                operation._op_stage = COUNTED
-                if outcome is COMPLETED:
-                    self.completed += 1
-                elif outcome is EXPIRED:
-                    self.expired += 1
-                else:
-                    self.cancelled += 1
+            self._count(operation, outcome)
             return self._remove(operation)
+
+    def _count(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        if operation._op_stage < COUNTED:
+            # No call between these: an interrupt finds both done or neither.
+            operation._op_stage = COUNTED
+            if outcome is COMPLETED:
+                self.completed += 1
+            elif outcome is EXPIRED:
+                self.expired += 1
+            else:
+                self.cancelled += 1
 
     @property
     def ended(self) -> dict[Outcome, int]:
@@ -138,6 +172,8 @@ class WatchLists:
         if operation._op_keys:
             operation._op_keys = ()
             self.pending -= 1
+            if not self._of_key:
+                self._plain = True
         return error
 
     def _take_off_all(
@@ -187,6 +223,8 @@ class WatchLists:
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
+        if self._calm() and _is_plain(key):
+            return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
 
@@ -238,3 +276,26 @@ def _operations(value: DelayedOperation | _Many | None) -> list[DelayedOperation
     if value is None:
         return []
     return list(value.values()) if isinstance(value, dict) else [value]
+
+
+def _are_plain(keys: tuple[Hashable, ...]) -> bool:
+    """Whether hashing and comparing these keys, with each other, runs nobody's code."""
+    for key in keys:  # noqa: SIM110  # compiled, this is the quick way
+        if not _is_plain(key):
+            return False
+    return True
+
+
+def _is_plain(key: object) -> bool:
+    # Exactly these types: what inherits from them may have a hash and an equality of its own.
+    kind = type(key)
+    if kind is str or kind is int or kind is bytes:
+        return True
+    if kind is not tuple:
+        return False
+    assert isinstance(key, tuple)
+    for part in key:
+        kind = type(part)
+        if not (kind is str or kind is int or kind is bytes):
+            return False
+    return True
