@@ -84,7 +84,7 @@ class Entrance:
         operation = DeferredOperation(timeout, need, watch_keys)
         enter(operation, self._keeper)
         _submit(self, operation, watch_keys, ask=False)
-        return operation.future.attach(operation)
+        return operation.attach()
 
     def complete(self, key: Hashable, value: object = None) -> int:
         """Complete a key: futures that wait for it get ``value``, other operations are checked.

@@ -407,8 +407,8 @@ class _Nesting:
 class _Alone:
     """Taken by one callback at a time, which saves it the look at how deep its thread is.
 
-    Looking into a thread's own things costs as much as the watch lists. The callbacks inside it find
-    it taken and look, so they are counted; it may be one too many, nothing more.
+    That look costs as much as the watch lists do. The callbacks inside find it taken, and look: so
+    they are counted. There may be one more of them than `MAX_NESTED`, which does no harm.
     """
 
     __slots__ = ("taken",)
