@@ -52,9 +52,7 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
-        if self._calm() and _are_plain(keys) and not self._makes_dicts(keys):
-            if operation._op_outcome is None:
-                self._append_all(operation, keys)
+        if self._calm() and _are_plain(keys) and self._append_at_once(operation, keys):
             return
         with self._lock:
             self.refuse_if_closed()
@@ -77,14 +75,6 @@ class WatchLists:
         """
         return STEPS and self._plain and not (self._changing or self.closed)
 
-    def _makes_dicts(self, keys: tuple[Hashable, ...]) -> bool:
-        """Whether an operation will be the second of a key: the collector may run then."""
-        for key in keys:
-            found = self._of_key.get(key)
-            if found is not None and not isinstance(found, dict):
-                return True
-        return False
-
     def refuse_if_closed(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
         if self.closed:
@@ -94,6 +84,26 @@ class WatchLists:
         """Raise PurgatoryClosed when nothing is watched any more, either."""
         if self.over:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
+
+    def _append_at_once(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+        """`_append_all` as a step, with one look at each key. False if it cannot be one.
+
+        It is none when the operation is the second of a key: that takes a dict, and when something
+        is made that has references, the collector may run.
+        """
+        if operation._op_outcome is not None:
+            return True
+        for key in keys:
+            found = self._of_key.setdefault(key, operation)
+            if found is not operation:
+                if not isinstance(found, dict):
+                    self._take_off_all(operation, keys)
+                    return False
+                found[id(operation)] = operation
+            self.entries += 1
+        self.pending += 1
+        operation._op_keys = keys
+        return True
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         if not _are_plain(keys):
