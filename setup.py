@@ -18,6 +18,7 @@ HOT = [
     "purgatory/entrance.py",
     "purgatory/keeper.py",
     "purgatory/keyed.py",
+    "purgatory/keys.py",
     "purgatory/operation.py",
     "purgatory/outcome.py",
     "purgatory/watchers.py",

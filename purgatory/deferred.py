@@ -6,6 +6,7 @@ there are steps, what is done to each future is done here.
 
 from collections.abc import Hashable
 from datetime import timedelta
+from typing import Final
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.future import FINISHED, PENDING, DeferredFuture
@@ -13,6 +14,9 @@ from purgatory.keyed import KeyedOperation
 from purgatory.operation import RELEASED
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_future: Final[type[DeferredFuture]] = DeferredFuture
 
 
 class DeferredOperation(KeyedOperation):
@@ -26,20 +30,12 @@ class DeferredOperation(KeyedOperation):
         super().__init__(timeout, need)
         self._op_asks = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
-        self.future: DeferredFuture = DeferredFuture()
+        future: DeferredFuture = _future()
+        self.future = future
         if STEPS:  # its constructor does nothing
-            self.future._state = PENDING
-            self.future._result = None
-            self.future._exception = None
-        self.future._operation = None
-
-    def attach(self) -> DeferredFuture:
-        """Return the future, of an operation that is submitted; called once, by who submits it."""
-        future = self.future
+            future._state = PENDING
+            future._exception = None
         future._operation = self
-        if self._op_outcome is not None:
-            future._operation = None
-        return future
 
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
@@ -64,7 +60,8 @@ class DeferredOperation(KeyedOperation):
         if STEPS and not future._shared and future._state == PENDING:
             # One step. Nobody looks at it, and who begins to look from now on finds it done.
             future._result = result
-            future._exception = error
+            if error is not None:
+                future._exception = error
             future._state = FINISHED
         elif error is None:
             future.set_result(result)

@@ -92,31 +92,3 @@ def _claim_by(operation: KeyedOperation, key: Hashable, value: object) -> bool:
     operation._op_value = value
     operation._op_outcome = COMPLETED
     return True
-
-
-def distinct_keys(keys: object) -> tuple[Hashable, ...]:
-    """Watch keys without duplicates, in order.
-
-    TypeError for what is no collection, a single str or bytes, and unhashable keys; ValueError
-    when there are none.
-    """
-    if isinstance(keys, (str, bytes)):
-        raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
-    try:
-        if type(keys) is tuple and len(keys) == 1:
-            hash(keys[0])
-            return keys
-        distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
-    except TypeError as error:
-        raise TypeError(f"keys is {keys!r}; expected a collection of hashable keys") from error
-    if not distinct:
-        raise ValueError("keys is empty; expected at least one watch key")
-    return distinct
-
-
-def check_need(need: object, keys: int) -> None:
-    """TypeError or ValueError for a ``need`` that ``keys`` distinct keys cannot meet."""
-    if isinstance(need, bool) or not isinstance(need, int):
-        raise TypeError(f"need is {need!r}; expected an int")
-    if not 1 <= need <= keys:
-        raise ValueError(f"need is {need!r}; expected 1 to {keys}, the number of distinct keys")

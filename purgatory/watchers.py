@@ -17,6 +17,7 @@ import threading
 from collections.abc import Hashable
 
 from purgatory.errors import PurgatoryClosed
+from purgatory.keys import are_plain, is_plain
 from purgatory.operation import COUNTED, DelayedOperation, end
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS
@@ -52,7 +53,7 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
-        if self._calm() and _are_plain(keys) and self._append_at_once(operation, keys):
+        if self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
             return
         with self._lock:
             self.refuse_if_closed()
@@ -106,7 +107,7 @@ class WatchLists:
         return True
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        if not _are_plain(keys):
+        if not are_plain(keys):
             self._plain = False
         try:
             for key in keys:
@@ -233,7 +234,7 @@ class WatchLists:
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
-        if self._calm() and _is_plain(key):
+        if self._calm() and is_plain(key):
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
@@ -286,26 +287,3 @@ def _operations(value: DelayedOperation | _Many | None) -> list[DelayedOperation
     if value is None:
         return []
     return list(value.values()) if isinstance(value, dict) else [value]
-
-
-def _are_plain(keys: tuple[Hashable, ...]) -> bool:
-    """Whether hashing and comparing these keys, with each other, runs nobody's code."""
-    for key in keys:  # noqa: SIM110  # compiled, this is the quick way
-        if not _is_plain(key):
-            return False
-    return True
-
-
-def _is_plain(key: object) -> bool:
-    # Exactly these types: what inherits from them may have a hash and an equality of its own.
-    kind = type(key)
-    if kind is str or kind is int or kind is bytes:
-        return True
-    if kind is not tuple:
-        return False
-    assert isinstance(key, tuple)
-    for part in key:
-        kind = type(part)
-        if not (kind is str or kind is int or kind is bytes):
-            return False
-    return True
