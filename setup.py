@@ -19,6 +19,7 @@ HOT = [
     "purgatory/keeper.py",
     "purgatory/keyed.py",
     "purgatory/keys.py",
+    "purgatory/nesting.py",
     "purgatory/operation.py",
     "purgatory/outcome.py",
     "purgatory/watchers.py",

@@ -5,6 +5,7 @@ anybody's code. Compiled, that is what makes a look into a dict of them a part o
 ``timingwheel.steps``). Any thread.
 """
 
+import sys
 from collections.abc import Hashable
 from typing import Final
 
@@ -13,20 +14,25 @@ from timingwheel import STEPS
 # From here on a set finds equal keys sooner than comparing each with each.
 _MANY: Final = 5
 
+# Asked for with -b, comparing bytes with a str warns, which runs code.
+_BYTES_ARE_PLAIN: Final[bool] = not sys.flags.bytes_warning
+
 
 def is_plain(key: object) -> bool:
     """Whether it is exactly a str, bytes or int, or a tuple of these."""
-    kind = type(key)
-    if kind is str or kind is int or kind is bytes:
-        return True
-    if kind is not tuple:
-        return False
+    if type(key) is not tuple:
+        return _is_simple(key)
     assert isinstance(key, tuple)
-    for part in key:
-        kind = type(part)
-        if not (kind is str or kind is int or kind is bytes):
+    for part in key:  # noqa: SIM110  # compiled, this is the quick way
+        if not _is_simple(part):
             return False
     return True
+
+
+def _is_simple(key: object) -> bool:
+    # What inherits from these types may have a hash and an equality of its own.
+    kind = type(key)
+    return kind is str or kind is int or (kind is bytes and _BYTES_ARE_PLAIN)
 
 
 def are_plain(keys: tuple[Hashable, ...]) -> bool:

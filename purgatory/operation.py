@@ -26,14 +26,13 @@ Names that begin with ``_op_`` are for this package: subclasses of users have ``
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from purgatory.here import Here
 from purgatory.native import mypyc_attr
+from purgatory.nesting import ALONE, HERE, Nesting
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS, TimerTask
 
@@ -305,7 +304,7 @@ def work(operation: DelayedOperation) -> bool:
             operation._op_interrupted()
             _rest(operation)
         work(operation)
-        tell_waiting(_here.it)
+        tell_waiting(HERE.it)
         raise
 
 
@@ -344,14 +343,14 @@ def _ask(operation: DelayedOperation) -> bool:
 
 def _tell(operation: DelayedOperation) -> bool:
     """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
-    if STEPS and not _alone.taken:
-        _alone.taken = True
+    if STEPS and not ALONE.taken:
+        ALONE.taken = True
         try:
             _tell_now(operation)
         finally:
-            _alone.taken = False
+            ALONE.taken = False
         return True
-    nesting = _here.it
+    nesting = HERE.it
     if nesting.depth >= MAX_NESTED:
         nesting.waiting.append(operation)
         _rest(operation)
@@ -394,34 +393,7 @@ def _report(operation: DelayedOperation, error: Exception) -> None:
         log.error("%r raised", operation, exc_info=error)
 
 
-class _Nesting:
-    """How deep a thread is in callbacks of callbacks, and who waits for it to come back."""
-
-    __slots__ = ("depth", "waiting")
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.waiting: deque[DelayedOperation] = deque()
-
-
-class _Alone:
-    """Taken by one callback at a time, which saves it the look at how deep its thread is.
-
-    That look costs as much as the watch lists do. The callbacks inside find it taken, and look: so
-    they are counted. There may be one more of them than `MAX_NESTED`, which does no harm.
-    """
-
-    __slots__ = ("taken",)
-
-    def __init__(self) -> None:
-        self.taken = False  # read and written in steps; not used where there are none
-
-
-_here: Final = Here(_Nesting)
-_alone: Final = _Alone()
-
-
-def tell_waiting(nesting: _Nesting) -> None:
+def tell_waiting(nesting: Nesting) -> None:
     """Do the duties of those who wait, once all callbacks around us are done."""
     waiting = nesting.waiting
     if nesting.depth or not waiting:
