@@ -34,6 +34,7 @@ class DeferredOperation(KeyedOperation):
         self.future = future
         if STEPS:  # its constructor does nothing
             future._state = PENDING
+            future._result = None
             future._exception = None
         future._operation = self
 

@@ -26,7 +26,7 @@ class Alone:
     """Taken by one callback at a time, which saves it the look at how deep its thread is.
 
     That look costs as much as the watch lists do. The callbacks inside find it taken, and look: so
-    they are counted. There may be one more of them than ``operation.MAX_NESTED``, which does no harm.
+    they are counted, and nest at most one deeper than ``operation.MAX_NESTED``.
     """
 
     __slots__ = ("taken",)
