@@ -343,33 +343,28 @@ def _ask(operation: DelayedOperation) -> bool:
 
 def _tell(operation: DelayedOperation) -> bool:
     """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
+    nesting = None
     if STEPS and not ALONE.taken:
         ALONE.taken = True
-        try:
-            _tell_now(operation)
-        finally:
-            ALONE.taken = False
-        return True
-    nesting = HERE.it
-    if nesting.depth >= MAX_NESTED:
-        nesting.waiting.append(operation)
-        _rest(operation)
-        return False
-    nesting.depth += 1
-    try:
-        _tell_now(operation)
-    finally:
-        nesting.depth -= 1
-        if nesting.waiting:
-            tell_waiting(nesting)
-    return True
-
-
-def _tell_now(operation: DelayedOperation) -> None:
+    else:
+        nesting = HERE.it
+        if nesting.depth >= MAX_NESTED:
+            nesting.waiting.append(operation)
+            _rest(operation)
+            return False
+        nesting.depth += 1
     try:
         _call_back(operation)
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
         _report(operation, error)
+    finally:
+        if nesting is None:
+            ALONE.taken = False
+        else:
+            nesting.depth -= 1
+            if nesting.waiting:
+                tell_waiting(nesting)
+    return True
 
 
 def _call_back(operation: DelayedOperation) -> None:

@@ -53,7 +53,7 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
-        if self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
+        if STEPS and self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
             return
         with self._lock:
             self.refuse_if_closed()
@@ -69,12 +69,12 @@ class WatchLists:
                         self._catch_up()
 
     def _calm(self) -> bool:
-        """Whether a change that calls nobody is a step now, and needs no lock.
+        """Whether, compiled, a change that calls nobody is a step now, and needs no lock.
 
         Not in the middle of another change. Not while the keys of others may run code when they are
         compared. Not after close, when the last to leave sets an event.
         """
-        return STEPS and self._plain and not (self._changing or self.closed)
+        return self._plain and not (self._changing or self.closed)
 
     def refuse_if_closed(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
@@ -107,7 +107,7 @@ class WatchLists:
         return True
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        if not are_plain(keys):
+        if STEPS and not are_plain(keys):
             self._plain = False
         try:
             for key in keys:
@@ -130,7 +130,7 @@ class WatchLists:
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
-        if self._calm():
+        if STEPS and self._calm():
             self._count(operation, outcome)
             return self._strike(operation)
         with self._lock:
@@ -234,7 +234,7 @@ class WatchLists:
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
-        if self._calm() and is_plain(key):
+        if STEPS and self._calm() and is_plain(key):
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
