@@ -41,6 +41,8 @@ HOT = [
     "purgatory/entrance.py",
     "purgatory/keeper.py",
     "purgatory/keyed.py",
+    "purgatory/keys.py",
+    "purgatory/nesting.py",
     "purgatory/operation.py",
     "purgatory/outcome.py",
     "purgatory/service/checks.py",

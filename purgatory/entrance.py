@@ -12,7 +12,8 @@ from purgatory.deferred import DeferredOperation
 from purgatory.errors import PurgatoryClosed
 from purgatory.future import DeferredFuture
 from purgatory.keeper import Keeper
-from purgatory.keyed import KeyedOperation, check_need, distinct_keys
+from purgatory.keyed import KeyedOperation
+from purgatory.keys import check_need, distinct_keys
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, attempt, enter, withdraw
 from timingwheel import Timer, TimerClosed, TimerError
@@ -82,9 +83,13 @@ class Entrance:
         _refuse_if_closed(self)
         check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
-        enter(operation, self._keeper)
-        _submit(self, operation, watch_keys, ask=False)
-        return operation.future.attach(operation)
+        try:
+            enter(operation, self._keeper)
+            _submit(self, operation, watch_keys, ask=False)
+        except BaseException:
+            operation.future._operation = None  # no cycle is left behind
+            raise
+        return operation.future
 
     def complete(self, key: Hashable, value: object = None) -> int:
         """Complete a key: futures that wait for it get ``value``, other operations are checked.

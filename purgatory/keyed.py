@@ -2,12 +2,17 @@
 
 import threading
 from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Final
 
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, leave
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
+
+# No value yet: any other object may be one.
+_NOTHING: Final = object()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -17,37 +22,49 @@ class KeyedOperation(DelayedOperation):
     `check_and_complete` of a key leaves it alone: a key counts when it is *completed*.
     """
 
-    __slots__ = ("_op_values", "_op_values_lock", "by_key", "need")
+    __slots__ = ("_op_value", "_op_values", "_op_values_lock", "by_key", "need")
 
     def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
         super().__init__(timeout)
-        # Guards the values and their counting. The keys' __hash__ and __eq__ run under it, and may
-        # come back to us. Order: before _op_lock.
-        self._op_values_lock = threading.RLock()
+        # Of this very class there is no condition; whether of one that inherits from it, it knows.
+        self._op_asks = type(self) is not KeyedOperation
         self.need = need
-        self._op_values: dict[Hashable, object] = {}
         self.by_key: Hashable = None  # the key that completed it; set together with the outcome
+        self._op_value: object = _NOTHING  # of by_key
+        # Of all keys so far, and what guards them and their counting, where one is not enough. The
+        # keys' __hash__ and __eq__ run under it, and may come back. Order: before _op_lock.
+        self._op_values: dict[Hashable, object] | None = None
+        self._op_values_lock: AbstractContextManager[bool] | None = None
+        if need != 1:
+            self._op_values = {}
+            self._op_values_lock = threading.RLock()
 
     @property
     def values(self) -> dict[Hashable, object]:
         """Key -> value of the keys completed so far, in order; a copy."""
-        with self._op_values_lock:
-            return dict(self._op_values)
+        values = self._op_values
+        if values is not None:
+            with self._op_values_lock:  # type: ignore[union-attr]
+                return dict(values)
+        return {} if self._op_value is _NOTHING else {self.by_key: self._op_value}
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count the completion of a key. True if this call completed the operation."""
         won = False
         try:
-            with self._op_values_lock:
-                if self._op_outcome is None:
-                    if key not in self._op_values:
-                        self._op_values[key] = value
-                    if len(self._op_values) >= self.need:
+            if self._op_values_lock is not None:
+                with self._op_values_lock:
+                    if self._op_count(key, value):
                         if STEPS:
-                            won = _claim_by(self, key)
+                            won = _claim_by(self, key, value)
                         else:
                             with self._op_lock:  # type: ignore[union-attr]
-                                won = _claim_by(self, key)
+                                won = _claim_by(self, key, value)
+            elif STEPS:
+                won = _claim_by(self, key, value)
+            else:
+                with self._op_lock:  # type: ignore[union-attr]
+                    won = _claim_by(self, key, value)
             if won:
                 leave(self, COMPLETED)
         except BaseException:
@@ -56,39 +73,22 @@ class KeyedOperation(DelayedOperation):
             raise
         return won
 
+    def _op_count(self, key: Hashable, value: object) -> bool:
+        """Note the first completion of a key; whether there have been enough. Locked."""
+        values = self._op_values
+        assert values is not None
+        if self._op_outcome is None:
+            if key not in values:
+                values[key] = value
+            return len(values) >= self.need
+        return False
 
-def _claim_by(operation: KeyedOperation, key: Hashable) -> bool:
+
+def _claim_by(operation: KeyedOperation, key: Hashable, value: object) -> bool:
     # Asked again: a key's __eq__ may have come back to us and ended it.
     if operation._op_outcome is not None:
         return False
     operation.by_key = key
+    operation._op_value = value
     operation._op_outcome = COMPLETED
     return True
-
-
-def distinct_keys(keys: object) -> tuple[Hashable, ...]:
-    """Watch keys without duplicates, in order.
-
-    TypeError for what is no collection, a single str or bytes, and unhashable keys; ValueError
-    when there are none.
-    """
-    if isinstance(keys, (str, bytes)):
-        raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
-    try:
-        if type(keys) is tuple and len(keys) == 1:
-            hash(keys[0])
-            return keys
-        distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
-    except TypeError as error:
-        raise TypeError(f"keys is {keys!r}; expected a collection of hashable keys") from error
-    if not distinct:
-        raise ValueError("keys is empty; expected at least one watch key")
-    return distinct
-
-
-def check_need(need: object, keys: int) -> None:
-    """TypeError or ValueError for a ``need`` that ``keys`` distinct keys cannot meet."""
-    if isinstance(need, bool) or not isinstance(need, int):
-        raise TypeError(f"need is {need!r}; expected an int")
-    if not 1 <= need <= keys:
-        raise ValueError(f"need is {need!r}; expected 1 to {keys}, the number of distinct keys")

@@ -26,14 +26,13 @@ Names that begin with ``_op_`` are for this package: subclasses of users have ``
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from purgatory.here import Here
 from purgatory.native import mypyc_attr
+from purgatory.nesting import ALONE, HERE, Nesting
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS, TimerTask
 
@@ -298,14 +297,14 @@ def work(operation: DelayedOperation) -> bool:
                 return completed
             if duty == _ASK:
                 completed = _ask(operation) or completed
-            elif not _tell(operation, _here.it):
+            elif not _tell(operation):
                 return completed
     except BaseException:  # an interrupt, which is not the end of the duties
         if duty >= _ASK:
             operation._op_interrupted()
             _rest(operation)
         work(operation)
-        tell_waiting(_here.it)
+        tell_waiting(HERE.it)
         raise
 
 
@@ -342,21 +341,29 @@ def _ask(operation: DelayedOperation) -> bool:
     return operation._op_outcome is COMPLETED or end(operation, COMPLETED)
 
 
-def _tell(operation: DelayedOperation, nesting: "_Nesting") -> bool:
+def _tell(operation: DelayedOperation) -> bool:
     """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
-    if nesting.depth >= MAX_NESTED:
-        nesting.waiting.append(operation)
-        _rest(operation)
-        return False
-    nesting.depth += 1
+    nesting = None
+    if STEPS and not ALONE.taken:
+        ALONE.taken = True
+    else:
+        nesting = HERE.it
+        if nesting.depth >= MAX_NESTED:
+            nesting.waiting.append(operation)
+            _rest(operation)
+            return False
+        nesting.depth += 1
     try:
         _call_back(operation)
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
         _report(operation, error)
     finally:
-        nesting.depth -= 1
-        if nesting.waiting:
-            tell_waiting(nesting)
+        if nesting is None:
+            ALONE.taken = False
+        else:
+            nesting.depth -= 1
+            if nesting.waiting:
+                tell_waiting(nesting)
     return True
 
 
@@ -381,20 +388,7 @@ def _report(operation: DelayedOperation, error: Exception) -> None:
         log.error("%r raised", operation, exc_info=error)
 
 
-class _Nesting:
-    """How deep a thread is in callbacks of callbacks, and who waits for it to come back."""
-
-    __slots__ = ("depth", "waiting")
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.waiting: deque[DelayedOperation] = deque()
-
-
-_here: Final = Here(_Nesting)
-
-
-def tell_waiting(nesting: _Nesting) -> None:
+def tell_waiting(nesting: Nesting) -> None:
     """Do the duties of those who wait, once all callbacks around us are done."""
     waiting = nesting.waiting
     if nesting.depth or not waiting:

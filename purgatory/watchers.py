@@ -7,14 +7,20 @@ One lock for all keys, held for as long as a few dictionary steps take. Kafka ha
 Python the second lock costs more than the waiting it saves (one thread runs at a time). It is a
 leaf: nothing of ours is called while it is held, only the ``__hash__`` and ``__eq__`` of keys. (A
 key whose hash or equality changes meanwhile leaves an entry that is never found, as in any dict.)
+
+Compiled, even that lock is mostly left alone. While all keys are *plain*, of built-in types that
+hash and compare without running anybody's code, a change of the lists is one step (see
+``timingwheel.steps``), unless it begins in the middle of another: then, as ever, it waits its turn.
 """
 
 import threading
 from collections.abc import Hashable
 
 from purgatory.errors import PurgatoryClosed
+from purgatory.keys import are_plain, is_plain
 from purgatory.operation import COUNTED, DelayedOperation, end
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from timingwheel import STEPS
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
 # the second on it is a dict in order of arrival, by id: user classes may compare as they like.
@@ -29,7 +35,8 @@ class WatchLists:
         # A key's __eq__, a finalizer or a signal handler may come back to us while it is held. They
         # are let in; what they want changed is done when the change under way is. See _later.
         self._lock = threading.RLock()
-        self._changing = False
+        self._changing = False  # by more than a step
+        self._plain = True  # all keys are; guarded by _lock, and True again when there are none
         self._later: list[tuple[DelayedOperation, tuple[Hashable, ...]]] = []  # no keys: remove
         self._of_key: dict[Hashable, DelayedOperation | _Many] = {}
         self.closed = False
@@ -46,6 +53,8 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
+        if STEPS and self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
+            return
         with self._lock:
             self.refuse_if_closed()
             if self._changing:
@@ -59,6 +68,14 @@ class WatchLists:
                     if self._later:
                         self._catch_up()
 
+    def _calm(self) -> bool:
+        """Whether, compiled, a change that calls nobody is a step now, and needs no lock.
+
+        Not in the middle of another change. Not while the keys of others may run code when they are
+        compared. Not after close, when the last to leave sets an event.
+        """
+        return self._plain and not (self._changing or self.closed)
+
     def refuse_if_closed(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
         if self.closed:
@@ -69,7 +86,29 @@ class WatchLists:
         if self.over:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
+    def _append_at_once(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+        """`_append_all` as a step, with one look at each key. False if it cannot be one.
+
+        It is none when the operation is the second of a key: that takes a dict, and when something
+        is made that has references, the collector may run.
+        """
+        if operation._op_outcome is not None:
+            return True
+        for key in keys:
+            found = self._of_key.setdefault(key, operation)
+            if found is not operation:
+                if not isinstance(found, dict):
+                    self._take_off_all(operation, keys)
+                    return False
+                found[id(operation)] = operation
+            self.entries += 1
+        self.pending += 1
+        operation._op_keys = keys
+        return True
+
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
+        if STEPS and not are_plain(keys):
+            self._plain = False
         try:
             for key in keys:
                 self._append(key, operation)
@@ -91,17 +130,23 @@ class WatchLists:
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
+        if STEPS and self._calm():
+            self._count(operation, outcome)
+            return self._strike(operation)
         with self._lock:
-            if operation._op_stage < COUNTED:
-                # No call between these: an interrupt finds both done or neither.
-                operation._op_stage = COUNTED
-                if outcome is COMPLETED:
-                    self.completed += 1
-                elif outcome is EXPIRED:
-                    self.expired += 1
-                else:
-                    self.cancelled += 1
+            self._count(operation, outcome)
             return self._remove(operation)
+
+    def _count(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        if operation._op_stage < COUNTED:
+            # No call between these: an interrupt finds both done or neither.
+            operation._op_stage = COUNTED
+            if outcome is COMPLETED:
+                self.completed += 1
+            elif outcome is EXPIRED:
+                self.expired += 1
+            else:
+                self.cancelled += 1
 
     @property
     def ended(self) -> dict[Outcome, int]:
@@ -138,6 +183,8 @@ class WatchLists:
         if operation._op_keys:
             operation._op_keys = ()
             self.pending -= 1
+            if not self._of_key:
+                self._plain = True
         return error
 
     def _take_off_all(
@@ -187,6 +234,8 @@ class WatchLists:
 
     def watching(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
+        if STEPS and self._calm() and is_plain(key):
+            return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import zmq
 from msgspec import Raw
 
-from purgatory.keyed import check_need, distinct_keys
+from purgatory.keys import check_need, distinct_keys
 from purgatory.service.calls import Answered, CloseLink, Flush, ServiceFuture
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.link import Link

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
-from tests.purgatory.helpers import HANG, Bench
-from timingwheel import TimerFull
+from tests.purgatory.helpers import HANG, Bench, all_in_threads
+from timingwheel import STEPS, TimerFull
 
 
 @pytest.fixture
@@ -248,6 +248,42 @@ class TestAsAFuture:
             thread.start()
             assert future.result(HANG) == 7
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
+
+    def test_has_all_that_the_standard_library_gives_its_own(self, bench):
+        """Each field of a Future is there, at once or when looked at, and of the same type."""
+        future = bench.purgatory.defer("a")
+        for name, value in vars(concurrent.futures.Future()).items():
+            assert type(getattr(future, name)) is type(value), name
+        assert future._condition is future._condition
+        assert repr(future).endswith("state=pending>")
+        assert future.running() is False
+
+    @pytest.mark.skipif(not STEPS, reason="made at once where there are no steps")
+    def test_what_nobody_looks_at_is_not_made(self, bench):
+        """A future that is resolved before anybody waits never has a condition, nor lists."""
+        p = bench.purgatory
+        value, none = p.defer("a"), p.defer("b", timeout=1)
+        p.complete("a", 7)
+        bench.advance(1)
+        assert value.result() == 7
+        assert vars(value) == vars(none) == {}
+        assert isinstance(none.exception(0), OperationExpired)
+
+    def test_whoever_looks_while_it_ends_is_told(self, bench):
+        """Waiters, callbacks, `wait` and `as_completed` race with the end; all hear of it, once."""
+        p = bench.purgatory
+        for number in range(200):
+            future = p.defer(number, timeout=HANG)
+            called = []
+            looks = [
+                lambda f=future: f.result(HANG),
+                lambda f=future, c=called: f.add_done_callback(c.append),
+                lambda f=future: next(concurrent.futures.as_completed([f], HANG)),
+            ]
+            all_in_threads(looks[number % 3], looks[1], lambda n=number: p.complete(n, n))
+            assert future.result(0) == number
+            assert len(called) == (2 if number % 3 == 1 else 1)
+        assert bench.errors == []
 
     def test_asyncio(self):
         """asyncio.wrap_future awaits results, expiries, and what the purgatory cancels."""

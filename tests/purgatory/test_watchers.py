@@ -1,6 +1,7 @@
 """The watch lists: exact at any moment, whatever keys there are."""
 
 import gc
+import random
 import threading
 
 import pytest
@@ -86,6 +87,43 @@ class TestWatching:
         assert lists.drained.is_set()
         with pytest.raises(PurgatoryClosed):
             lists.refuse_if_ended()
+
+    def test_the_second_of_a_key(self, lists):
+        """One that shares some of its keys leaves the others, and those who were there, as ever."""
+        first, second, third = Recorder(), Recorder(), Recorder()
+        lists.watch(first, ("x",))
+        lists.watch(second, ("u", "x", "v"))
+        lists.watch(third, ("w", "x"))
+        lists._check()
+        assert (lists.entries, lists.pending, len(lists)) == (6, 3, 4)
+        assert lists.watching("x") == [first, second, third]
+        lists.release(second, Outcome.COMPLETED)
+        lists._check()
+        assert (lists.watching("u"), lists.watching("x")) == ([], [first, third])
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_like_a_list_of_pairs(self, lists, plain):
+        """Random changes, against the least clever thing that could work; with each kind of key."""
+        rng = random.Random(3)
+        keys = [n if plain or n % 3 else Key(n) for n in range(8)]
+        model: list[tuple[object, Recorder]] = []
+        ended = 0
+        for _ in range(2000):
+            operations = list(dict.fromkeys(op for _, op in model))
+            if operations and rng.random() < 0.5:
+                op = rng.choice(operations)
+                lists.release(op, Outcome.CANCELLED)
+                model = [pair for pair in model if pair[1] is not op]
+                ended += 1
+            else:
+                op = Recorder()
+                some = rng.sample(keys, rng.randint(1, 3))
+                lists.watch(op, tuple(some))
+                model += [(key, op) for key in some]
+            key = rng.choice(keys)
+            assert lists.watching(key) == [op for k, op in model if k is key]
+            assert (lists.entries, lists.cancelled) == (len(model), ended)
+        lists._check()
 
     def test_repr(self, lists):
         """The repr shows the counts."""
@@ -174,6 +212,36 @@ class TestHostileKeys:
         p.close()
         assert (p.watched, p.delayed) == (0, 0)
         p._check()
+
+    def test_plain_keys_beside_one_that_comes_back(self):
+        """A plain key is compared with another of the same hash, whose __eq__ changes the lists."""
+        bench = Bench()
+        p = bench.purgatory
+        extra = []
+
+        def come_back():
+            op = Recorder()
+            extra.append(op)  # before: its key is plain, but the lists are in use
+            p.try_complete_else_watch(op, ["x", "y"])
+            p.complete("x")
+            if len(extra) % 2:
+                op.cancel()
+
+        hostile, op = Recorder(), Recorder(ready=False)
+        p.try_complete_else_watch(hostile, [Key(5, come_back)])
+        p.try_complete_else_watch(op, ["a", 1, "b"])  # hash(1) is 1, as that of every Key
+        assert extra
+        op.ready = True
+        assert p.check_and_complete(1) == 1
+        hostile.cancel()
+        for each in extra:
+            each.cancel()
+        p._check()
+        assert (p.watched, p.delayed, len(bench.timer)) == (0, 0, 0)
+        before = len(extra)
+        p.try_complete_else_watch(Recorder(), [1, "b"])
+        p._check()
+        assert len(extra) == before
 
     def test_an_operation_may_end_while_it_is_put_on_the_lists(self):
         """A key's __eq__ that cancels the very operation leaves no entry of it behind."""
