@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from purgatory import DelayedOperation, Outcome, Purgatory
-from tests.purgatory.helpers import HANG, Bench, all_in_threads
+from tests.purgatory.helpers import HANG, Bench, all_in_threads, quick_switches
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 
@@ -111,7 +111,8 @@ def test_completion_races_expiry():
             keys = range(batch - 1, -1, -1) if backwards else range(batch)
             wins.extend(p.check_and_complete(key) for key in keys)
 
-        all_in_threads(complete, timer.advance_clock)
+        with quick_switches():
+            all_in_threads(complete, timer.advance_clock)
         ends = collections.Counter(tuple(op.ends) for op in ops)
         assert set(ends) <= {("complete",), ("complete", "expiration")}, ends
         assert sum(wins) == ends["complete",]
