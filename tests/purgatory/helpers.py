@@ -1,10 +1,8 @@
 """What the tests of the purgatory share: operations that record their callbacks, and no threads."""
 
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from purgatory import DelayedOperation, Purgatory
@@ -119,17 +117,6 @@ def all_in_threads(*functions: Callable[[], object]) -> None:
         thread.join(4 * HANG)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     assert not errors, errors
-
-
-@contextmanager
-def quick_switches() -> Iterator[None]:
-    """Have threads take turns often: compiled, a whole batch is done in the usual 5 ms."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(0.0001)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def free_port() -> int:
