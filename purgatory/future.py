@@ -1,17 +1,16 @@
 """The Future form of a delayed operation: what `Purgatory.defer` returns. Any thread.
 
-Half of the price of the standard library's future is a condition with its lock, two lists, and the
-locking at its end. Most futures of a purgatory are awaited by a callback or a look at their result,
-or dropped. So where there are steps (`timingwheel.steps`) those parts are made when somebody looks
-at them first; until then the future's end is one step, done in ``deferred``. Who looks says so
-before he looks: either he finds it done, or who ends it finds him.
+Most futures of a purgatory are awaited by a callback or a look at their result, or dropped. So
+where there are steps (`timingwheel.steps`) their costly parts are made when somebody looks at them
+(see ``on_demand``); until then a future's end is one step, done in ``deferred``, without its lock.
+Who looks says so before he looks: either he finds it done, or who ends it finds him.
 """
 
 import concurrent.futures
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.on_demand import OnDemand
 from timingwheel import STEPS
 
 if TYPE_CHECKING:
@@ -20,25 +19,6 @@ if TYPE_CHECKING:
 # As the standard library writes them.
 PENDING: Final = "PENDING"
 FINISHED: Final = "FINISHED"
-
-T = TypeVar("T")
-
-
-class _OnDemand(Generic[T]):
-    """A part of a future that is made when somebody looks at it."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, future: "DeferredFuture", owner: type) -> T:
-        future._shared = True
-        # One of those who look at the same time makes it for all. Found in there, it is not asked
-        # for here again.
-        made: T = future.__dict__.setdefault(self._name, self._make())
-        return made
 
 
 class DeferredFuture(concurrent.futures.Future[Any]):
@@ -61,9 +41,9 @@ class DeferredFuture(concurrent.futures.Future[Any]):
 
     if STEPS:
         __init__ = object.__init__
-        _condition = _OnDemand(threading.Condition)
-        _waiters = _OnDemand(list[Any])
-        _done_callbacks = _OnDemand(list[Any])
+        _condition = OnDemand(threading.Condition)
+        _waiters = OnDemand(list[Any])
+        _done_callbacks = OnDemand(list[Any])
 
     def result(self, timeout: float | None = None) -> Any:
         """See ``concurrent.futures.Future``; what is there already is had without its lock."""

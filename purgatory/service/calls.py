@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.on_demand import OnDemand
 from purgatory.service.errors import ServiceError
 from purgatory.service.protocol import Outcome, unpack
 
@@ -19,34 +20,21 @@ if TYPE_CHECKING:
 Answered = concurrent.futures.Future[Any]
 
 
-class _LazyCondition:
-    """A future's condition, made when it is first asked for: that is half of a future's cost.
-
-    Whoever submits does so by the thousand, and what waits there need not wait here.
-    """
-
-    def __get__(self, future: Any, owner: type) -> Any:
-        if future is None:  # somebody looks at the class
-            return self
-        # One step: of two threads that ask at once, both get the same one.
-        return vars(future).setdefault("_condition", threading.Condition())
-
-
 class ServiceFuture(concurrent.futures.Future[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
     ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
     """
 
-    _condition = _LazyCondition()
+    _condition = OnDemand(threading.Condition)
+    _waiters = OnDemand(list[Any])
+    _done_callbacks = OnDemand(list[Any])
 
     def __init__(self, client: "Client", op_id: str) -> None:
-        # Not the base's, which makes a condition: these are its other fields.
+        # Not the base's, which makes those parts: these are its other fields.
         self._state = "PENDING"
         self._result = None
         self._exception = None
-        self._waiters = []
-        self._done_callbacks: list[Any] = []
         self.op_id = op_id
         self.acknowledged = False  # written by the link's thread
         self._client = client

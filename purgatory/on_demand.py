@@ -1,0 +1,33 @@
+"""OnDemand: a part of a future that is made when somebody looks at it first. Any thread.
+
+Half of the price of the standard library's future is a condition with its lock, and two lists. Most
+of our futures are made by the thousand and never waited for.
+"""
+
+import concurrent.futures
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class OnDemand(Generic[T]):
+    """Stands in the class of the future, under the name of the part; ``make()`` is the part.
+
+    ``_shared`` of the future is True from before the first look on.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: "concurrent.futures.Future[Any] | None", owner: type) -> Any:
+        if future is None:  # somebody looks at the class
+            return self
+        fields = vars(future)
+        fields["_shared"] = True
+        # One of those who look at the same time makes it for all. Found in there, it is not asked
+        # for here again.
+        return fields.setdefault(self._name, self._make())
