@@ -5,8 +5,10 @@ with commands between its threads gives it a mailbox, and its reaper sleeps unti
 *or* the next command.
 """
 
+import contextlib
 import logging
 import threading
+from pathlib import Path
 from typing import Protocol
 
 log = logging.getLogger(__name__)
@@ -102,6 +104,7 @@ class Reaper:
         with self._starting:
             if not self.started:
                 return
+        _wake_exactly()
         while not self._timer.finished():
             try:
                 self.step()
@@ -110,3 +113,12 @@ class Reaper:
                 log.exception("%s goes on after an error", self._thread.name)
                 self._waiter.wait(PAUSE_AFTER_ERROR)
         self._timer.finish()
+
+
+def _wake_exactly() -> None:
+    """Have this thread's sleeps end when they are over.
+
+    Linux lets them last 50 us longer, so that it has less to do (timer slack, see prctl(2)).
+    """
+    with contextlib.suppress(OSError):  # another system
+        Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1", encoding="ascii")

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,12 @@ from timingwheel import (
     TimerTask,
 )
 from timingwheel.units import MAX_DELAY_MS
+
+
+def slack_of(thread):
+    """The timer slack of a thread, in nanoseconds; None where there is no such thing."""
+    path = Path(f"/proc/{thread}/timerslack_ns")
+    return int(path.read_text(encoding="ascii")) if path.exists() else None
 
 
 class TestConditionWaiter:
@@ -143,6 +150,20 @@ class TestStartedTimer:
                 timer.schedule(delay, fire, event, time.monotonic() + delay)
             assert all(event.wait(30) for event in done)
         assert early == [False] * 3
+
+    def test_its_sleeps_are_exact(self):
+        """The reaper has told Linux to end its sleeps in time; other threads are as they were."""
+        here = slack_of(threading.get_native_id())
+        if here is None:
+            pytest.skip("this system has no timer slack to be set")
+        found, done = [], threading.Event()
+        with Timer(executor=InlineExecutor()) as timer:
+            timer.schedule(
+                0.001, lambda: (found.append(slack_of(threading.get_native_id())), done.set())
+            )
+            assert done.wait(30)
+        assert found == [1]
+        assert slack_of(threading.get_native_id()) == here
 
     def test_woken_by_an_earlier_bucket(self):
         """A near task after a far one fires, long before the far one."""
