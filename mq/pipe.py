@@ -362,15 +362,6 @@ class Pipe:
         """Tell the far end, which connected before we were bound, who we are."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
-    def adopt_peer(self, hwms: Hwms, routing_id: bytes) -> None:
-        """Learn what the connecting socket is.
-
-        For whoever completes the connection, before it announces this end to its owner.
-        """
-        self.routing_id = routing_id
-        self._peer_hwms = hwms
-        self._reckon()
-
     def set_own_hwms_before_bind(self, own: Hwms) -> None:
         """Give an end that waited for a bind the marks of the socket that has bound it."""
         self._own_hwms = own
