@@ -1,8 +1,11 @@
-"""What the tests of commands share."""
+"""What the tests of commands share; and a year of flights, made and replayed once for all."""
 
 import pytest
 
 from purgatory import cli
+from purgatory.replay import Replay
+from purgatory.trace import read_events, read_operations, write_outcomes
+from purgatory.trace.flights import write_flights
 
 
 @pytest.fixture
@@ -15,3 +18,25 @@ def run(capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory):
+    """A directory with the flights' operations.parquet and events.parquet."""
+    pytest.importorskip("pyarrow")
+    directory = tmp_path_factory.mktemp("flights")
+    write_flights(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def flights_outcomes(flights):
+    """A Parquet file with the outcomes of the flights, as a replay has them."""
+    path = flights / "outcomes.parquet"
+    with write_outcomes(path) as out, Replay(on_outcome=out.write) as replay:
+        with (
+            read_operations(flights / "operations.parquet") as operations,
+            read_events(flights / "events.parquet") as events,
+        ):
+            replay.run(operations, events)
+    return path

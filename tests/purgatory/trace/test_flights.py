@@ -16,6 +16,7 @@ from purgatory.trace import (
     in_order,
     read_events,
     read_operations,
+    read_outcomes,
 )
 from purgatory.trace.flights import read_flights, scheduled_arrival_ms, write_flights
 from tests.purgatory.oracle import resolve
@@ -33,19 +34,12 @@ AIRPORTS = (
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory):
-    """The year, written once, read back in time order."""
-    pytest.importorskip("pyarrow")
-    folder = tmp_path_factory.mktemp("flights") / "made" / "here"
-    counts = write_flights(folder)
-    operations = list(in_order(read_operations(folder / "operations.parquet")))
-    events = list(in_order(read_events(folder / "events.parquet")))
-    assert sorted(file.name for file in folder.iterdir()) == [
-        "events.parquet",
-        "operations.parquet",
-    ]
-    assert counts == (len(operations), len(events))
-    return operations, events
+def trace(flights):
+    """The year, read back in time order."""
+    return (
+        list(in_order(read_operations(flights / "operations.parquet"))),
+        list(in_order(read_events(flights / "events.parquet"))),
+    )
 
 
 def test_the_year_comes_out_as_known(trace):
@@ -77,6 +71,12 @@ def test_every_flight_is_its_own_operation(trace):
     assert len({operation.keys for operation in operations}) == len(operations)
     assert len({event.key for event in events}) == len(events)
     assert len({operation.kind for operation in operations}) == 16
+
+
+def test_a_replay_of_the_year_equals_the_oracle(trace, flights_outcomes):
+    """Every column of every row."""
+    with read_outcomes(flights_outcomes) as rows:
+        assert sorted(resolve(*trace)) == sorted(rows)
 
 
 def install(monkeypatch, folder, flights, airports=AIRPORTS):
@@ -127,6 +127,17 @@ def test_a_flight_waits_from_departure_for_its_arrival(tmp_path, monkeypatch):
         "flight:0", "UA", left, due + 15 * MINUTE_MS - left, ("arrival:0",)
     )
     assert arrived == KeyEvent("arrival:0", due + 5 * MINUTE_MS)
+
+
+def test_two_tables_are_written_and_counted(tmp_path, monkeypatch):
+    """In a directory that is made, and nothing else in it."""
+    install(monkeypatch, tmp_path, [flight(), flight(arr_delay="")])
+    folder = tmp_path / "made" / "here"
+    assert write_flights(folder) == (2, 1)
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "events.parquet",
+        "operations.parquet",
+    ]
 
 
 def test_flights_that_never_left_are_left_out_and_rows_keep_their_number(tmp_path, monkeypatch):
