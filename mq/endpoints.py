@@ -110,3 +110,13 @@ def _give_away(far: Pipe, owner: "Own") -> None:
     assert pending is not None
     owner.inc_seqnum()
     pending.attach(far, owner.mailbox, Bind(owner, far))
+
+
+def inproc_name(address: str) -> str:
+    """Return the name in an inproc address; EINVAL if it is none, EPROTONOSUPPORT if another's."""
+    protocol, separator, name = address.partition("://")
+    if not separator or not protocol or not name:
+        raise ZMQError(Errno.EINVAL)
+    if protocol != "inproc":
+        raise ZMQError(Errno.EPROTONOSUPPORT)
+    return name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mq.command import Command, Done, Stop
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
+from mq.endpoints import inproc_name
 from mq.errors import Again, ContextTerminated, ZMQError
 from mq.hwm import Hwms
 from mq.lb import OK, Sent
@@ -396,13 +397,3 @@ class SocketBase(Own):
 
 def _passed(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline
-
-
-def inproc_name(address: str) -> str:
-    """Return the name in an inproc address; EINVAL if it is none, EPROTONOSUPPORT if another's."""
-    protocol, separator, name = address.partition("://")
-    if not separator or not protocol or not name:
-        raise ZMQError(Errno.EINVAL)
-    if protocol != "inproc":
-        raise ZMQError(Errno.EPROTONOSUPPORT)
-    return name

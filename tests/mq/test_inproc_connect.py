@@ -7,8 +7,8 @@ import threading
 import pytest
 
 import mq as zmq
+from mq.endpoints import inproc_name
 from mq.pipe import State
-from mq.sockets.base import inproc_name
 
 URL = "inproc://name"
 
