@@ -1,10 +1,11 @@
 """A driver process that may be ended by SIGKILL in the middle of a batch; see `test_stream_killed`.
 
-    python -m tests.purgatory.spark.doomed DIRECTORY SECONDS
+    python -m tests.purgatory.spark.doomed DIRECTORY BATCH SECONDS
 
-SECONDS after the first batch began, it kills itself.
+SECONDS after its batch BATCH began, counted from 0, it kills itself.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -21,23 +22,24 @@ def _die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _kill_after(seconds):
-    """From the beginning of the first batch, so that it is a batch that is cut short."""
+def _kill_after(batches, seconds):
+    """From the beginning of a batch, so that it is a batch that is cut short."""
     timer = threading.Timer(seconds, _die)
     timer.daemon = True
     take = Batches.take
+    begun = itertools.count()
 
     def take_and_die(self, batch, number):
-        if not timer.is_alive():
+        if next(begun) == batches:
             timer.start()
         take(self, batch, number)
 
     Batches.take = take_and_die
 
 
-def main(directory, seconds):
+def main(directory, batches, seconds):
     """Run the stream over the feed there to its end, or to ours."""
-    _kill_after(seconds)
+    _kill_after(batches, seconds)
     conf = {"spark.driver.extraJavaOptions": SHORT_LIVED}
     spark = local_session(cores=1, memory="1g", conf=conf)
     Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
@@ -45,4 +47,4 @@ def main(directory, seconds):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

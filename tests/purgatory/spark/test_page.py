@@ -67,6 +67,12 @@ def report(*names, **changes):
     return Report(**(rows | changes))
 
 
+@pytest.fixture(scope="module")
+def page():
+    """The page of a report on two kinds; drawing one takes seconds."""
+    return make_page(report("a", "b"), "journal")
+
+
 class Reader(HTMLParser):
     """Checks that elements nest, and keeps what a test wants to know."""
 
@@ -95,9 +101,8 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.seen if name == tag]
 
 
-def test_page_needs_nothing_else():
+def test_page_needs_nothing_else(page):
     """No script, no link, no address: it is readable without a network."""
-    page = make_page(report("a", "b"), "journal")
     reader = Reader(page)
     tags = {tag for tag, _ in reader.seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "image", "a"}
@@ -108,9 +113,9 @@ def test_page_needs_nothing_else():
     assert len(page) < 400_000
 
 
-def test_every_plot_has_words_and_two_sizes():
+def test_every_plot_has_words_and_two_sizes(page):
     """Each figure is an image with a text of its own, and one drawing for each width."""
-    reader = Reader(make_page(report("a", "b"), "journal"))
+    reader = Reader(page)
     figures = reader.all("figure")
     labels = [figure["aria-label"] for figure in figures]
     assert len(figures) == 9
@@ -122,9 +127,8 @@ def test_every_plot_has_words_and_two_sizes():
     assert all(svg["viewbox"].split()[:2] == ["0", "0"] for svg in reader.all("svg"))
 
 
-def test_drawings_are_coloured_by_the_page():
+def test_drawings_are_coloured_by_the_page(page):
     """Plots name no colour: all come from variables that the style sheet has for light and dark."""
-    page = make_page(report("a", "b"), "journal")
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     for drawing in drawings:
         ET.fromstring(drawing)
@@ -135,9 +139,9 @@ def test_drawings_are_coloured_by_the_page():
         assert used <= set(re.findall(r"(--[\w-]+):", variables))
 
 
-def test_ids_are_not_shared():
+def test_ids_are_not_shared(page):
     """What one drawing refers to is in it alone."""
-    ids = re.findall(r'\sid="([^"]+)"', make_page(report("a", "b"), "journal"))
+    ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 
 

@@ -14,15 +14,16 @@ from tests.purgatory.spark.traces import expected, joined, random_traces
 
 ROOT = Path(__file__).parents[3]
 # Each costs a Java process; ten of them are for a night, or a doubt.
-KILLS = int(os.environ.get("PURGATORY_KILLS", "2"))
-FILES = 4
-# The first batches of a new process take about that long when the machine has nothing else to do.
-LONGEST_SECONDS = 4.0
+KILLS = int(os.environ.get("PURGATORY_KILLS", "1"))
+FILES = 3 + KILLS  # a batch each, and a kill in one of the first two of each process
+# Batches take about that long when the machine has nothing else to do.
+LONGEST_SECONDS = 2.0
 
 
-def drive(path, seconds):
+def drive(path, rng):
     """Run the stream in a process of its own; returns its exit code."""
-    command = [sys.executable, "-m", "tests.purgatory.spark.doomed", str(path), str(seconds)]
+    moment = [str(rng.randrange(2)), str(rng.uniform(0.01, LONGEST_SECONDS))]
+    command = [sys.executable, "-m", "tests.purgatory.spark.doomed", str(path), *moment]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr
     return done.returncode
@@ -38,7 +39,7 @@ def test_kills_at_random(spark, tmp_path):
     rng = random.Random()
     kills = 0
     for _ in range(KILLS):
-        kills += drive(tmp_path, rng.uniform(0.01, LONGEST_SECONDS)) == -signal.SIGKILL
+        kills += drive(tmp_path, rng) == -signal.SIGKILL
         got = feed.outcomes()
         assert len(got) == len(set(got))
         assert set(got) <= set(wanted)
