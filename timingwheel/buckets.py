@@ -11,6 +11,7 @@ interrupt between two steps loses nothing: the next portion goes on where that o
 from collections import deque
 from typing import Final
 
+from timingwheel.collector import HIDES
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.native import i64
@@ -23,6 +24,8 @@ from timingwheel.wheel import TimingWheel
 
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
 PORTION: Final = 1024 if COMPILED else 128
+
+_HIDES: Final = HIDES
 
 
 class Buckets:
@@ -54,7 +57,7 @@ class Buckets:
         Free of calls (compiled: one step): for a lock that is idle, or locked.
         """
         wheel = self.wheel
-        due_ms = -(-deadline_ms // wheel.tick_ms) * wheel.tick_ms  # wheel.due_ms, without a call
+        due_ms = deadline_ms if wheel.tick_ms == 1 else wheel.due_ms(deadline_ms)
         if task._tt_list is not None or due_ms <= wheel.now_ms:
             return False
         while due_ms >= wheel.limit_ms:
@@ -63,10 +66,21 @@ class Buckets:
                 return False
             wheel = above
         bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
-        if bucket is None or bucket._end == bucket._room:
+        if bucket is None:
+            return False
+        end = bucket._end
+        if end == bucket._room:
             return False
         task.deadline_ms = deadline_ms
-        bucket.add(task)
+        # bucket.add, without a call
+        bucket._places[end] = task
+        bucket._end = end + 1
+        bucket._count += 1
+        task._tt_list = bucket
+        task._tt_place = end
+        self.tally.pending += 1
+        if _HIDES:
+            bucket._hide(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:

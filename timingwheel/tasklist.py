@@ -29,8 +29,9 @@ from timingwheel.rwlock import ReadWriteLock
 from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 
-# Places that are added at a time: an eighth of those there, within these bounds.
+# Places that are added at a time: as many as there are, up to a few; from then on an eighth.
 LEAST_ROOM: Final = 4
+FEW_ROOM: Final = 256
 MOST_ROOM: Final = 4096
 # And kept by a bucket from which all was cancelled: it may come to be used again.
 KEPT_ROOM: Final = 32
@@ -142,7 +143,7 @@ class TimerTaskList:
                 if not self._move_together():
                     break
         if self._end == self._room:
-            grown: i32 = min(max(self._room >> 3, LEAST_ROOM), MOST_ROOM)
+            grown: i32 = min(max(self._room >> 3, min(self._room, FEW_ROOM)), MOST_ROOM)
             more: list[TimerTask | None] = [None] * grown  # the collector may run in here
             places = self._places
             places += more
