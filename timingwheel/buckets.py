@@ -199,23 +199,27 @@ class Buckets:
         return moved + 1
 
     def _cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
+        wheel, overdue = self.wheel, self._overdue
+        whole_ticks = wheel.tick_ms == 1
         for _ in range(count):
             task = bucket.first()
-            assert task is not None, bucket
-            due_ms = self.wheel.due_ms(task.deadline_ms)
+            if task is None:  # a finalizer cancelled some
+                break
+            due_ms = task.deadline_ms if whole_ticks else wheel.due_ms(task.deadline_ms)
             if due_ms > now_ms:
-                bucket.move_first(self._bucket_for(due_ms))
+                target: TimerTaskList | None = self._bucket_for(due_ms)
             else:
                 # Past the levels between: after a pause each would move it once more.
-                bucket.move_first(self._overdue_bucket(due_ms))
+                target = overdue.get(due_ms)
+                if target is None or target.handed:
+                    target = self._overdue_bucket(due_ms)
+            bucket.move(task, target)
         return count
 
     def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
-        bucket = self._overdue.get(due_ms)
-        if bucket is None or bucket.handed:
-            bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
-            self.queue.offer(bucket)
-            self._overdue[due_ms] = bucket
+        bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
+        self.queue.offer(bucket)
+        self._overdue[due_ms] = bucket
         return bucket
 
     def next_occupied(self) -> TimerTaskList | None:

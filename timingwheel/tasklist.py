@@ -190,7 +190,7 @@ class TimerTaskList:
         lock = self._lock
         if STEPS and lock.idle():
             return self._cancel(task)
-        with lock.reading():
+        with lock._reader if lock._writer == 0 else lock.reading():  # a call less
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
@@ -223,21 +223,20 @@ class TimerTaskList:
                 cancelled.append(task)
         return cancelled
 
-    def move_first(self, target: "TimerTaskList") -> None:
-        """Move the first task, which must be there, to another list of the same timer. Locked."""
+    def move(self, task: TimerTask, target: "TimerTaskList") -> None:
+        """Move a task, if it is in this list, to another one of the same timer. Locked."""
         if target._hidden and not self._hidden:
             target._expose()
-        while True:
-            task = self.first()
-            assert task is not None, self
-            # Free of calls from here.
-            if target._end != target._room:
-                break
+        while target._end == target._room:
             target._make_room()
-        self._places[self._head] = None
-        self._head += 1
+        # Free of calls from here.
+        if task._tt_list is not self:
+            return
+        place, end = task._tt_place, target._end
+        self._places[place] = None
+        if place == self._head:
+            self._head = place + 1
         self._count -= 1
-        end = target._end
         target._places[end] = task
         target._end = end + 1
         target._count += 1
@@ -267,11 +266,12 @@ class TimerTaskList:
 
     def take(self) -> TimerTask | None:
         """The next task to run, which is the caller's from now on; None when there is none."""
-        if STEPS and self._lock.idle():
+        lock = self._lock
+        if STEPS and lock.idle():
             return self._take()
         task = None
         try:
-            with self._lock.reading():
+            with lock._reader if lock._writer == 0 else lock.reading():  # a call less
                 task = self._take()
             return task  # noqa: RET504  # it is needed below
         except BaseException:  # an interrupt: what nobody got must be had again
@@ -280,15 +280,21 @@ class TimerTaskList:
             raise
 
     def _take(self) -> TimerTask | None:
-        task = self.first()
-        if task is not None:
-            self._places[self._head] = None
+        task = None
+        while self._head < self._end:  # `first`, without a call
+            task = self._places[self._head]
+            if task is not None:
+                break
             self._head += 1
-            self._count -= 1
-            task._tt_list = None
-            task._tt_place = RUNNING
-            self._tally.fired += 1
-            self._tally.backlog -= 1
+        if task is None:
+            return None
+        self._places[self._head] = None
+        self._head += 1
+        self._count -= 1
+        task._tt_list = None
+        task._tt_place = RUNNING
+        self._tally.fired += 1
+        self._tally.backlog -= 1
         return task
 
     def _put_back(self, task: TimerTask) -> None:
