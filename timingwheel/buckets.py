@@ -207,12 +207,12 @@ class Buckets:
                 break
             due_ms = task.deadline_ms if whole_ticks else wheel.due_ms(task.deadline_ms)
             if due_ms > now_ms:
-                target: TimerTaskList | None = self._bucket_for(due_ms)
-            else:
-                # Past the levels between: after a pause each would move it once more.
-                target = overdue.get(due_ms)
-                if target is None or target.handed:
-                    target = self._overdue_bucket(due_ms)
+                bucket.move(task, self._bucket_for(due_ms))
+                continue
+            # Past the levels between: after a pause each would move it once more.
+            target = overdue.get(due_ms)
+            if target is None or target.handed:
+                target = self._overdue_bucket(due_ms)
             bucket.move(task, target)
         return count
 
