@@ -28,6 +28,7 @@ from timingwheel.native import i32, i64
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
+from timingwheel.vacate import VACATES, vacate
 
 # Places that are added at a time: as many as there are, up to a few; from then on an eighth.
 LEAST_ROOM: Final = 4
@@ -40,10 +41,15 @@ KEPT_ROOM: Final = 32
 # added, so that it comes to an end.
 MOVED_TOGETHER: Final = 4 * MOST_ROOM
 
+# So far behind the end, a place was last written so long ago that no cache has it any more.
+FAR: Final = 16384
+
 # Bound once: compiled, that saves a look into the module's dict for each task.
 _HIDES: Final = HIDES
 _hide: Final = hide
 _show: Final = show
+_VACATES: Final = VACATES
+_vacate: Final = vacate
 
 
 class Tally:
@@ -175,7 +181,11 @@ class TimerTaskList:
         """Empty a task's place and give it a state; False if it is not here."""
         if task._tt_list is not self:
             return False
-        self._places[task._tt_place] = None
+        place = task._tt_place
+        if _VACATES and self._end - place > FAR:
+            _vacate(self._places, place, task)
+        else:
+            self._places[place] = None
         self._count -= 1
         task._tt_list = None
         task._tt_place = state
