@@ -41,8 +41,9 @@ KEPT_ROOM: Final = 32
 # added, so that it comes to an end.
 MOVED_TOGETHER: Final = 4 * MOST_ROOM
 
-# So far behind the end, a place was last written so long ago that no cache has it any more.
-FAR: Final = 16384
+# So far behind the end, a place was written so long ago that the nearer caches have it no more: half
+# a megabyte of tasks has passed through them since.
+FAR: Final = 4096
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
 _HIDES: Final = HIDES
