@@ -6,7 +6,8 @@ it, so a task can still be cancelled while its bucket waits to cascade or lies w
 
 Tasks stand in an array in order of arrival, and each knows its place. To cancel one is to empty its
 place. That touches no other task, and in random order each task that is touched is a wait for main
-memory; links to the neighbours would make it three. Where half of the places are empty, those that
+memory; links to the neighbours would make it three. The place itself is not waited for (`vacate`).
+Where half of the places are empty, those that
 are taken move together, a portion at a time, whenever room is needed.
 
     places    -  -  -  c  -  d  -  -  e  f  .  .        a, b were run; - was cancelled
@@ -41,8 +42,8 @@ KEPT_ROOM: Final = 32
 # added, so that it comes to an end.
 MOVED_TOGETHER: Final = 4 * MOST_ROOM
 
-# So far behind the end, a place was written so long ago that the nearer caches have it no more: half
-# a megabyte of tasks has passed through them since.
+# So far behind the end, a place was written so long ago that the nearer caches have it no more:
+# half a megabyte of tasks has passed through them since.
 FAR: Final = 4096
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
