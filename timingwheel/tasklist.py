@@ -7,8 +7,8 @@ it, so a task can still be cancelled while its bucket waits to cascade or lies w
 Tasks stand in an array in order of arrival, and each knows its place. To cancel one is to empty its
 place. That touches no other task, and in random order each task that is touched is a wait for main
 memory; links to the neighbours would make it three. The place itself is not waited for (`vacate`).
-Where half of the places are empty, those that
-are taken move together, a portion at a time, whenever room is needed.
+Where half of the places are empty, those that are taken move together, a portion at a time,
+whenever room is needed.
 
     places    -  -  -  c  -  d  -  -  e  f  .  .        a, b were run; - was cancelled
                        head                 end   room
