@@ -188,12 +188,12 @@ class Buckets:
         """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
         if bucket.level == 0:
             bucket.hand_over()
-            if len(bucket):
+            if bucket._count:
                 self.outbox.append(bucket)
             self._draining = None
             return 1
         moved = self._cascade(bucket, min(budget, len(bucket)), now_ms)
-        if not len(bucket):
+        if not bucket._count:
             self.cascades += 1
             self._draining = None
         return moved + 1

@@ -32,7 +32,7 @@ from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 from timingwheel.vacate import VACATES, vacate
 
 # Places that are added at a time: as many as there are, up to a few; from then on an eighth.
-LEAST_ROOM: Final = 4
+LEAST_ROOM: Final = 16
 FEW_ROOM: Final = 256
 MOST_ROOM: Final = 4096
 # And kept by a bucket from which all was cancelled: it may come to be used again.
