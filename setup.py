@@ -93,16 +93,19 @@ class BuildOrGoWithout(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """What to compile: the hot modules, and the one C file that stands beside them."""
+    """What to compile: the hot modules, and the two C files that stand beside them."""
     if os.environ.get("PURGATORY_PURE", "0") not in {"", "0"}:
         say("PURGATORY_PURE is set; installing plain Python")
         return []
     if sys.implementation.name != "cpython":
         say(f"mypyc is for CPython, this is {sys.implementation.name}; installing plain Python")
         return []
-    beside = Extension("timingwheel._collector", ["timingwheel/_collector.c"])
+    beside = [
+        Extension(f"timingwheel.{name}", [f"timingwheel/{name}.c"])
+        for name in ("_collector", "_vacate")
+    ]
     if BUILDING.isdisjoint(sys.argv):
-        return [beside]
+        return beside
     try:
         from mypyc.build import mypycify
 
@@ -112,7 +115,7 @@ def extensions() -> list[Extension]:
     except (ImportError, SystemExit) as error:  # mypyc exits when it does not like the source
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
-    return [*compiled, beside]
+    return [*compiled, *beside]
 
 
 def say(what: str) -> None:

@@ -11,6 +11,7 @@ interrupt between two steps loses nothing: the next portion goes on where that o
 from collections import deque
 from typing import Final
 
+from timingwheel.collector import HIDES
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.native import i64
@@ -23,6 +24,8 @@ from timingwheel.wheel import TimingWheel
 
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
 PORTION: Final = 1024 if COMPILED else 128
+
+_HIDES: Final = HIDES
 
 
 class Buckets:
@@ -54,7 +57,7 @@ class Buckets:
         Free of calls (compiled: one step): for a lock that is idle, or locked.
         """
         wheel = self.wheel
-        due_ms = -(-deadline_ms // wheel.tick_ms) * wheel.tick_ms  # wheel.due_ms, without a call
+        due_ms = deadline_ms if wheel.tick_ms == 1 else wheel.due_ms(deadline_ms)
         if task._tt_list is not None or due_ms <= wheel.now_ms:
             return False
         while due_ms >= wheel.limit_ms:
@@ -63,10 +66,21 @@ class Buckets:
                 return False
             wheel = above
         bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
-        if bucket is None or bucket._end == bucket._room:
+        if bucket is None:
+            return False
+        end = bucket._end
+        if end == bucket._room:
             return False
         task.deadline_ms = deadline_ms
-        bucket.add(task)
+        # bucket.add, without a call
+        bucket._places[end] = task
+        bucket._end = end + 1
+        bucket._count += 1
+        task._tt_list = bucket
+        task._tt_place = end
+        self.tally.pending += 1
+        if _HIDES:
+            bucket._hide(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
@@ -174,34 +188,38 @@ class Buckets:
         """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
         if bucket.level == 0:
             bucket.hand_over()
-            if len(bucket):
+            if bucket._count:
                 self.outbox.append(bucket)
             self._draining = None
             return 1
         moved = self._cascade(bucket, min(budget, len(bucket)), now_ms)
-        if not len(bucket):
+        if not bucket._count:
             self.cascades += 1
             self._draining = None
         return moved + 1
 
     def _cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
+        wheel, overdue = self.wheel, self._overdue
+        whole_ticks = wheel.tick_ms == 1
         for _ in range(count):
             task = bucket.first()
-            assert task is not None, bucket
-            due_ms = self.wheel.due_ms(task.deadline_ms)
+            if task is None:  # a finalizer cancelled some
+                break
+            due_ms = task.deadline_ms if whole_ticks else wheel.due_ms(task.deadline_ms)
             if due_ms > now_ms:
-                bucket.move_first(self._bucket_for(due_ms))
-            else:
-                # Past the levels between: after a pause each would move it once more.
-                bucket.move_first(self._overdue_bucket(due_ms))
+                bucket.move(task, self._bucket_for(due_ms))
+                continue
+            # Past the levels between: after a pause each would move it once more.
+            target = overdue.get(due_ms)
+            if target is None or target.handed:
+                target = self._overdue_bucket(due_ms)
+            bucket.move(task, target)
         return count
 
     def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
-        bucket = self._overdue.get(due_ms)
-        if bucket is None or bucket.handed:
-            bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
-            self.queue.offer(bucket)
-            self._overdue[due_ms] = bucket
+        bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
+        self.queue.offer(bucket)
+        self._overdue[due_ms] = bucket
         return bucket
 
     def next_occupied(self) -> TimerTaskList | None:

@@ -7,7 +7,7 @@ from timingwheel.native import i64
 from timingwheel.units import careful_ms
 
 # Floats below are converted without further questions; NaN and infinity are not below anything.
-_PLAIN_SECONDS: Final = 1e9
+PLAIN_SECONDS: Final = 1e9
 
 
 @overload
@@ -21,7 +21,7 @@ def to_ms(delay: object) -> i64:
     is a little more. Raises TypeError for what is no number, ValueError for NaN, infinity, a
     negative delay, and one of more than 2**62 ms.
     """
-    if type(delay) is float and 0.0 <= delay < _PLAIN_SECONDS:
+    if type(delay) is float and 0.0 <= delay < PLAIN_SECONDS:
         delay_ms: i64 = int(delay * 1000)
         return delay_ms if delay_ms / 1000 >= delay else delay_ms + 1
     return careful_ms(delay)

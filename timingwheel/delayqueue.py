@@ -36,7 +36,8 @@ class DelayQueue:
     def offer(self, bucket: TimerTaskList) -> bool:
         """Put a bucket in; True if it is now the first."""
         with self._lock:
-            self._mend()
+            if self._torn:
+                self._mend()
             self._members[bucket] = None
             self._torn = True
             self._buckets.add(bucket)
@@ -46,13 +47,15 @@ class DelayQueue:
     def first(self) -> TimerTaskList | None:
         """The bucket that expires first, left where it is; None when there is none."""
         with self._lock:
-            self._mend()
+            if self._torn:
+                self._mend()
             return self._buckets[0] if self._members else None
 
     def remove(self, bucket: TimerTaskList) -> None:
         """Take a bucket out; nothing happens if it is out already."""
         with self._lock:
-            self._mend()
+            if self._torn:
+                self._mend()
             if bucket in self._members:
                 self._torn = True
                 del self._members[bucket]
@@ -62,13 +65,13 @@ class DelayQueue:
     def snapshot(self) -> list[TimerTaskList]:
         """The buckets of this moment, first to expire first. O(n)."""
         with self._lock:
-            self._mend()
+            if self._torn:
+                self._mend()
             return list(self._buckets)
 
     def _mend(self) -> None:
-        if self._torn:
-            self._buckets = self._sorted()
-            self._torn = False
+        self._buckets = self._sorted()
+        self._torn = False
 
     def _sorted(self) -> "SortedKeyList[TimerTaskList, int]":
         return SortedKeyList(self._members, key=attrgetter("expiration_ms"))

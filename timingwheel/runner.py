@@ -70,7 +70,7 @@ class TaskRunner:
         late_ms = self._late_ms(bucket)
         count: i64 = 0
         try:
-            while count < TASKS_PER_LOOK and not self._late():
+            while count < TASKS_PER_LOOK and (self.give_up_at is None or not self._late()):
                 task = bucket.take()
                 if task is None:
                     break

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel.delay import to_ms
+from timingwheel.delay import PLAIN_SECONDS, to_ms
 from timingwheel.native import i32, i64, mypyc_attr
 
 if TYPE_CHECKING:
@@ -63,7 +63,14 @@ class TimerTask(TimerTaskEntry):
         self._tt_list = None
         self._tt_place = NEW
         self.deadline_ms = 0
-        self.delay_ms: i64 = to_ms(delay)
+        delay_ms: i64
+        if type(delay) is float and 0.0 <= delay < PLAIN_SECONDS:
+            delay_ms = int(delay * 1000.0)
+            if delay_ms / 1000 < delay:
+                delay_ms += 1
+        else:
+            delay_ms = to_ms(delay)
+        self.delay_ms: i64 = delay_ms
         # A callback, or a tuple (which can never be called) of one and its arguments, or None. Two
         # fields would be easier, and a sixth more memory.
         self._tt_call: Any = (callback, args) if args else callback

@@ -6,8 +6,9 @@ it, so a task can still be cancelled while its bucket waits to cascade or lies w
 
 Tasks stand in an array in order of arrival, and each knows its place. To cancel one is to empty its
 place. That touches no other task, and in random order each task that is touched is a wait for main
-memory; links to the neighbours would make it three. Where half of the places are empty, those that
-are taken move together, a portion at a time, whenever room is needed.
+memory; links to the neighbours would make it three. The place itself is not waited for (`vacate`).
+Where half of the places are empty, those that are taken move together, a portion at a time,
+whenever room is needed.
 
     places    -  -  -  c  -  d  -  -  e  f  .  .        a, b were run; - was cancelled
                        head                 end   room
@@ -28,9 +29,11 @@ from timingwheel.native import i32, i64
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.steps import STEPS
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
+from timingwheel.vacate import VACATES, vacate
 
-# Places that are added at a time: an eighth of those there, within these bounds.
-LEAST_ROOM: Final = 4
+# Places that are added at a time: as many as there are, up to a few; from then on an eighth.
+LEAST_ROOM: Final = 16
+FEW_ROOM: Final = 256
 MOST_ROOM: Final = 4096
 # And kept by a bucket from which all was cancelled: it may come to be used again.
 KEPT_ROOM: Final = 32
@@ -39,10 +42,16 @@ KEPT_ROOM: Final = 32
 # added, so that it comes to an end.
 MOVED_TOGETHER: Final = 4 * MOST_ROOM
 
+# So far behind the end, a place was written so long ago that the nearer caches have it no more:
+# half a megabyte of tasks has passed through them since.
+FAR: Final = 4096
+
 # Bound once: compiled, that saves a look into the module's dict for each task.
 _HIDES: Final = HIDES
 _hide: Final = hide
 _show: Final = show
+_VACATES: Final = VACATES
+_vacate: Final = vacate
 
 
 class Tally:
@@ -142,7 +151,7 @@ class TimerTaskList:
                 if not self._move_together():
                     break
         if self._end == self._room:
-            grown: i32 = min(max(self._room >> 3, LEAST_ROOM), MOST_ROOM)
+            grown: i32 = min(max(self._room >> 3, min(self._room, FEW_ROOM)), MOST_ROOM)
             more: list[TimerTask | None] = [None] * grown  # the collector may run in here
             places = self._places
             places += more
@@ -174,7 +183,11 @@ class TimerTaskList:
         """Empty a task's place and give it a state; False if it is not here."""
         if task._tt_list is not self:
             return False
-        self._places[task._tt_place] = None
+        place = task._tt_place
+        if _VACATES and self._end - place > FAR:
+            _vacate(self._places, place, task)
+        else:
+            self._places[place] = None
         self._count -= 1
         task._tt_list = None
         task._tt_place = state
@@ -189,7 +202,7 @@ class TimerTaskList:
         lock = self._lock
         if STEPS and lock.idle():
             return self._cancel(task)
-        with lock.reading():
+        with lock._reader if lock._writer == 0 else lock.reading():  # a call less
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
@@ -222,21 +235,20 @@ class TimerTaskList:
                 cancelled.append(task)
         return cancelled
 
-    def move_first(self, target: "TimerTaskList") -> None:
-        """Move the first task, which must be there, to another list of the same timer. Locked."""
+    def move(self, task: TimerTask, target: "TimerTaskList") -> None:
+        """Move a task, if it is in this list, to another one of the same timer. Locked."""
         if target._hidden and not self._hidden:
             target._expose()
-        while True:
-            task = self.first()
-            assert task is not None, self
-            # Free of calls from here.
-            if target._end != target._room:
-                break
+        while target._end == target._room:
             target._make_room()
-        self._places[self._head] = None
-        self._head += 1
+        # Free of calls from here.
+        if task._tt_list is not self:
+            return
+        place, end = task._tt_place, target._end
+        self._places[place] = None
+        if place == self._head:
+            self._head = place + 1
         self._count -= 1
-        end = target._end
         target._places[end] = task
         target._end = end + 1
         target._count += 1
@@ -266,11 +278,12 @@ class TimerTaskList:
 
     def take(self) -> TimerTask | None:
         """The next task to run, which is the caller's from now on; None when there is none."""
-        if STEPS and self._lock.idle():
+        lock = self._lock
+        if STEPS and lock.idle():
             return self._take()
         task = None
         try:
-            with self._lock.reading():
+            with lock._reader if lock._writer == 0 else lock.reading():  # a call less
                 task = self._take()
             return task  # noqa: RET504  # it is needed below
         except BaseException:  # an interrupt: what nobody got must be had again
@@ -279,15 +292,21 @@ class TimerTaskList:
             raise
 
     def _take(self) -> TimerTask | None:
-        task = self.first()
-        if task is not None:
-            self._places[self._head] = None
+        task = None
+        while self._head < self._end:  # `first`, without a call
+            task = self._places[self._head]
+            if task is not None:
+                break
             self._head += 1
-            self._count -= 1
-            task._tt_list = None
-            task._tt_place = RUNNING
-            self._tally.fired += 1
-            self._tally.backlog -= 1
+        if task is None:
+            return None
+        self._places[self._head] = None
+        self._head += 1
+        self._count -= 1
+        task._tt_list = None
+        task._tt_place = RUNNING
+        self._tally.fired += 1
+        self._tally.backlog -= 1
         return task
 
     def _put_back(self, task: TimerTask) -> None:

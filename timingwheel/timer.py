@@ -189,8 +189,10 @@ class Timer(Intake):
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
             self._runner.refuse(bucket, error)
-        with contextlib.suppress(ValueError):  # another thread delivered it as well
+        try:
             self._buckets.outbox.remove(bucket)
+        except ValueError:  # another thread delivered it as well
+            pass
 
     def _wake(self) -> None:
         self._buckets.wake_owed = False

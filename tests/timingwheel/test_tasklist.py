@@ -110,13 +110,13 @@ def test_cancel_some(shelf):
     assert all(task._tt_place == CANCELLED for task in all_tasks[1:])
 
 
-def test_move_first(shelf):
+def test_move(shelf):
     """Cascading moves from the front; the total stays."""
     source, target = shelf.bucket(), shelf.bucket()
     a, b = tasks(2)
     source.add(a)
     source.add(b)
-    source.move_first(target)
+    source.move(source.first(), target)
     assert (content(source), content(target), shelf.tally.pending) == ([b], [a], 2)
 
 
@@ -183,7 +183,7 @@ def test_random_actions(shelf, seed):
             inside.discard(task)
         elif inside and i != j and action < 0.9:
             task = bucket.first()
-            bucket.move_first(buckets[j])
+            bucket.move(task, buckets[j])
             inside.discard(task)
             model[j].add(task)
         assert set(content(bucket)) == inside
@@ -269,5 +269,5 @@ class TestPlaces:
         for task in many[::2]:
             source.cancel(task)
         while len(source):
-            source.move_first(target)
+            source.move(source.first(), target)
         assert content(target) == many[1::2]
