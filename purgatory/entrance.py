@@ -16,7 +16,7 @@ from purgatory.keyed import KeyedOperation
 from purgatory.keys import check_need, distinct_keys
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, attempt, enter, withdraw
-from timingwheel import Timer, TimerClosed, TimerError
+from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -28,6 +28,8 @@ class Entrance:
         self.timer = timer
         self._keeper = keeper
         self._lists = keeper.lists
+        # Whether an operation may be added to the timer without asking which `add` that is.
+        self._adds_plainly = STEPS and type(timer).add is Timer.add
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -123,14 +125,17 @@ def _submit(
         if attempt(operation):
             return True
         if operation._op_outcome is None:
-            entrance.timer.add(operation)
+            if entrance._adds_plainly:
+                add_task(entrance.timer, operation)
+            else:
+                entrance.timer.add(operation)
     except BaseException as error:  # which raises it again
         if _undo(entrance, operation, error):
             raise
     # Since the questions it may have ended, and found less to leave than there is now.
     if operation._op_outcome is not None:
         entrance._lists.remove(operation)
-        operation._op_leave_timer()
+        TimerTask.cancel(operation)
     return False
 
 
@@ -138,7 +143,7 @@ def _undo(entrance: Entrance, operation: DelayedOperation, error: BaseException)
     """Take back a submission that failed. False if the operation has ended all the same."""
     entrance._lists.remove(operation)
     if not isinstance(error, TimerError):  # which says that it was not added
-        operation._op_leave_timer()
+        TimerTask.cancel(operation)
     waits = withdraw(operation)
     if waits and isinstance(error, TimerClosed) and entrance._lists.closed:
         raise PurgatoryClosed(f"purgatory {entrance.name!r} is closed") from error

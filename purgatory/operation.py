@@ -164,10 +164,6 @@ class DelayedOperation(TimerTask):
         del key, value  # a condition of the user's own is asked, whatever was completed
         return attempt(self)
 
-    def _op_leave_timer(self) -> None:
-        """Take it off the wheel, and no more than that."""
-        TimerTask.cancel(self)
-
     def _op_interrupted(self) -> None:
         """A callback may have been cut short. Those of users are not called twice."""
 
@@ -267,7 +263,7 @@ def leave(operation: DelayedOperation, outcome: Outcome) -> None:
     Goes on where an interrupt ended it when called again.
     """
     if operation._op_stage < RELEASED:
-        operation._op_leave_timer()
+        TimerTask.cancel(operation)  # off the wheel, and no more than that
         keeper = operation._op_keeper
         if keeper is not None:
             keeper.release(operation, outcome)

@@ -13,6 +13,7 @@ from timingwheel.clock import ManualClock, monotonic_ms
 from timingwheel.delay import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
+from timingwheel.intake import add_task
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.steps import COMPILED, STEPS
@@ -37,6 +38,7 @@ __all__ = [
     "TimerTask",
     "Waiter",
     "WheelLevel",
+    "add_task",
     "monotonic_ms",
     "to_ms",
 ]

@@ -107,14 +107,13 @@ class TestArguments:
 
     def test_resubmitting_while_it_ends_breaks_no_lists(self, bench):
         """An operation that another purgatory is just letting go of is not taken over."""
-        first, other = Bench(), Bench()
+        other = Bench()
 
-        class Ending(Recorder):
-            def _op_leave_timer(self):
-                other.purgatory.try_complete_else_watch(self, ["x", "y"])
-                super()._op_leave_timer()
+        class Resubmitting:
+            def ended(self, operation, outcome):
+                other.purgatory.try_complete_else_watch(operation, ["x", "y"])
 
-        op = Ending()
+        first, op = Bench(journal=Resubmitting()), Recorder()
         first.purgatory.try_complete_else_watch(op, ["k"])
         op.force_complete()
         assert first.purgatory.stats().completed == 1
