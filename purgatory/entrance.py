@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from datetime import timedelta
 from typing import Any, overload
 
-from purgatory.deferred import DeferredOperation
+from purgatory.deferred import DeferredOperation, make_future
 from purgatory.errors import PurgatoryClosed
 from purgatory.future import DeferredFuture
 from purgatory.keeper import Keeper
@@ -57,6 +57,8 @@ class Entrance:
         Raises PurgatoryClosed.
         """
         _refuse_if_ended(self)
+        if STEPS and (one := self._lists.alone(key)) is not None:
+            return 1 if attempt(one) else 0
         completed = 0
         for operation in self._lists.watching(key):
             if attempt(operation):
@@ -85,13 +87,14 @@ class Entrance:
         _refuse_if_closed(self)
         check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
+        future = make_future(operation)
         try:
             enter(operation, self._keeper)
             _submit(self, operation, watch_keys, ask=False)
         except BaseException:
-            operation.future._operation = None  # no cycle is left behind
+            operation.future = None  # no cycle is left behind
             raise
-        return operation.future
+        return future
 
     def complete(self, key: Hashable, value: object = None) -> int:
         """Complete a key: futures that wait for it get ``value``, other operations are checked.

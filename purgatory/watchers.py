@@ -239,8 +239,21 @@ class WatchLists:
         with self._lock:
             return _operations(self._of_key.get(key))
 
+    def alone(self, key: Hashable) -> DelayedOperation | None:
+        """The one that watches a key, if that is quickly told; None: see `watching`.
+
+        Compiled, that saves most completions a list of one.
+        """
+        if STEPS and self._calm() and is_plain(key):
+            found = self._of_key.get(key)
+            if isinstance(found, DelayedOperation):
+                return found
+        return None
+
     def complete(self, key: Hashable, value: object) -> int:
         """Tell the operations that watch a key that it was completed; how many that completed."""
+        if STEPS and (one := self.alone(key)) is not None:
+            return 1 if one._op_complete_key(key, value) else 0
         completed = 0
         for operation in self.watching(key):
             if operation._op_complete_key(key, value):

@@ -14,8 +14,8 @@ from timingwheel.units import MAX_DELAY_MS
 
 _NS_PER_MS: Final = 1_000_000
 
-# While freezegun leaves the function in place, it is called from here. Which one is in place is asked
-# at each reading, of the module's dict: compiled, a look at the module's attribute costs thrice that.
+# While freezegun leaves the function in place, it is called from here. Which one is in place is
+# asked at each reading, of the module's dict: compiled, asking the module costs thrice that.
 _TIME: Final = vars(time)
 _REAL: Final = time.monotonic_ns
 

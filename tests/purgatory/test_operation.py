@@ -191,7 +191,7 @@ class TestOneAtATime:
             bench.purgatory._check()
 
     def test_what_is_told_has_left_its_lists(self):
-        """Who is at work tells of an end only when the operation is off wheel and lists, recorded."""
+        """Who is at work does not tell of an end before it is off wheel and lists, and recorded."""
         ending, go_on = threading.Event(), threading.Event()
         seen = []
 
