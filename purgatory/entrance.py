@@ -6,7 +6,7 @@ rare. Any thread.
 
 from collections.abc import Hashable, Iterable
 from datetime import timedelta
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from purgatory.deferred import DeferredOperation, make_future
 from purgatory.errors import PurgatoryClosed
@@ -16,7 +16,10 @@ from purgatory.keyed import KeyedOperation
 from purgatory.keys import check_need, distinct_keys
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, attempt, enter, withdraw
-from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task
+from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task, hide
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_hide: Final = hide
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -139,6 +142,9 @@ def _submit(
     if operation._op_outcome is not None:
         entrance._lists.remove(operation)
         TimerTask.cancel(operation)
+    elif entrance._keeper.hides:
+        # One step with that question: who ends it from now on shows it.
+        _hide(operation)
     return False
 
 

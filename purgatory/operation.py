@@ -34,12 +34,15 @@ from typing import TYPE_CHECKING, Final
 from purgatory.native import mypyc_attr
 from purgatory.nesting import ALONE, HERE, Nesting
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
-from timingwheel import STEPS, TimerTask
+from timingwheel import STEPS, TimerTask, show
 
 if TYPE_CHECKING:
     from purgatory.keeper import Keeper
 
 log = logging.getLogger(__name__)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_show: Final = show
 
 
 # The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
@@ -263,8 +266,10 @@ def leave(operation: DelayedOperation, outcome: Outcome) -> None:
     Goes on where an interrupt ended it when called again.
     """
     if operation._op_stage < RELEASED:
-        TimerTask.cancel(operation)  # off the wheel, and no more than that
         keeper = operation._op_keeper
+        if keeper is not None and keeper.hides:
+            _show(operation)
+        TimerTask.cancel(operation)  # off the wheel, and no more than that
         if keeper is not None:
             keeper.release(operation, outcome)
         operation._op_stage = RELEASED

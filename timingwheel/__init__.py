@@ -10,6 +10,7 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 """
 
 from timingwheel.clock import ManualClock, monotonic_ms
+from timingwheel.collector import HIDES, hide, show
 from timingwheel.delay import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
@@ -22,6 +23,7 @@ from timingwheel.timer import Timer
 
 __all__ = [
     "COMPILED",
+    "HIDES",
     "STEPS",
     "ConditionWaiter",
     "Handover",
@@ -39,6 +41,8 @@ __all__ = [
     "Waiter",
     "WheelLevel",
     "add_task",
+    "hide",
     "monotonic_ms",
+    "show",
     "to_ms",
 ]
