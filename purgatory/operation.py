@@ -77,11 +77,13 @@ class DelayedOperation(TimerTask):
         "_op_lock",
         "_op_outcome",
         "_op_stage",
+        "_op_ticket",
     )
 
     def __init__(self, timeout: float | timedelta) -> None:
         super().__init__(timeout)
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
+        self._op_ticket: object = None  # drawn by the watch lists, and theirs
         self._op_keeper: Keeper | None = None
         self._op_asks = True  # whether try_complete has anything to say
         # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
