@@ -413,6 +413,22 @@ class TestSharing:
             bench.timer.schedule(1, lambda: None)
         assert bench.purgatory.delayed == 0
 
+    def test_a_timer_with_an_add_of_its_own(self):
+        """What a subclass of Timer does when something is added, is done for operations too."""
+
+        class Counting(Timer):
+            def add(self, task):
+                added.append(task)
+                return super().add(task)
+
+        added, op = [], Recorder()
+        p = Purgatory(timer=Counting(clock=ManualClock(), executor=InlineExecutor()))
+        p.try_complete_else_watch(op, ["k"])
+        future = p.defer("k")
+        assert added == [op, future._operation]
+        assert p.complete("k") == 1
+        p.close()
+
 
 class TestJournal:
     def test_each_end_is_told_once_before_the_callbacks(self):
