@@ -30,7 +30,10 @@ _callable: Final = callable
 
 
 class _Runners:
-    """The class that was last found to have a `run` of its own. Used where there are steps."""
+    """The class that was last found to have a `run` of its own. Used where there are steps.
+
+    To name it is all that this does: it keeps a single class alive.
+    """
 
     __slots__ = ("last",)
 
