@@ -9,7 +9,7 @@ keeps them itself.
 
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.future import CANCELLED, FINISHED, PENDING, DeferredFuture
@@ -18,14 +18,11 @@ from purgatory.operation import RELEASED
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_future: Final[type[DeferredFuture]] = DeferredFuture
-
 
 class DeferredOperation(KeyedOperation):
-    """A `KeyedOperation` that resolves a future, which `make_future` makes."""
+    """A `KeyedOperation` that resolves a future. Made together by `Purgatory.defer`."""
 
-    __slots__ = ("_watch_keys", "cancel_asked", "error", "future", "result", "state", "told")
+    __slots__ = ("_watch_keys", "cancel_asked", "error", "future", "result", "state")
 
     def __init__(
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
@@ -33,20 +30,20 @@ class DeferredOperation(KeyedOperation):
         super().__init__(timeout, need)
         self._op_asks = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
-        # The future to be told of the end: where there are steps only one that somebody looks at,
-        # else any. Not longer than that, or the two would be a cycle.
-        self.future: DeferredFuture | None = None
         self.cancel_asked = False  # by the future's owner
-        self.told = False  # the future is being told of the end, or was
-        if STEPS:  # what the future shows as _state, _result and _exception
+        if STEPS:
+            # The future to be told of the end: one that somebody looks at, or, where there are no
+            # steps, any (`Entrance.defer` sets it). Not longer, or the two would be a cycle.
+            self.future: DeferredFuture | None = None
+            # What the future shows as _state, _result and _exception.
             self.state: object = PENDING
             self.result: object = None
             self.error: object = None
 
     def look(self, future: Any) -> None:
         """Note that somebody looks at what the future makes on demand; he does so afterwards."""
-        # One step: who looks finds it told, or is found by who tells.
-        if not self.told:
+        # One step: who looks finds the end, or is found by who tells of it.
+        if self.state == PENDING:
             self.future = future
 
     def on_complete(self) -> None:
@@ -72,12 +69,10 @@ class DeferredOperation(KeyedOperation):
         future = self.future
         if STEPS and future is None:
             # One step. Nobody looks at it, and who begins to look from now on finds it done.
-            self.told = True
             self.result = result
             self.error = error
             self.state = state
         elif future is not None:
-            self.told = True
             try:
                 if state == CANCELLED:
                     future.end_cancelled()
@@ -101,15 +96,6 @@ class DeferredOperation(KeyedOperation):
     def _unresolved(self) -> bool:
         future = self.future
         return (STEPS and self.state == PENDING) if future is None else not future.done()
-
-
-def make_future(operation: DeferredOperation) -> DeferredFuture:
-    """The future of a new operation."""
-    future: DeferredFuture = _future()
-    future._operation = operation
-    if not STEPS:
-        operation.future = future
-    return future
 
 
 def _shown(key: Hashable) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 from datetime import timedelta
 from typing import Any, Final, overload
 
-from purgatory.deferred import DeferredOperation, make_future
+from purgatory.deferred import DeferredOperation
 from purgatory.errors import PurgatoryClosed
 from purgatory.future import DeferredFuture
 from purgatory.keeper import Keeper
@@ -20,6 +20,7 @@ from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_ta
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _hide: Final = hide
+_future: Final[type[DeferredFuture]] = DeferredFuture
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -32,7 +33,7 @@ class Entrance:
         self._keeper = keeper
         self._lists = keeper.lists
         # Whether an operation may be added to the timer without asking which `add` that is.
-        self._adds_plainly = STEPS and type(timer).add is Timer.add
+        self._adds_plainly = type(timer).add is Timer.add
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -90,7 +91,10 @@ class Entrance:
         _refuse_if_closed(self)
         check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
-        future = make_future(operation)
+        future: DeferredFuture = _future()
+        future._operation = operation
+        if not STEPS:
+            operation.future = future
         try:
             enter(operation, self._keeper)
             _submit(self, operation, watch_keys, ask=False)
@@ -131,7 +135,7 @@ def _submit(
         if attempt(operation):
             return True
         if operation._op_outcome is None:
-            if entrance._adds_plainly:
+            if STEPS and entrance._adds_plainly:
                 add_task(entrance.timer, operation)
             else:
                 entrance.timer.add(operation)
@@ -142,7 +146,7 @@ def _submit(
     if operation._op_outcome is not None:
         entrance._lists.remove(operation)
         TimerTask.cancel(operation)
-    elif entrance._keeper.hides:
+    elif STEPS and entrance._keeper.hides:
         # One step with that question: who ends it from now on shows it.
         _hide(operation)
     return False

@@ -46,7 +46,7 @@ class DeferredFuture(concurrent.futures.Future[Any]):
     """
 
     __slots__ = ("_operation",)
-    _operation: "DeferredOperation"  # set once, by `deferred.make_future`
+    _operation: "DeferredOperation"  # set once
 
     if STEPS:
         __init__ = object.__init__
@@ -66,7 +66,7 @@ class DeferredFuture(concurrent.futures.Future[Any]):
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""
         operation = self._operation
-        if operation.told:
+        if operation.done() and self._state != PENDING:
             return self.cancelled()
         operation.cancel_asked = True
         operation.cancel()

@@ -80,10 +80,11 @@ class DelayedOperation(TimerTask):
         "_op_ticket",
     )
 
+    _op_ticket: object  # of the watch lists; see `WatchLists.watch`, which sets it first
+
     def __init__(self, timeout: float | timedelta) -> None:
         super().__init__(timeout)
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
-        self._op_ticket: object = None  # drawn by the watch lists, and theirs
         self._op_keeper: Keeper | None = None
         self._op_asks = True  # whether try_complete has anything to say
         # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
@@ -269,7 +270,7 @@ def leave(operation: DelayedOperation, outcome: Outcome) -> None:
     """
     if operation._op_stage < RELEASED:
         keeper = operation._op_keeper
-        if keeper is not None and keeper.hides:
+        if STEPS and keeper is not None and keeper.hides:
             _show(operation)
         TimerTask.cancel(operation)  # off the wheel, and no more than that
         if keeper is not None:
