@@ -89,7 +89,8 @@ class Entrance:
         """
         watch_keys = distinct_keys(keys)
         _refuse_if_closed(self)
-        check_need(need, len(watch_keys))
+        if type(need) is not int or need != 1:  # any keys can meet that
+            check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
         future: DeferredFuture = _future()
         future._operation = operation
