@@ -7,8 +7,9 @@ and again; CPU nanoseconds of the process for a pair. *Expire*: so many operatio
 nanoseconds for one. By hand, an operation with three keys is one entry under each of them.
 
 Ours are a `KeyedOperation`, completed by `complete`; a subclass of `DelayedOperation` in Python,
-whose condition is asked, twice at its submission and by `check_and_complete`; and `defer`. By hand
-is the least code that does the job; its loop never runs, so it does not pay for tidying its heap.
+whose condition is asked, twice at its submission and by `check_and_complete`; and `defer`. Each is
+called as a program would, without a star and without a function in between. By hand is the least
+code that does the job; its loop never runs, so it does not pay for tidying its heap.
 """
 
 import argparse
@@ -34,8 +35,9 @@ class Contestant(Protocol):
     def submit(self, keys: Keys) -> object:
         """Make an operation that waits for any of ``keys``."""
 
-    def complete(self, key: int) -> None:
-        """Complete what waits for ``key``."""
+    @property
+    def complete(self) -> Callable[[int], object]:
+        """Completes what waits for a key."""
 
     def expire_all(self) -> Callable[[], object]:
         """Make everything due, and return what expires it."""
@@ -65,14 +67,11 @@ class Keyed:
     def __init__(self, clock: ManualClock | None = None) -> None:
         self.clock = clock
         self.purgatory = Purgatory(timer=Timer(clock=clock, executor=InlineExecutor()))
+        self.complete: Callable[[int], object] = self.purgatory.complete
 
     def submit(self, keys: Keys) -> object:
         """See `Contestant`."""
         return self.purgatory.try_complete_else_watch(KeyedOperation(TIMEOUT), keys)
-
-    def complete(self, key: int) -> None:
-        """See `Contestant`."""
-        self.purgatory.complete(key)
 
     def expire_all(self) -> Callable[[], object]:
         """See `Contestant`."""
@@ -84,13 +83,13 @@ class Keyed:
 class Conditions(Keyed):
     """``try_complete_else_watch`` of a subclass, and ``check_and_complete``."""
 
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        super().__init__(clock)
+        self.complete = self.purgatory.check_and_complete
+
     def submit(self, keys: Keys) -> object:
         """See `Contestant`."""
         return self.purgatory.try_complete_else_watch(Satisfied(TIMEOUT), keys)
-
-    def complete(self, key: int) -> None:
-        """See `Contestant`."""
-        self.purgatory.check_and_complete(key)
 
 
 class Futures(Keyed):
@@ -98,7 +97,9 @@ class Futures(Keyed):
 
     def submit(self, keys: Keys) -> object:
         """See `Contestant`."""
-        return self.purgatory.defer(*keys, timeout=TIMEOUT)
+        if len(keys) == 1:
+            return self.purgatory.defer(keys[0], timeout=TIMEOUT)
+        return self.purgatory.defer(keys[0], keys[1], keys[2], timeout=TIMEOUT)
 
 
 class ByHand:

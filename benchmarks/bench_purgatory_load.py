@@ -48,6 +48,7 @@ class Load(NamedTuple):
     arrivals: list[float]
     completions: list[float]  # when the latency is over, after the timeout too
     order: list[int]  # the requests that complete in time, by completion
+    in_time: list[bool]  # which these are
 
 
 def draw(profile: str, rate: int, seconds: float) -> Load:
@@ -61,8 +62,9 @@ def draw(profile: str, rate: int, seconds: float) -> Load:
     latencies = chance.lognormal(math.log(middle), sigma, count)
     completions = arrivals + latencies
     order = np.argsort(completions, kind="stable")
-    order = order[latencies[order] < TIMEOUT]
-    return Load(arrivals.tolist(), completions.tolist(), order.tolist())
+    in_time = latencies < TIMEOUT
+    order = order[in_time[order]]
+    return Load(arrivals.tolist(), completions.tolist(), order.tolist(), in_time.tolist())
 
 
 class Request(DelayedOperation):
@@ -110,6 +112,7 @@ class Run:
     """One load, done by the calling thread, which submits, and one that completes.
 
     ``_requests`` is handed from the one to the other slot by slot: written, then read and emptied.
+    As in Kafka's, nobody keeps a request that will expire, but the purgatory.
     """
 
     def __init__(self, load: Load, submit: Submit) -> None:
@@ -131,7 +134,7 @@ class Run:
 
     def _generate(self) -> None:
         arrivals, completions, start = self._load.arrivals, self._load.completions, self._start
-        submit, requests = self._submit, self._requests
+        submit, requests, in_time = self._submit, self._requests, self._load.in_time
         done = 0
         while done < len(arrivals):
             now = monotonic() - start
@@ -141,7 +144,9 @@ class Run:
                 continue
             self.behind = max(self.behind, now - arrivals[done])
             for number in range(done, due):
-                requests[number] = submit(start + completions[number])
+                request = submit(start + completions[number])
+                if in_time[number]:
+                    requests[number] = request
             done = due
 
     def _complete(self) -> None:

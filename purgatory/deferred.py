@@ -1,28 +1,28 @@
 """DeferredOperation: the operation behind a future of `Purgatory.defer`.
 
 Compiled; the future itself is not: it inherits from the standard library's, which is Python. Where
-there are steps, what is done to each future is done here.
+there are steps, the operation keeps what the future shows, state, result and exception: there they
+are fields of a compiled object, and to end the future is one step that does not touch it at all. It
+goes on to keep them when it has ended, and lets go of all else. Where there are no steps the future
+keeps them itself.
 """
 
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Final
+from typing import Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.future import FINISHED, PENDING, DeferredFuture
+from purgatory.future import CANCELLED, FINISHED, PENDING, DeferredFuture
 from purgatory.keyed import KeyedOperation
 from purgatory.operation import RELEASED
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_future: Final[type[DeferredFuture]] = DeferredFuture
-
 
 class DeferredOperation(KeyedOperation):
-    """A `KeyedOperation` that resolves a future."""
+    """A `KeyedOperation` that resolves a future. Made together by `Purgatory.defer`."""
 
-    __slots__ = ("_watch_keys", "future")
+    __slots__ = ("_watch_keys", "cancel_asked", "error", "future", "result", "state")
 
     def __init__(
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
@@ -30,13 +30,21 @@ class DeferredOperation(KeyedOperation):
         super().__init__(timeout, need)
         self._op_asks = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
-        future: DeferredFuture = _future()
-        self.future = future
-        if STEPS:  # its constructor does nothing
-            future._state = PENDING
-            future._result = None
-            future._exception = None
-        future._operation = self
+        self.cancel_asked = False  # by the future's owner
+        if STEPS:
+            # The future to be told of the end: one that somebody looks at, or, where there are no
+            # steps, any (`Entrance.defer` sets it). Not longer, or the two would be a cycle.
+            self.future: DeferredFuture | None = None
+            # What the future shows as _state, _result and _exception.
+            self.state: object = PENDING
+            self.result: object = None
+            self.error: object = None
+
+    def look(self, future: Any) -> None:
+        """Note that somebody looks at what the future makes on demand; he does so afterwards."""
+        # One step: who looks finds the end, or is found by who tells of it.
+        if self.state == PENDING:
+            self.future = future
 
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
@@ -51,28 +59,43 @@ class DeferredOperation(KeyedOperation):
         )
 
     def on_cancel(self) -> None:
-        """Cancel or fail the future."""
-        self.future._operation = None
-        self.future.end_cancelled(OperationCancelled("the operation was cancelled"))
-
-    def _end(self, result: object, error: OperationExpired | None) -> None:
-        future = self.future
-        future._operation = None
-        if STEPS and not future._shared and future._state == PENDING:
-            # One step. Nobody looks at it, and who begins to look from now on finds it done.
-            future._result = result
-            if error is not None:
-                future._exception = error
-            future._state = FINISHED
-        elif error is None:
-            future.set_result(result)
+        """Cancel the future if that was asked of it, else fail it."""
+        if self.cancel_asked:
+            self._end(None, None, CANCELLED)
         else:
-            future.set_exception(error)
+            self._end(None, OperationCancelled("the operation was cancelled"))
+
+    def _end(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
+        future = self.future
+        if STEPS and future is None:
+            # One step. Nobody looks at it, and who begins to look from now on finds it done.
+            self.result = result
+            self.error = error
+            self.state = state
+        elif future is not None:
+            try:
+                if state == CANCELLED:
+                    future.end_cancelled()
+                elif error is None:
+                    future.set_result(result)
+                else:
+                    future.set_exception(error)
+            except Exception:  # its owner has ended it by hand; he is told, and no cycle is left
+                self.future = None
+                raise
+        # The future refers to us for as long as there is one.
+        self.future = None
+        self._op_keeper = None
+        self._watch_keys = ()
 
     def _op_interrupted(self) -> None:
         # What an interrupt kept from the future comes again: those who wait must not hang.
-        if self._op_stage > RELEASED and not self.future.done():
+        if self._op_stage > RELEASED and self._unresolved():
             self._op_stage = RELEASED
+
+    def _unresolved(self) -> bool:
+        future = self.future
+        return (STEPS and self.state == PENDING) if future is None else not future.done()
 
 
 def _shown(key: Hashable) -> str:

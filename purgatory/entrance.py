@@ -6,7 +6,7 @@ rare. Any thread.
 
 from collections.abc import Hashable, Iterable
 from datetime import timedelta
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from purgatory.deferred import DeferredOperation
 from purgatory.errors import PurgatoryClosed
@@ -16,7 +16,11 @@ from purgatory.keyed import KeyedOperation
 from purgatory.keys import check_need, distinct_keys
 from purgatory.native import mypyc_attr
 from purgatory.operation import DelayedOperation, attempt, enter, withdraw
-from timingwheel import Timer, TimerClosed, TimerError
+from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task, hide
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_hide: Final = hide
+_future: Final[type[DeferredFuture]] = DeferredFuture
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -28,6 +32,8 @@ class Entrance:
         self.timer = timer
         self._keeper = keeper
         self._lists = keeper.lists
+        # Whether an operation may be added to the timer without asking which `add` that is.
+        self._adds_plainly = type(timer).add is Timer.add
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -55,6 +61,8 @@ class Entrance:
         Raises PurgatoryClosed.
         """
         _refuse_if_ended(self)
+        if STEPS and (one := self._lists.alone(key)) is not None:
+            return 1 if attempt(one) else 0
         completed = 0
         for operation in self._lists.watching(key):
             if attempt(operation):
@@ -81,15 +89,20 @@ class Entrance:
         """
         watch_keys = distinct_keys(keys)
         _refuse_if_closed(self)
-        check_need(need, len(watch_keys))
+        if type(need) is not int or need != 1:  # any keys can meet that
+            check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
+        future: DeferredFuture = _future()
+        future._operation = operation
+        if not STEPS:
+            operation.future = future
         try:
             enter(operation, self._keeper)
             _submit(self, operation, watch_keys, ask=False)
         except BaseException:
-            operation.future._operation = None  # no cycle is left behind
+            operation.future = None  # no cycle is left behind
             raise
-        return operation.future
+        return future
 
     def complete(self, key: Hashable, value: object = None) -> int:
         """Complete a key: futures that wait for it get ``value``, other operations are checked.
@@ -123,14 +136,20 @@ def _submit(
         if attempt(operation):
             return True
         if operation._op_outcome is None:
-            entrance.timer.add(operation)
+            if STEPS and entrance._adds_plainly:
+                add_task(entrance.timer, operation)
+            else:
+                entrance.timer.add(operation)
     except BaseException as error:  # which raises it again
         if _undo(entrance, operation, error):
             raise
     # Since the questions it may have ended, and found less to leave than there is now.
     if operation._op_outcome is not None:
         entrance._lists.remove(operation)
-        operation._op_leave_timer()
+        TimerTask.cancel(operation)
+    elif STEPS and entrance._keeper.hides:
+        # One step with that question: who ends it from now on shows it.
+        _hide(operation)
     return False
 
 
@@ -138,7 +157,7 @@ def _undo(entrance: Entrance, operation: DelayedOperation, error: BaseException)
     """Take back a submission that failed. False if the operation has ended all the same."""
     entrance._lists.remove(operation)
     if not isinstance(error, TimerError):  # which says that it was not added
-        operation._op_leave_timer()
+        TimerTask.cancel(operation)
     waits = withdraw(operation)
     if waits and isinstance(error, TimerClosed) and entrance._lists.closed:
         raise PurgatoryClosed(f"purgatory {entrance.name!r} is closed") from error

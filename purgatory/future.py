@@ -1,12 +1,14 @@
 """The Future form of a delayed operation: what `Purgatory.defer` returns. Any thread.
 
 Most futures of a purgatory are awaited by a callback or a look at their result, or dropped. So
-where there are steps (`timingwheel.steps`) their costly parts are made when somebody looks at them
-(see ``on_demand``); until then a future's end is one step, done in ``deferred``, without its lock.
-Who looks says so before he looks: either he finds it done, or who ends it finds him.
+where there are steps (`timingwheel.steps`) one has nothing of its own but its operation, which
+keeps its state (see ``deferred``), and the costly parts are made when somebody looks at them (see
+``on_demand``). Who looks tells the operation so before he looks: either he finds the future done,
+or who ends it finds him, and goes the standard library's way.
 """
 
 import concurrent.futures
+import operator
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +21,20 @@ if TYPE_CHECKING:
 # As the standard library writes them.
 PENDING: Final = "PENDING"
 FINISHED: Final = "FINISHED"
+CANCELLED: Final = "CANCELLED_AND_NOTIFIED"
+
+
+def _look(future: Any) -> None:
+    future._operation.look(future)
+
+
+def _kept(field: str) -> Any:
+    """A field of the future that its operation keeps."""
+
+    def keep(future: "DeferredFuture", value: object) -> None:
+        setattr(future._operation, field, value)
+
+    return property(operator.attrgetter(f"_operation.{field}"), keep)
 
 
 class DeferredFuture(concurrent.futures.Future[Any]):
@@ -29,21 +45,17 @@ class DeferredFuture(concurrent.futures.Future[Any]):
     OperationCancelled when the purgatory ended it. ``asyncio.wrap_future`` awaits it.
     """
 
-    # Slots, for nothing is allocated when these change: what `deferred` does to them is one step.
-    # Set by it. The operation is named only while it is pending: without the cycle both are freed
-    # with the last reference.
-    __slots__ = ("_exception", "_operation", "_result", "_state")
-    _state: str
-    _operation: "DeferredOperation | None"
-
-    _cancel_asked = False
-    _shared = False  # somebody has looked at what follows
+    __slots__ = ("_operation",)
+    _operation: "DeferredOperation"  # set once
 
     if STEPS:
         __init__ = object.__init__
-        _condition = OnDemand(threading.Condition)
-        _waiters = OnDemand(list[Any])
-        _done_callbacks = OnDemand(list[Any])
+        _state = _kept("state")
+        _result = _kept("result")
+        _exception = _kept("error")
+        _condition = OnDemand(threading.Condition, _look)
+        _waiters = OnDemand(list[Any], _look)
+        _done_callbacks = OnDemand(list[Any], _look)
 
     def result(self, timeout: float | None = None) -> Any:
         """See ``concurrent.futures.Future``; what is there already is had without its lock."""
@@ -53,18 +65,15 @@ class DeferredFuture(concurrent.futures.Future[Any]):
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""
-        self._cancel_asked = True
         operation = self._operation
-        if operation is None:
+        if operation.done() and self._state != PENDING:
             return self.cancelled()
+        operation.cancel_asked = True
         operation.cancel()
         # Another thread at work on the operation may have to tell us yet.
         return operation.cancelled()
 
-    def end_cancelled(self, error: BaseException) -> None:
-        """Be cancelled, if that was asked of us, or fail; called by the operation."""
-        if self._cancel_asked:
-            super().cancel()
-            self.set_running_or_notify_cancel()
-        else:
-            self.set_exception(error)
+    def end_cancelled(self) -> None:
+        """Be cancelled; called by the operation."""
+        super().cancel()
+        self.set_running_or_notify_cancel()

@@ -13,7 +13,7 @@ from purgatory.journal import Journal
 from purgatory.operation import JOURNALED, DelayedOperation
 from purgatory.outcome import Outcome
 from purgatory.watchers import WatchLists
-from timingwheel import Timer
+from timingwheel import HIDES, Timer
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,16 @@ class Keeper:
         self._born = FORKS.count
         self._on_error = on_error
         self._journal = journal
+        # Whether pending operations are kept from the cycle collector; once True it stays so. Where
+        # there are no steps nobody asks. Only while a reaper runs: its thread holds the timer, and
+        # that holds them, so there is nothing to find out about them. It ends when the timer is
+        # closed, which ends all of them. Without it, timer and operations may be garbage together,
+        # as their cycles go through both.
+        self.hides = False
+
+    def hide_from_now_on(self) -> None:
+        """Keep what is submitted from the collector. Only when the timer's reaper has started."""
+        self.hides = HIDES
 
     @property
     def forked(self) -> bool:

@@ -14,11 +14,12 @@ T = TypeVar("T")
 class OnDemand(Generic[T]):
     """Stands in the class of the future, under the name of the part; ``make()`` is the part.
 
-    ``_shared`` of the future is True from before the first look on.
+    ``look(future)`` is called before the first look at the part has a result.
     """
 
-    def __init__(self, make: Callable[[], T]) -> None:
+    def __init__(self, make: Callable[[], T], look: Callable[[Any], None] | None = None) -> None:
         self._make = make
+        self._look = look
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -26,8 +27,9 @@ class OnDemand(Generic[T]):
     def __get__(self, future: "concurrent.futures.Future[Any] | None", owner: type) -> Any:
         if future is None:  # somebody looks at the class
             return self
+        if self._look is not None:
+            self._look(future)
         fields = vars(future)
-        fields["_shared"] = True
         # One of those who look at the same time makes it for all. Found in there, it is not asked
         # for here again.
         return fields.setdefault(self._name, self._make())

@@ -34,12 +34,15 @@ from typing import TYPE_CHECKING, Final
 from purgatory.native import mypyc_attr
 from purgatory.nesting import ALONE, HERE, Nesting
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
-from timingwheel import STEPS, TimerTask
+from timingwheel import STEPS, TimerTask, show
 
 if TYPE_CHECKING:
     from purgatory.keeper import Keeper
 
 log = logging.getLogger(__name__)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_show: Final = show
 
 
 # The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
@@ -74,7 +77,10 @@ class DelayedOperation(TimerTask):
         "_op_lock",
         "_op_outcome",
         "_op_stage",
+        "_op_ticket",
     )
+
+    _op_ticket: object  # of the watch lists; see `WatchLists.watch`, which sets it first
 
     def __init__(self, timeout: float | timedelta) -> None:
         super().__init__(timeout)
@@ -163,10 +169,6 @@ class DelayedOperation(TimerTask):
         """React to the completion of a watch key. True if this call completed the operation."""
         del key, value  # a condition of the user's own is asked, whatever was completed
         return attempt(self)
-
-    def _op_leave_timer(self) -> None:
-        """Take it off the wheel, and no more than that."""
-        TimerTask.cancel(self)
 
     def _op_interrupted(self) -> None:
         """A callback may have been cut short. Those of users are not called twice."""
@@ -267,8 +269,10 @@ def leave(operation: DelayedOperation, outcome: Outcome) -> None:
     Goes on where an interrupt ended it when called again.
     """
     if operation._op_stage < RELEASED:
-        operation._op_leave_timer()
         keeper = operation._op_keeper
+        if STEPS and keeper is not None and keeper.hides:
+            _show(operation)
+        TimerTask.cancel(operation)  # off the wheel, and no more than that
         if keeper is not None:
             keeper.release(operation, outcome)
         operation._op_stage = RELEASED

@@ -73,6 +73,8 @@ class Purgatory(Entrance):
             timer = _own_timer(name, executor_workers)
         own = timer if self._owns_timer else None
         super().__init__(name, timer, Keeper(name, own, on_error, journal))
+        if timer.running:
+            self._keeper.hide_from_now_on()
         self._bus = Bus(name, _Posted(self._lists))
         self._registry = registry
         if registry is not None:
@@ -140,6 +142,8 @@ class Purgatory(Entrance):
             self.timer.start(self._bus)
         else:
             self._bus.start_loop()
+        if self.timer.running:
+            self._keeper.hide_from_now_on()
 
     def close(
         self,

@@ -18,13 +18,16 @@ from collections.abc import Hashable
 
 from purgatory.errors import PurgatoryClosed
 from purgatory.keys import are_plain, is_plain
+from purgatory.native import i64
 from purgatory.operation import COUNTED, DelayedOperation, end
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
-# the second on it is a dict in order of arrival, by id: user classes may compare as they like.
-_Many = dict[int, DelayedOperation]
+# the second on it is a dict in order of arrival, by ticket: user classes may compare as they like.
+# A ticket is a number that comes once, drawn when it is needed and kept by the operation. (Ids are
+# no neighbours in a dict, collide there, and are made anew at each look.)
+_Many = dict[object, DelayedOperation]
 
 
 class WatchLists:
@@ -39,6 +42,7 @@ class WatchLists:
         self._plain = True  # all keys are; guarded by _lock, and True again when there are none
         self._later: list[tuple[DelayedOperation, tuple[Hashable, ...]]] = []  # no keys: remove
         self._of_key: dict[Hashable, DelayedOperation | _Many] = {}
+        self._tickets = i64(0)  # drawn so far
         self.closed = False
         self.entries = 0  # pairs of operation and key
         self.pending = 0  # operations
@@ -53,6 +57,7 @@ class WatchLists:
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
+        operation._op_ticket = None  # it may have one of other lists, which would not take it
         if STEPS and self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
             return
         with self._lock:
@@ -94,13 +99,14 @@ class WatchLists:
         """
         if operation._op_outcome is not None:
             return True
-        for key in keys:
-            found = self._of_key.setdefault(key, operation)
+        for n in range(len(keys)):
+            found = self._of_key.setdefault(keys[n], operation)
             if found is not operation:
                 if not isinstance(found, dict):
-                    self._take_off_all(operation, keys)
+                    for m in range(n):
+                        self._take_off(keys[m], operation)
                     return False
-                found[id(operation)] = operation
+                found[self._ticket(operation)] = operation
             self.entries += 1
         self.pending += 1
         operation._op_keys = keys
@@ -123,10 +129,18 @@ class WatchLists:
         if found is None:
             self._of_key[key] = operation
         elif isinstance(found, dict):
-            found[id(operation)] = operation
+            found[self._ticket(operation)] = operation
         else:
-            self._of_key[key] = {id(found): found, id(operation): operation}
+            first, second = self._ticket(found), self._ticket(operation)
+            self._of_key[key] = {first: found, second: operation}
         self.entries += 1
+
+    def _ticket(self, operation: DelayedOperation) -> object:
+        """What an operation goes by in lists of several. Locked, or in a step."""
+        if operation._op_ticket is None:
+            self._tickets += 1
+            operation._op_ticket = self._tickets
+        return operation._op_ticket
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
@@ -205,10 +219,11 @@ class WatchLists:
             del self._of_key[key]
             self.entries -= 1
         elif isinstance(found, dict):
-            me = id(operation)
-            if me in found:
-                del found[me]
-                self.entries -= 1
+            try:
+                del found[operation._op_ticket]  # if it is there, that is free of calls as well
+            except KeyError:
+                return
+            self.entries -= 1
             if not found:
                 del self._of_key[key]
 
@@ -239,8 +254,21 @@ class WatchLists:
         with self._lock:
             return _operations(self._of_key.get(key))
 
+    def alone(self, key: Hashable) -> DelayedOperation | None:
+        """The one that watches a key, if that is quickly told; None: see `watching`.
+
+        Compiled, that saves most completions a list of one.
+        """
+        if STEPS and self._calm() and is_plain(key):
+            found = self._of_key.get(key)
+            if isinstance(found, DelayedOperation):
+                return found
+        return None
+
     def complete(self, key: Hashable, value: object) -> int:
         """Tell the operations that watch a key that it was completed; how many that completed."""
+        if STEPS and (one := self.alone(key)) is not None:
+            return 1 if one._op_complete_key(key, value) else 0
         completed = 0
         for operation in self.watching(key):
             if operation._op_complete_key(key, value):

@@ -10,9 +10,11 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 """
 
 from timingwheel.clock import ManualClock, monotonic_ms
+from timingwheel.collector import HIDES, hide, show
 from timingwheel.delay import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
+from timingwheel.intake import add_task
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.steps import COMPILED, STEPS
@@ -21,6 +23,7 @@ from timingwheel.timer import Timer
 
 __all__ = [
     "COMPILED",
+    "HIDES",
     "STEPS",
     "ConditionWaiter",
     "Handover",
@@ -37,6 +40,9 @@ __all__ = [
     "TimerTask",
     "Waiter",
     "WheelLevel",
+    "add_task",
+    "hide",
     "monotonic_ms",
+    "show",
     "to_ms",
 ]

@@ -111,6 +111,14 @@ class Intake:
 # Functions, because compiled methods of a class that may be subclassed are looked up at each call.
 
 
+def add_task(intake: Intake, task: TimerTask) -> None:
+    """What `Timer.add` does, for compiled code that knows that no subclass does otherwise."""
+    if task.delay_ms == 0:
+        _add_due(intake, task)
+    else:
+        _add(intake, task, intake._source.ceiling_ms() + task.delay_ms)
+
+
 def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
     now_ms = intake._source.ceiling_ms()
     for task in tasks:

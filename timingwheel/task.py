@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timingwheel.delay import PLAIN_SECONDS, to_ms
 from timingwheel.native import i32, i64, mypyc_attr
+from timingwheel.steps import STEPS
 
 if TYPE_CHECKING:
     from timingwheel.tasklist import TimerTaskList
@@ -26,6 +27,21 @@ CANCELLED: Final = -4
 
 # Bound once: compiled, that saves a look into a dict for each task.
 _callable: Final = callable
+
+
+class _Runners:
+    """The class that was last found to have a `run` of its own. Used where there are steps.
+
+    To name it is all that this does: it keeps a single class alive.
+    """
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last: type | None = None
+
+
+_RUNNERS: Final = _Runners()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -58,7 +74,14 @@ class TimerTask(TimerTaskEntry):
         callback: Callable[..., object] | None = None,
         *args: Any,
     ) -> None:
-        if not _callable(callback) and (callback is not None or type(self).run is TimerTask.run):
+        if callback is None:
+            kind = type(self)
+            # Most tasks without a callback are of the same class as the last one.
+            if not STEPS or kind is not _RUNNERS.last:
+                if kind.run is TimerTask.run:
+                    raise TypeError("callback is None; expected a callable")
+                _RUNNERS.last = kind
+        elif not _callable(callback):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self._tt_list = None
         self._tt_place = NEW

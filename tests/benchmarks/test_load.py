@@ -45,6 +45,7 @@ class TestDraw:
             if load.completions[number] - start < TIMEOUT
         }
         assert set(load.order) == in_time
+        assert {number for number, early in enumerate(load.in_time) if early} == in_time
         assert len(load.order) == len(in_time) < len(load.arrivals)
         ends = [load.completions[number] for number in load.order]
         assert all(before <= after for before, after in pairwise(ends))
@@ -65,12 +66,13 @@ class TestRun:
             submitted.append(Recorded(completes_at))
             return submitted[-1]
 
-        load = Load([0.0, 0.01, 0.011], [0.03, 0.02, 9.0], [1, 0])
+        load = Load([0.0, 0.01, 0.011], [0.03, 0.02, 9.0], [1, 0], [True, True, False])
         run = Run(load, submit)
         assert 0.011 <= run.do() < 60
         ends = [round(request.completes_at - run._start, 6) for request in submitted]
         assert ends == load.completions
         assert [request.completed for request in submitted] == [1, 1, 0]
+        assert run._requests == [None] * 3  # nobody keeps any
         assert 0 <= run.behind < 60
 
     def test_figures(self):

@@ -2,7 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -268,6 +270,46 @@ class TestAsAFuture:
         assert value.result() == 7
         assert vars(value) == vars(none) == {}
         assert isinstance(none.exception(0), OperationExpired)
+
+    def test_a_future_that_is_dropped_calls_its_callbacks(self, bench):
+        """Callbacks keep a future alive while it waits, and nothing does afterwards."""
+        seen = []
+        bench.purgatory.defer("a").add_done_callback(lambda future: seen.append(future.result(0)))
+        gone = weakref.ref(bench.purgatory.defer("b"))
+        gc.collect()  # where it is a cycle with its operation, that is held by the lists
+        assert bench.purgatory.complete("a", 1) == 1
+        assert bench.purgatory.complete("b", 2) == 1
+        assert seen == [1]
+        assert gone() is None
+
+    def test_a_future_that_has_ended_holds_its_result_alone(self):
+        """It keeps neither the purgatory's parts nor the timer."""
+        p = Purgatory()
+        parts = [weakref.ref(part) for part in (p, p.timer)]
+        value, expired, cancelled = p.defer("a"), p.defer("b", timeout=0), p.defer("c")
+        p.complete("a", 1)
+        p.timer.advance_clock()
+        assert expired.exception(HANG)
+        cancelled.cancel()
+        p.close()
+        del p
+        gc.collect()
+        assert [part() for part in parts] == [None, None]
+        assert value.result(0) == 1
+        assert cancelled.cancelled()
+        assert isinstance(expired.exception(0), OperationExpired)
+
+    def test_a_cancelled_future_nobody_looked_at(self, bench):
+        """It is as the standard library's is: done, cancelled, its callbacks are called at once."""
+        future, seen = bench.purgatory.defer("a"), []
+        assert future.cancel()
+        future.add_done_callback(seen.append)
+        assert seen == [future]
+        assert (future.done(), future.cancelled(), future.running()) == (True, True, False)
+        assert repr(future).endswith("state=cancelled>")
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.exception(0)
+        assert concurrent.futures.wait([future], 0).done == {future}
 
     def test_whoever_looks_while_it_ends_is_told(self, bench):
         """Waiters, callbacks, `wait` and `as_completed` race with the end; all hear of it, once."""

@@ -1,13 +1,14 @@
 """Memory is exact: what has ended is released at once, without the cycle collector."""
 
 import gc
+import threading
 import weakref
 
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from tests.purgatory.helpers import Bench
-from timingwheel import TimerFull
+from tests.purgatory.helpers import HANG, Bench
+from timingwheel import HIDES, STEPS, InlineExecutor, ManualClock, Timer, TimerFull
 
 
 class Plain(DelayedOperation):
@@ -119,3 +120,98 @@ def test_a_purgatory_that_nobody_names_is_released():
     """Dropped without close, it leaves the list of living ones by itself."""
     gone = weakref.ref(Purgatory())
     assert gone() is None
+
+
+class Cyclic(DelayedOperation):
+    """An operation in a cycle with its purgatory, that tells of its end."""
+
+    def __init__(self, timeout, purgatory):
+        super().__init__(timeout)
+        self.purgatory = purgatory
+        self.ended = threading.Event()
+
+    def on_complete(self):
+        self.ended.set()
+
+    on_cancel = on_complete
+
+
+class Driven:
+    """A purgatory whose timer has a reaper, and a clock moved by hand."""
+
+    def __init__(self):
+        self.clock = ManualClock()
+        self.timer = Timer(clock=self.clock, executor=InlineExecutor())
+        self.timer.start()
+        self.purgatory = Purgatory(timer=self.timer)
+
+    def submit(self, timeout=60):
+        op = Cyclic(timeout, self.purgatory)
+        self.purgatory.try_complete_else_watch(op, ["a", "b"])
+        return op
+
+
+@pytest.mark.skipif(not (HIDES and STEPS), reason="only compiled code hides anything")
+class TestHiding:
+    @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close", "close timer"])
+    def test_hidden_while_a_reaper_holds_it(self, end):
+        """The collector passes over an operation from its submission to its end, of any kind."""
+        driven = Driven()
+        op = driven.submit()
+        assert not gc.is_tracked(op)
+        if end == "complete":
+            assert op.force_complete()
+        elif end == "expire":
+            driven.clock.advance(60)
+        elif end == "cancel":
+            assert op.cancel()
+        elif end == "close":
+            driven.purgatory.close()
+        else:
+            driven.timer.close()
+        assert op.ended.wait(HANG)
+        assert gc.is_tracked(op)
+        driven.timer.close()
+
+    def test_its_own_timer_has_to_be_started(self):
+        """What is submitted before the start is seen; what comes later is hidden."""
+        p = Purgatory()
+        early, late = Cyclic(60, p), Cyclic(60, p)
+        p.try_complete_else_watch(early, ["k"])
+        p.start()
+        p.try_complete_else_watch(late, ["k"])
+        assert [gc.is_tracked(op) for op in (early, late)] == [True, False]
+        futures = [p.defer("k")]
+        assert not gc.is_tracked(futures[0]._operation)
+        p.close()
+        assert all(gc.is_tracked(op) for op in (early, late, futures[0]._operation))
+
+    def test_ended_at_once_it_is_seen(self):
+        """What never waits is never hidden."""
+        driven = Driven()
+        op = Cyclic(60, driven.purgatory)
+        op.try_complete = lambda: True
+        assert driven.purgatory.try_complete_else_watch(op, ["k"])
+        assert gc.is_tracked(op)
+        due = driven.submit(0)
+        assert due.ended.wait(HANG)
+        assert gc.is_tracked(due)
+        driven.timer.close()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_cycle_of_purgatory_and_operation_is_freed(started):
+    """Dropped without close if it was never started, else closed: the collector finds all of it."""
+    p = Purgatory()
+    if started:
+        p.start()
+    op = Cyclic(60, p)
+    p.try_complete_else_watch(op, ["a", "b"])
+    future = p.defer("a")
+    future.purgatory = p
+    gone = [weakref.ref(thing) for thing in (p, op, future, p.timer)]
+    if started:
+        p.close()
+    del p, op, future
+    gc.collect()
+    assert [thing() for thing in gone] == [None] * 4

@@ -190,17 +190,18 @@ class TestOneAtATime:
             assert op.calls in (["complete"], ["cancel"])
             bench.purgatory._check()
 
-    def test_what_is_told_has_left_its_lists(self, bench):
-        """Who is at work does not tell of an end before the operation is off wheel and lists."""
-        p = bench.purgatory
+    def test_what_is_told_has_left_its_lists(self):
+        """Who is at work does not tell of an end before it is off wheel and lists, and recorded."""
         ending, go_on = threading.Event(), threading.Event()
         seen = []
 
-        class Slow(Hooked):
-            def _op_leave_timer(self):
+        class SlowJournal:
+            def ended(self, operation, outcome):
                 ending.set()
                 assert go_on.wait(HANG)
-                super()._op_leave_timer()
+
+        bench = Bench(journal=SlowJournal())
+        p = bench.purgatory
 
         def end_elsewhere():
             if op.tries:
@@ -208,7 +209,7 @@ class TestOneAtATime:
                 assert ending.wait(HANG)
             return False
 
-        op = Slow(
+        op = Hooked(
             try_complete=end_elsewhere,
             on_complete=lambda: seen.append((p.watched, p.delayed, len(bench.timer))),
         )

@@ -107,14 +107,13 @@ class TestArguments:
 
     def test_resubmitting_while_it_ends_breaks_no_lists(self, bench):
         """An operation that another purgatory is just letting go of is not taken over."""
-        first, other = Bench(), Bench()
+        other = Bench()
 
-        class Ending(Recorder):
-            def _op_leave_timer(self):
-                other.purgatory.try_complete_else_watch(self, ["x", "y"])
-                super()._op_leave_timer()
+        class Resubmitting:
+            def ended(self, operation, outcome):
+                other.purgatory.try_complete_else_watch(operation, ["x", "y"])
 
-        op = Ending()
+        first, op = Bench(journal=Resubmitting()), Recorder()
         first.purgatory.try_complete_else_watch(op, ["k"])
         op.force_complete()
         assert first.purgatory.stats().completed == 1
@@ -413,6 +412,22 @@ class TestSharing:
         for _ in range(10):
             bench.timer.schedule(1, lambda: None)
         assert bench.purgatory.delayed == 0
+
+    def test_a_timer_with_an_add_of_its_own(self):
+        """What a subclass of Timer does when something is added, is done for operations too."""
+
+        class Counting(Timer):
+            def add(self, task):
+                added.append(task)
+                return super().add(task)
+
+        added, op = [], Recorder()
+        p = Purgatory(timer=Counting(clock=ManualClock(), executor=InlineExecutor()))
+        p.try_complete_else_watch(op, ["k"])
+        future = p.defer("k")
+        assert added == [op, future._operation]
+        assert p.complete("k") == 1
+        p.close()
 
 
 class TestJournal:

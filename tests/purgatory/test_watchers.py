@@ -11,6 +11,7 @@ from purgatory.errors import PurgatoryClosed
 from purgatory.outcome import Outcome
 from purgatory.watchers import WatchLists
 from tests.purgatory.helpers import Bench, Recorder
+from timingwheel import TimerFull
 
 
 @pytest.fixture
@@ -45,6 +46,24 @@ class TestWatching:
         assert lists.watching("k") == ops
         lists.remove(ops[0])
         assert lists.watching("k") == ops[1:]
+
+    def test_lists_of_another_purgatory_leave_no_trace(self):
+        """What was refused by one purgatory stands beside the others in the next, for itself."""
+        full, other = Bench(max_pending=2), Bench()
+        op = Recorder()
+        for _ in range(2):
+            full.purgatory.try_complete_else_watch(Recorder(), ["k"])
+        with pytest.raises(TimerFull):
+            full.purgatory.try_complete_else_watch(op, ["k"])
+        ops = [Recorder() for _ in range(4)]
+        for waiting in (*ops, op):
+            other.purgatory.try_complete_else_watch(waiting, ["k"])
+        lists = other.purgatory._lists
+        assert lists.watching("k") == [*ops, op]
+        lists._check()
+        op.cancel()
+        assert lists.watching("k") == ops
+        lists._check()
 
     def test_counts_are_exact(self, lists):
         """Entries, operations and keys are counted where they change."""

@@ -50,6 +50,23 @@ class TestConstruction:
         """A subclass that overrides run has something to run."""
         assert Subclass(1).delay_ms == 1000
 
+    def test_each_class_is_asked_for_its_run(self):
+        """A class without anything to run is refused, whichever was accepted before."""
+
+        class Idle(TimerTask):
+            pass
+
+        class Doubly(Subclass):
+            pass
+
+        for _ in range(2):
+            for kind in (Subclass, Doubly, Doubly, Subclass):
+                kind(1)
+                with pytest.raises(TypeError, match="callback is None"):
+                    Idle(1)
+                with pytest.raises(TypeError, match="callback is None"):
+                    TimerTask(1)
+
     def test_run_calls_back_with_arguments(self):
         """The arguments given are those that the callback gets."""
         seen = []

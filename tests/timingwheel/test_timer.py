@@ -17,6 +17,7 @@ from timingwheel import (
     TimerError,
     TimerFull,
     TimerTask,
+    add_task,
     monotonic_ms,
 )
 from timingwheel.units import MAX_DELAY_MS
@@ -615,6 +616,26 @@ class TestStats:
         timer.schedule(0, callback)
         assert results == [(True, 2, 2), False, (False, 3, 3), False]
         timer.close()
+
+
+class TestAddTask:
+    """`add_task`, which compiled code may call instead of `Timer.add`."""
+
+    @pytest.mark.parametrize("delay", [0, 0.5, 60])
+    def test_it_is_what_add_does(self, delay):
+        """The task is pending as after `add`, runs once, and a closed timer refuses it."""
+        clock, ran = ManualClock(), []
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        task = TimerTask(delay, ran.append, 1)
+        assert add_task(timer, task) is None
+        assert len(timer) == (1 if delay else 0)
+        clock.advance(delay)
+        while len(timer):
+            timer.advance_clock()
+        assert ran == [1]
+        timer.close()
+        with pytest.raises(TimerClosed):
+            add_task(timer, task)
 
 
 class TestFreezegun:
