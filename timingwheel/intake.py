@@ -130,19 +130,19 @@ def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
 
 def _add(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
     buckets = intake._buckets
-    bounded = intake._max_pending != 0
+    lock = intake._lock
     # Compiled, all of this is one step.
     if (
         STEPS
-        and intake._lock.idle()
-        and not (bounded or intake._closed)
+        and lock.idle()
+        and not (intake._max_pending or intake._closed)
         and buckets.place_at_once(task, deadline_ms)
     ):
         return
     due = None
     try:
-        with intake._lock.reading():
-            if bounded or intake._closed:
+        with lock._reader if lock._writer == 0 else lock.reading():  # a call less
+            if intake._max_pending or intake._closed:
                 _check_open(intake, task)
             if not buckets.place_at_once(task, deadline_ms):
                 due = buckets.place(task, deadline_ms)

@@ -87,6 +87,7 @@ class TimerTask(TimerTaskEntry):
         self._tt_place = NEW
         self.deadline_ms = 0
         delay_ms: i64
+        # to_ms, without a call for plain seconds
         if type(delay) is float and 0.0 <= delay < PLAIN_SECONDS:
             delay_ms = int(delay * 1000.0)
             if delay_ms / 1000 < delay:
