@@ -56,7 +56,7 @@ class ServerJournal:
         if self._behind or self._writer is None:
             return
         try:
-            self._writer.post(_Batch(operations, outcomes))
+            self._writer.post(_Batch(operations, outcomes), len(operations) + len(outcomes))
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
