@@ -110,6 +110,7 @@ class Inline:
         self.told.clear()
         self.keeper.wait(0)
         self.keeper.advance_clock()
+        self.keeper.tell()
         answers, outcomes = [], []
         for command in self.told:
             if isinstance(command, Deliver):

@@ -1,6 +1,7 @@
 """The keeper and its room, stepped by hand: decide, commit, tell, or undo."""
 
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
@@ -392,7 +393,7 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
 
 def test_an_error_of_ours_ends_the_server(server, monkeypatch):
     """Memory and disk might not agree any more."""
-    monkeypatch.setattr(server.desk, "take", lambda _: 1 / 0)
+    monkeypatch.setattr(server.keeper, "_desk", SimpleNamespace(take=lambda _: 1 / 0))
     server.post(Complete, [Completion("k")])
     server.step()
     assert server.keeper.finished()
