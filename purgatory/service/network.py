@@ -261,7 +261,7 @@ class Network:
     def _read(self) -> None:
         """Take frames, until there are no more or it is somebody else's turn."""
         # To ask is cheaper than to try in vain.
-        if not self._unread and not self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not self._unread and not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             self._sent = False
             return
         self._unread = True
