@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from purgatory import batches
 from purgatory.batches import Batch, Batches, StoredOperation
 from purgatory.errors import StoreError
+from purgatory.log_room import LogRoom
 
 SCHEMA_VERSION: Final = 2
 #: The fact that names a database, and no other.
@@ -49,6 +50,7 @@ CREATE TABLE outcomes (
 
 # Pages of 4 KiB in the log before they are moved to the database.
 _CHECKPOINT_PAGES: Final = 10_000
+_PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _ROWS_PER_STATEMENT: Final = 512
 _READ_AT_ONCE: Final = 500
@@ -148,6 +150,10 @@ class Store:
             self._connection.close()
             raise
         self._batches = Batches(self._connection)
+        self._log_room: LogRoom | None = None
+        if path is not None:
+            log = path.with_name(f"{path.name}-wal")
+            self._log_room = LogRoom(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
             "progress": _Insert("progress", 3, limit),
@@ -190,6 +196,8 @@ class Store:
         except BaseException as error:
             self._roll_back(error)
             raise
+        if self._log_room is not None:
+            self._log_room.follow()
 
     def _roll_back(self, error: BaseException) -> None:
         # Of some failures SQLite rolls back by itself.
@@ -284,6 +292,8 @@ class Store:
 
     def close(self) -> None:
         """Move the log into the database and close it; what fails then fails no promise."""
+        if self._log_room is not None:
+            self._log_room.close()
         try:
             self._connection.close()
         except sqlite3.Error:
