@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal_files import JournalError, JournalFiles, JournalLock
 from purgatory.journal_writer import JournalWriter
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from purgatory.service.sink import Confirm
 
 log = logging.getLogger(__name__)
+
+
+_number: Final = itemgetter(0)
+_values: Final = itemgetter(slice(1, None))
 
 
 class _Batch(NamedTuple):
@@ -130,4 +135,7 @@ def _numbered(
     batches: Iterable[Sequence[tuple[Any, ...]]], after: int
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Each row's number, which is its first value, and the rest: of those behind ``after``."""
-    return ((row[0], row[1:]) for rows in batches for row in rows if row[0] > after)
+    for rows in batches:
+        if rows and rows[0][0] <= after:
+            rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # after a failure
+        yield from zip(map(_number, rows), map(_values, rows), strict=True)
