@@ -1,8 +1,9 @@
 """Rows for the journal, from a turn that was committed, and from the store what it missed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from purgatory.batches import StoredOperation
 from purgatory.service.sink import Sink
@@ -13,20 +14,29 @@ _AT_ONCE = 500
 _T = TypeVar("_T")
 
 
+# What a named tuple does when it is made, without the call that Python makes of it.
+_operation_of: Final[Callable[[tuple[Any, ...]], OperationRow]] = partial(
+    tuple.__new__, OperationRow
+)
+_outcome_of: Final[Callable[[tuple[Any, ...]], OutcomeRow]] = partial(tuple.__new__, OutcomeRow)
+
+
 def operation_rows(turn: Turn) -> list[OperationRow]:
     """The operations that were submitted."""
-    return [
-        OperationRow(
+    rows = []
+    for operation in turn.submitted:
+        timeout_ms = operation.due_ms - operation.submitted_ms
+        row = (
             operation.number,
             operation.op_id,
             operation.kind,
             operation.submitted_ms,
-            operation.due_ms - operation.submitted_ms,
+            timeout_ms,
             operation.keys,
             operation.need,
         )
-        for operation in turn.submitted
-    ]
+        rows.append(_operation_of(row))
+    return rows
 
 
 def outcome_rows(turn: Turn) -> list[OutcomeRow]:
@@ -34,20 +44,19 @@ def outcome_rows(turn: Turn) -> list[OutcomeRow]:
     rows = []
     for operation, ended in turn.ended:
         at_ms = operation.due_ms if ended.outcome == "expired" else ended.ended_ms
-        rows.append(
-            OutcomeRow(
-                ended.seq,
-                operation.op_id,
-                operation.kind,
-                ended.outcome,
-                at_ms,
-                operation.by_key,
-                operation.submitted_ms,
-                operation.due_ms,
-                at_ms - operation.submitted_ms,
-                ended.ended_ms - at_ms,
-            )
+        row = (
+            ended.seq,
+            operation.op_id,
+            operation.kind,
+            ended.outcome,
+            at_ms,
+            operation.by_key,
+            operation.submitted_ms,
+            operation.due_ms,
+            at_ms - operation.submitted_ms,
+            ended.ended_ms - at_ms,
         )
+        rows.append(_outcome_of(row))
     return rows
 
 

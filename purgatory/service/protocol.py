@@ -33,7 +33,7 @@ class Submission(Struct, array_like=True, gc=False):
     payload: Raw = Raw(NOTHING)
 
 
-class Completion(Struct, array_like=True):
+class Completion(Struct, array_like=True, gc=False):
     """A key that is completed, with a value."""
 
     key: str
@@ -202,7 +202,7 @@ class Failure(Struct, array_like=True, tag=38):
 # Told without being asked.
 
 
-class Outcome(Struct, array_like=True):
+class Outcome(Struct, array_like=True, gc=False):
     """How an operation ended. ``number`` is what `Acknowledge` names, the same each time.
 
     ``result``: the value of ``by_key`` or, with need above 1, a map of key -> value.

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.batches import MOST, Batch, StoredOperation
 from purgatory.operation import DelayedOperation
-from purgatory.outcome import Outcome
+from purgatory.outcome import COMPLETED, EXPIRED, Outcome
 from purgatory.purgatory import Purgatory
 from purgatory.service.checks import Checks
 from purgatory.service.operation import Client, Completing, Ended, Waiting
@@ -108,6 +108,7 @@ class Room:
         known: list[Known] = []
         ended: list[Ended] = []
         total = self.total
+        clock_ms = self.clock()  # asked once: it stands still in a turn
         for index, submission in enumerate(submissions):
             before = self.known.get(submission.op_id)
             if before is not None and before.client is client:
@@ -117,13 +118,13 @@ class Room:
                 continue
             refusal = self.checks.submission(submission, client, total, before)
             if refusal is None:
-                self._take(client, submission)
+                self._take(client, submission, clock_ms)
                 total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         return refused, known, ended
 
-    def _take(self, client: Client, submission: Submission) -> None:
+    def _take(self, client: Client, submission: Submission, clock_ms: int) -> None:
         turn = self._turn
         now_ms = turn.now_ms
         self._number = number = self._number + 1
@@ -137,7 +138,7 @@ class Room:
             now_ms + submission.timeout_ms,
             submission.need,
             bytes(submission.payload) != NOTHING,
-            self.clock(),
+            clock_ms,
         )
         self._watch(operation, submission.keys)
         turn.submitted.append(operation)
@@ -237,16 +238,14 @@ class Room:
             return
         turn = self._turn
         self._seq = seq = self._seq + 1
-        expired = outcome is Outcome.EXPIRED
-        at_ms = operation.due_ms if expired else turn.now_ms
-        end = Ended(
-            seq, operation.number, operation.op_id, operation.client, outcome.value, turn.now_ms
-        )
+        name = _name(outcome)
+        at_ms = operation.due_ms if outcome is EXPIRED else turn.now_ms
+        end = Ended(seq, operation.number, operation.op_id, operation.client, name, turn.now_ms)
         turn.ended.append((operation, end))
         turn.changes.outcomes += (
             seq,
             operation.number,
-            outcome.value,
+            name,
             at_ms,
             turn.now_ms - at_ms,
             operation.by_key,
@@ -343,6 +342,13 @@ def result_of(operation: Waiting) -> bytes | None:
         values = operation.values or {}
         return encode({key: Raw(value) for key, value in values.items()})
     return None if operation.value == NOTHING else operation.value
+
+
+def _name(outcome: Outcome) -> str:
+    """Its value; of an enum's member that is a call, and here one for each end."""
+    if outcome is COMPLETED:
+        return "completed"
+    return "expired" if outcome is EXPIRED else "cancelled"
 
 
 def _state(entry: Waiting | Ended) -> str:
