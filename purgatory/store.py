@@ -218,8 +218,12 @@ class Store:
         if changes.outcomes:
             self._inserts["outcomes"].run(run, changes.outcomes)
         if changes.forget_operations:
-            run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
-            self._batches.forget(changes.forget_operations)
+            self._forget(changes)
+
+    def _forget(self, changes: Changes) -> None:
+        run = self._connection.execute
+        run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
+        self._batches.forget(changes.forget_operations)
         for numbers in _chunks(changes.forget_operations):
             run(f"DELETE FROM progress WHERE number IN {_marks(numbers)}", numbers)
         for seqs in _chunks(changes.forget_outcomes):

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal_files import JournalError, JournalFiles, JournalLock
 from purgatory.journal_writer import JournalWriter
-from purgatory.store import OperationRow, OutcomeRow, Position
+from purgatory.store import Position
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
-    from purgatory.service.sink import Confirm
+    from purgatory.service.sink import Confirm, OperationValues, OutcomeValues
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ _values: Final = itemgetter(slice(1, None))
 class _Batch(NamedTuple):
     """Rows that were committed together."""
 
-    operations: Sequence[OperationRow]
-    outcomes: Sequence[OutcomeRow]
+    operations: Sequence[OperationValues]
+    outcomes: Sequence[OutcomeValues]
 
 
 class ServerJournal:
@@ -56,7 +56,9 @@ class ServerJournal:
             raise
         return position
 
-    def write(self, operations: Sequence[OperationRow], outcomes: Sequence[OutcomeRow]) -> None:
+    def write(
+        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+    ) -> None:
         """See `Sink`. When the disk fails for too long, the rest waits in the store for a start."""
         if self._behind or self._writer is None:
             return

@@ -1,12 +1,11 @@
 """Rows for the journal, from a turn that was committed, and from the store what it missed."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from purgatory.batches import StoredOperation
-from purgatory.service.sink import Sink
+from purgatory.service.sink import OperationValues, OutcomeValues, Sink
 from purgatory.service.turn import Turn
 from purgatory.store import OperationRow, OutcomeRow, Position, Store
 
@@ -14,16 +13,9 @@ _AT_ONCE = 500
 _T = TypeVar("_T")
 
 
-# What a named tuple does when it is made, without the call that Python makes of it.
-_operation_of: Final[Callable[[tuple[Any, ...]], OperationRow]] = partial(
-    tuple.__new__, OperationRow
-)
-_outcome_of: Final[Callable[[tuple[Any, ...]], OutcomeRow]] = partial(tuple.__new__, OutcomeRow)
-
-
-def operation_rows(turn: Turn) -> list[OperationRow]:
+def operation_rows(turn: Turn) -> list[OperationValues]:
     """The operations that were submitted."""
-    rows = []
+    rows: list[OperationValues] = []
     for operation in turn.submitted:
         timeout_ms = operation.due_ms - operation.submitted_ms
         row = (
@@ -35,13 +27,13 @@ def operation_rows(turn: Turn) -> list[OperationRow]:
             operation.keys,
             operation.need,
         )
-        rows.append(_operation_of(row))
+        rows.append(row)
     return rows
 
 
-def outcome_rows(turn: Turn) -> list[OutcomeRow]:
+def outcome_rows(turn: Turn) -> list[OutcomeValues]:
     """The operations that ended."""
-    rows = []
+    rows: list[OutcomeValues] = []
     for operation, ended in turn.ended:
         at_ms = operation.due_ms if ended.outcome == "expired" else ended.ended_ms
         row = (
@@ -56,7 +48,7 @@ def outcome_rows(turn: Turn) -> list[OutcomeRow]:
             at_ms - operation.submitted_ms,
             ended.ended_ms - at_ms,
         )
-        rows.append(_outcome_of(row))
+        rows.append(row)
     return rows
 
 

@@ -26,7 +26,7 @@ class Submission(Struct, array_like=True, gc=False):
     """An operation to wait: completed by ``need`` of its keys, or else expired."""
 
     op_id: str
-    keys: list[str]
+    keys: tuple[str, ...]
     timeout_ms: int
     need: int = 1
     kind: str = ""

@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
+from msgspec.structs import astuple
 from prometheus_client import CollectorRegistry
 
 from purgatory.batches import MOST, Batch, StoredOperation
 from purgatory.operation import DelayedOperation
 from purgatory.outcome import COMPLETED, EXPIRED, Outcome
 from purgatory.purgatory import Purgatory
-from purgatory.service.checks import Checks
+from purgatory.service.checks import Checks, Values
 from purgatory.service.operation import Client, Completing, Ended, Waiting
 from purgatory.service.pile import Pile
 from purgatory.service.protocol import (
@@ -29,9 +30,9 @@ from purgatory.service.protocol import (
     Submission,
     encode,
 )
-from purgatory.service.turn import Turn
+from purgatory.service.turn import Turn, TurnClock
 from purgatory.store import Position, Store
-from timingwheel import ManualClock, Timer
+from timingwheel import Timer
 
 # How many operations may expire in a turn, by and large: others are waiting to be served.
 EXPIRE_AT_ONCE = 5000
@@ -49,7 +50,7 @@ class Room:
         self, name: str, checks: Checks, start_ms: int, registry: CollectorRegistry | None = None
     ) -> None:
         self.checks = checks
-        self.clock = ManualClock(start_ms)
+        self.clock = TurnClock(start_ms)
         self.pile = Pile()
         self.timer = Timer(name, clock=self.clock, executor=self.pile)
         self.purgatory = Purgatory(name, timer=self.timer, journal=self, registry=registry)
@@ -61,6 +62,7 @@ class Room:
         self._kept = Position(sys.maxsize, sys.maxsize)  # by the journal
         # When acknowledged, and what; first come first.
         self._forgettable: deque[tuple[int, Ended]] = deque()
+        self._next_ms = 0  # nothing is due before; 0: somebody has to look
         self._blocked = False  # the first of these is not in the journal yet
         self._turn = Turn(start_ms)
         self._silent = False  # while a turn is undone
@@ -88,17 +90,22 @@ class Room:
 
     def expire(self) -> None:
         """Let expire what is due, or a portion of it."""
-        self.clock.advance_to(self._turn.now_ms)
+        now_ms = self.clock.now_ms = self._turn.now_ms
+        next_ms, self._next_ms = self._next_ms, 0
+        if now_ms < next_ms:
+            return
         self.timer.advance_clock()
         ended = self._turn.ended
         self.pile.run(lambda: len(ended) >= EXPIRE_AT_ONCE)
 
     def next_ms(self) -> int | None:
         """When something is due; None: nothing waits."""
+        now_ms = self.clock.now_ms
         if self.pile:
-            return self.clock()
+            return now_ms
         delay = self.timer.delay_to_next()
-        return None if delay is None else self.clock() + round(delay * 1000)
+        self._next_ms = sys.maxsize if delay is None else now_ms + round(delay * 1000)
+        return None if delay is None else self._next_ms
 
     def submit(
         self, client: Client, submissions: Iterable[Submission]
@@ -108,39 +115,40 @@ class Room:
         known: list[Known] = []
         ended: list[Ended] = []
         total = self.total
-        clock_ms = self.clock()  # asked once: it stands still in a turn
+        clock_ms = self.clock.now_ms
         for index, submission in enumerate(submissions):
-            before = self.known.get(submission.op_id)
+            values: Values = astuple(submission)
+            before = self.known.get(values[0])
             if before is not None and before.client is client:
                 known.append(Known(index, _state(before)))
                 if isinstance(before, Ended):
                     ended.append(before)
                 continue
-            refusal = self.checks.submission(submission, client, total, before)
+            refusal = self.checks.submission(submission, values, client, total, before)
             if refusal is None:
-                self._take(client, submission, clock_ms)
+                self._take(client, submission, values, clock_ms)
                 total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         return refused, known, ended
 
-    def _take(self, client: Client, submission: Submission, clock_ms: int) -> None:
+    def _take(self, client: Client, submission: Submission, values: Values, clock_ms: int) -> None:
+        op_id, keys, timeout_ms, need, kind, payload = values
         turn = self._turn
         now_ms = turn.now_ms
         self._number = number = self._number + 1
-        kind = submission.kind
         operation = Waiting(
             number,
             client,
-            submission.op_id,
+            op_id,
             sys.intern(kind) if kind else "",
             now_ms,
-            now_ms + submission.timeout_ms,
-            submission.need,
-            bytes(submission.payload) != NOTHING,
+            now_ms + timeout_ms,
+            need,
+            len(payload) != 1 or bytes(payload) != NOTHING,
             clock_ms,
         )
-        self._watch(operation, submission.keys)
+        self._watch(operation, keys)
         turn.submitted.append(operation)
         batch = turn.batch
         if batch is None or batch.client != client.name or len(batch.operations) >= MOST:
@@ -149,6 +157,7 @@ class Room:
         batch.operations.append(submission)
 
     def _watch(self, operation: Waiting, keys: Sequence[str]) -> None:
+        self._next_ms = 0
         self.purgatory.try_complete_else_watch(operation, keys)
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         operation.client.count += 1
@@ -293,7 +302,7 @@ class Room:
         self.unacknowledged -= 1
         if keep:
             operation.client.count -= 1  # `_watch` counts it again
-            self._watch(operation.again(self.clock()), operation.keys)
+            self._watch(operation.again(self.clock.now_ms), operation.keys)
 
     def load(self, store: Store) -> None:
         """Fill an empty room with what is on disk. Raises StoreError."""
@@ -328,7 +337,7 @@ class Room:
             row.deadline_ms,
             row.need,
             row.payload is not None,
-            self.clock(),
+            self.clock.now_ms,
         )
         operation.values = progress.get(row.number)
         self._watch(operation, row.keys)

@@ -22,3 +22,16 @@ class Turn:
         self.counted: list[tuple[Waiting, str]] = []
         self.ended: list[tuple[Waiting, Ended]] = []
         self.forgotten: list[tuple[int, Ended]] = []
+
+
+class TurnClock:
+    """The clock of the room's timer: it stands still in a turn, and is moved between them."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms  # Unix; never goes back
+
+    def __call__(self) -> int:
+        """The present reading in milliseconds."""
+        return self.now_ms

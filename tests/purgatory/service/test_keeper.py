@@ -1,13 +1,12 @@
 """The keeper and its room, stepped by hand: decide, commit, tell, or undo."""
 
 import sqlite3
-from types import SimpleNamespace
 
 import pytest
 
 from purgatory.service.commands import Stop, Stopped
 from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submit, encode, unpack
-from purgatory.store import Position
+from purgatory.store import OperationRow, OutcomeRow, Position
 from tests.purgatory.service.inline import Inline, Time, operation, result
 
 
@@ -37,11 +36,18 @@ class Ledger:
         return self.position
 
     def write(self, operations, outcomes):
-        self.operations += operations
-        self.outcomes += outcomes
+        self.operations += map(OperationRow._make, operations)
+        self.outcomes += map(OutcomeRow._make, outcomes)
 
     def close(self):
         self.closed = True
+
+
+class Broken:
+    """A desk that cannot take anything."""
+
+    def take(self, asked):
+        raise ZeroDivisionError(asked)
 
 
 def complete(server, key, value=None):
@@ -393,7 +399,7 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
 
 def test_an_error_of_ours_ends_the_server(server, monkeypatch):
     """Memory and disk might not agree any more."""
-    monkeypatch.setattr(server.keeper, "_desk", SimpleNamespace(take=lambda _: 1 / 0))
+    monkeypatch.setattr(server.keeper, "_desk", Broken())
     server.post(Complete, [Completion("k")])
     server.step()
     assert server.keeper.finished()

@@ -52,7 +52,7 @@ class Talk:
 
     def defer(self, op_id):
         future = self.futures[op_id] = ServiceFuture(None, op_id)
-        self.session.add(Submit, [(Submission(op_id, ["k"], 1000), future)])
+        self.session.add(Submit, [(Submission(op_id, ("k",), 1000), future)])
         return future
 
     def ask(self, kind, item=None):
