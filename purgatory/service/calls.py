@@ -54,7 +54,10 @@ class ServiceFuture(Answered):
     """
 
     def __init__(self, client: "Client", op_id: str) -> None:
-        super().__init__()
+        # Not by a call of the base's, of which there would be one for each operation.
+        self._state = PENDING
+        self._result = None
+        self._exception = None
         self.op_id = op_id
         self.acknowledged = False  # written by the link's thread
         self._client = client
