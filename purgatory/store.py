@@ -110,7 +110,11 @@ class StoredOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What one commit writes: rows as flat lists of their values, one after the other."""
+    """What one commit writes: rows as flat lists of their values, one after the other.
+
+    Blobs had better be bytearrays, and what is null an empty text: for bytes and None, Python's
+    sqlite3 looks for an adapter each time, which takes longer than the rest of the row.
+    """
 
     operations: list[Batch] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list)
@@ -156,8 +160,8 @@ class Store:
             self._log_room = LogRoom(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
-            "progress": _Insert("progress", 3, limit),
-            "outcomes": _Insert("outcomes", len(StoredOutcome._fields), limit),
+            "progress": _Insert("progress", ["?"] * 3, limit),
+            "outcomes": _Insert("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
         }
 
     def _set_up(self) -> None:
@@ -326,10 +330,10 @@ class Store:
 class _Insert:
     """Inserts many rows a statement; of a few sizes, so that each is compiled once."""
 
-    def __init__(self, table: str, columns: int, limit: int) -> None:
-        most = min(_ROWS_PER_STATEMENT, limit // columns)
-        row = f"({', '.join('?' * columns)})"
-        self._columns = columns
+    def __init__(self, table: str, values: Sequence[str], limit: int) -> None:
+        most = min(_ROWS_PER_STATEMENT, limit // len(values))
+        row = f"({', '.join(values)})"
+        self._columns = len(values)
         self._sizes = [size for size in (512, 64, 8, 1) if size <= most]
         self._sql = {
             size: f"INSERT INTO {table} VALUES {', '.join([row] * size)}" for size in self._sizes

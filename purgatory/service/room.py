@@ -251,14 +251,15 @@ class Room:
         at_ms = operation.due_ms if outcome is EXPIRED else turn.now_ms
         end = Ended(seq, operation.number, operation.op_id, operation.client, name, turn.now_ms)
         turn.ended.append((operation, end))
+        result = result_of(operation)
         turn.changes.outcomes += (
             seq,
             operation.number,
             name,
             at_ms,
             turn.now_ms - at_ms,
-            operation.by_key,
-            result_of(operation),
+            operation.by_key or "",
+            "" if result is None else bytearray(result),
         )
         self._remember(end)
 
@@ -272,7 +273,7 @@ class Room:
         turn = self._turn
         for operation, key in turn.counted:
             assert operation.values is not None
-            turn.changes.progress += (operation.number, key, operation.values[key])
+            turn.changes.progress += (operation.number, key, bytearray(operation.values[key]))
 
     def undo(self) -> None:
         """Take back all that the turn did: its commit failed."""
