@@ -449,3 +449,17 @@ def test_rows_stay_until_they_are_in_the_journal(tmp_path):
     assert list(server.store.outcomes()) == []
     server.keeper.finish()
     assert ledger.closed
+
+
+def test_an_earlier_deadline_after_the_sleep_was_planned(server):
+    """What is due first is looked for anew."""
+    server.submit(operation("late", timeout_ms=60_000))
+    assert server.keeper.patience() > 50
+    server.submit(operation("early", timeout_ms=1000))
+    assert server.keeper.patience() <= 1.001
+    server.submit(operation("earlier", timeout_ms=10))
+    assert [outcome.op_id for outcome in server.pass_time(500)] == ["earlier"]
+    assert [outcome.op_id for outcome in server.pass_time(600)] == ["early"]
+    assert server.keeper.patience() > 50
+    assert server.pass_time(10_000) == []
+    assert [outcome.op_id for outcome in server.pass_time(60_000)] == ["late"]

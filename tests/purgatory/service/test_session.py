@@ -1,13 +1,12 @@
 """A client's side of the protocol, without sockets and threads."""
 
 import logging
-from concurrent.futures import Future
 
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Closing, Malformed, StoreFailed, TooLarge, TooManyKeys, WrongVersion
-from purgatory.service.calls import ServiceFuture
+from purgatory.service.calls import Answered, ServiceFuture
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -56,7 +55,7 @@ class Talk:
         return future
 
     def ask(self, kind, item=None):
-        future = Future()
+        future = Answered()
         self.session.add(kind, [(item, future)])
         return future
 
