@@ -25,7 +25,7 @@ Values = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
 class Checks:
-    """Compares with ``limits``. Methods return the error instead of raising it: they are hot."""
+    """Compares with ``limits``. Methods that are hot return the error instead of raising it."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -98,6 +98,12 @@ class Checks:
     def _names(self, submission: Submission) -> Refused | None:
         texts = (submission.op_id, *submission.keys)
         return self.texts(texts) or self.text(submission.kind, empty=True)
+
+    def message(self, frame: bytes) -> None:
+        """Raise TooLarge for a message that is."""
+        most = self.limits.message_bytes
+        if len(frame) > most:
+            raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
 
     def completion(self, completion: Completion) -> Refused | None:
         """Why a key cannot be completed so."""

@@ -1,9 +1,8 @@
 """Network: the thread that owns the socket. Frames in, commands to the keeper, and back.
 
-It sleeps on two descriptors, its mailbox's and the socket's. The socket's speaks up once for news,
-and whatever is done with the socket may consume that: so before each sleep it is read until there
-is nothing more. What was read is handed over after that, as the last thing: the keeper's thread
-then finds the interpreter free.
+It sleeps on two descriptors, its mailbox's and the socket's, which speaks up once for news;
+whatever is done with the socket may consume that, so before each sleep it is read until there is
+no more. What was read is handed over last: the keeper's thread then finds the interpreter free.
 
 It never waits for the disk, nor for a client: what a client does not read is kept up to a bound,
 then its connection is cut off; outcomes are not kept at all, they come from the store when it can
@@ -47,7 +46,6 @@ from purgatory.service.errors import (
     NoHello,
     Refused,
     ServerError,
-    TooLarge,
     TooManyClients,
     WrongVersion,
 )
@@ -176,10 +174,9 @@ class Network:
         while not self._finished():
             poller = everything if self._may_read() else commands
             for descriptor, _ in poller.poll(math.ceil(1000 * self._patience())):
-                if descriptor == mailbox:
-                    self._obey_all()
-                else:
-                    self._unread = True
+                self._unread = self._unread or descriptor != mailbox
+                while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
+                    self._obey(command)
             self._now = time.monotonic()
             if self._blocked:
                 self._retry()
@@ -210,10 +207,6 @@ class Network:
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             return True
         return self._stopped is not None and not any(c.backlog for c in self._blocked)
-
-    def _obey_all(self) -> None:
-        while (command := self.mailbox.recv(0)) is not None:
-            self._obey(command)
 
     def _obey(self, command: NetworkCommand) -> None:
         if isinstance(command, Deliver):
@@ -252,11 +245,9 @@ class Network:
 
     def _hand_over(self) -> None:
         asked, self._asked = self._asked, []
-        try:
+        with contextlib.suppress(MailboxClosed):  # it has ended, and says so
             for command in asked:
                 self._ask(command)
-        except MailboxClosed:  # it has ended, and says so
-            pass
 
     def _read(self) -> None:
         """Take frames, until there are no more or it is somebody else's turn."""
@@ -293,9 +284,7 @@ class Network:
     def _request_of(self, frame: bytes, others: int) -> Request:
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
-        most = self._checks.limits.message_bytes
-        if len(frame) > most:
-            raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
+        self._checks.message(frame)
         return decode_request(frame)
 
     def _take(self, route: bytes, request: Request, size: int, user: str) -> None:
