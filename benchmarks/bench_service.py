@@ -157,7 +157,7 @@ class BareService(Service):
 
 def operation(number: int) -> Submission:
     """What is submitted over a bare socket."""
-    return Submission(f"bench-{number:020}", [f"key-{number}"], 3_600_000)
+    return Submission(f"bench-{number:020}", (f"key-{number}",), 3_600_000)
 
 
 def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:

@@ -20,8 +20,8 @@ import fcntl
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -42,6 +42,7 @@ _DATE: Final = "date="
 _DAY_MS: Final = 86_400_000
 _FIRST_DAY: Final = dt.date(1970, 1, 1)
 
+_first: Final = itemgetter(0)
 _second: Final = itemgetter(1)
 
 
@@ -88,22 +89,31 @@ class JournalFiles(Generic[RowT]):
         ``last`` moves file by file. Raises JournalError when a file cannot be written; rows behind
         ``last`` may then be given again. ValueError for numbers that do not grow.
         """
-        time_at = self._table.names.index(self._table.time_column)
+        time_at = itemgetter(self._table.names.index(self._table.time_column))
+        iterator = iter(rows)
+        while some := list(itertools.islice(iterator, FILE_ROWS)):
+            numbers, values = map(_first, some), map(_second, some)
+            self._append(list(numbers), list(values), time_at)
 
-        def place(entry: tuple[int, tuple[int, RowT]]) -> tuple[int, int]:
-            return entry[1][1][time_at] // _DAY_MS, entry[0] // FILE_ROWS
+    def _append(self, numbers: list[int], rows: list[RowT], time_at: Callable[[RowT], int]) -> None:
+        times = list(map(time_at, rows))
+        if min(times) // _DAY_MS == max(times) // _DAY_MS:  # nearly always
+            self._write(_date(times[0] // _DAY_MS), numbers, rows)
+            return
+        days = itertools.groupby(range(len(rows)), lambda place: times[place] // _DAY_MS)
+        for day, places in [(day, list(places)) for day, places in days]:
+            these = slice(places[0], places[-1] + 1)
+            self._write(_date(day), numbers[these], rows[these])
 
-        for (day, _), entries in itertools.groupby(enumerate(rows), place):
-            self._write(_date(day), map(_second, entries))
-
-    def _write(self, date: str, rows: Iterator[tuple[int, RowT]]) -> None:
+    def _write(self, date: str, numbers: list[int], rows: list[RowT]) -> None:
         directory = self._directory / (_DATE + date)
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
+        self._refuse_disorder(numbers)
         try:
             _make_directory(directory)
             try:
-                first, last = self._write_hidden(hidden, rows)
-                name = f"{self._source}-{first:020}-{last:020}.parquet"
+                self._write_hidden(hidden, rows)
+                name = f"{self._source}-{numbers[0]:020}-{numbers[-1]:020}.parquet"
                 hidden.replace(directory / name)
             except BaseException:
                 hidden.unlink(missing_ok=True)
@@ -111,23 +121,24 @@ class JournalFiles(Generic[RowT]):
             _force(directory)
         except OSError as error:
             raise _told(error, hidden) from error
-        self.last = last
+        self.last = numbers[-1]
 
-    def _write_hidden(self, path: Path, rows: Iterator[tuple[int, RowT]]) -> tuple[int, int]:
-        first, last = 0, self.last
+    def _refuse_disorder(self, numbers: list[int]) -> None:
+        # What is done for each row here and below is done by loops in C.
+        before = [self.last, *numbers[:-1]]
+        if not all(map(lt, before, numbers)):
+            last, number = next(pair for pair in zip(before, numbers, strict=True) if not lt(*pair))
+            raise ValueError(f"row {number} comes after row {last}; expected in order")
+
+    def _write_hidden(self, path: Path, rows: list[RowT]) -> None:
         with path.open("xb") as file:
             sink = ParquetSink(file, path, self._table)
             try:
-                for number, row in rows:
-                    if number <= last:
-                        raise ValueError(f"row {number} comes after row {last}; expected in order")
-                    first, last = first or number, number
-                    sink.write(row)
+                sink.write_all(rows)
             finally:
                 sink.close()
             file.flush()
             os.fsync(file.fileno())
-        return first, last
 
     def _find_last(self) -> int:
         """The last number on disk, made sure to stay there.

@@ -1,7 +1,8 @@
-"""JournalWriter: the thread of a journal, ``purgatory-journal``, and the mailbox it is fed through.
+"""JournalWriter: the thread of a journal, ``purgatory-journal``, and the queue it is fed through.
 
 Any thread posts; the journal's own gathers what was posted and writes it now and then: when its
-time has come, when there is much of it, at a flush and at the end. What a disk does not take stays
+time has come, when there is much of it, at a flush and at the end. Posting does not wake it, for
+nothing is urgent, save when much has been posted since it looked. What a disk does not take stays
 in memory, up to a bound, and is tried again with the next round.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -24,6 +26,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 #: Rows in memory after which they are written before their time.
 BATCH: Final = 65_536
+# Rows posted after which the thread is woken, to see whether that is enough.
+_MUCH: Final = 8_192
 #: Rows in memory, while the disk takes none, after which further ones are refused.
 MOST_WAITING: Final = 1_000_000
 # How often who waits for the thread sees whether it is alive, in seconds.
@@ -47,6 +51,11 @@ class Rows(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True)
+class _Look:
+    """Much was posted."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Flush:
     """Write what came before this, and set ``done``."""
 
@@ -66,20 +75,30 @@ class JournalWriter(Generic[T]):
             raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._rows = rows
         self._seconds = seconds
-        self._mailbox: Mailbox[T | _Flush | _Stop] = Mailbox()
+        self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
+        # Rows of them, roughly: threads that post at once may lose some, which makes a wake-up come
+        # later. The time to write comes anyway.
+        self._unseen = 0
+        self._mailbox: Mailbox[_Look | _Flush | _Stop] = Mailbox()
         # Written by the thread, read by others: the last failure, until a write succeeds.
         self._error: JournalError | None = None
         self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
         self._thread.start()
 
-    def post(self, item: T) -> None:
-        """Hand something over to be written; returns at once.
+    def post(self, item: T, rows: int = 1) -> None:
+        """Hand over something of so many rows, to be written; returns at once.
 
         Raises JournalError after `close`, and while too much waits for a disk that takes nothing.
         """
-        if self._error is not None and self._mailbox.depth + len(self._rows) >= MOST_WAITING:
+        if self._error is not None and len(self._posted) + len(self._rows) >= MOST_WAITING:
             raise self._error
-        self._send(item)
+        if self._mailbox.closed:
+            raise _closed()
+        self._posted.append(item)
+        self._unseen += rows
+        if self._unseen >= _MUCH:
+            self._unseen = 0
+            self._send(_Look())
 
     def flush(self) -> None:
         """Return when all that was posted before is on disk; JournalError if it cannot be."""
@@ -87,7 +106,7 @@ class JournalWriter(Generic[T]):
         self._send(_Flush(done))
         while not done.wait(_LOOK):
             if not self._thread.is_alive():
-                raise JournalError("the journal is closed")
+                raise _closed()
         if self._error is not None:
             raise self._error
 
@@ -101,11 +120,11 @@ class JournalWriter(Generic[T]):
         if self._error is not None:
             raise self._error
 
-    def _send(self, command: T | _Flush | _Stop) -> None:
+    def _send(self, command: _Look | _Flush | _Stop) -> None:
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
-            raise JournalError("the journal is closed") from error
+            raise _closed() from error
 
     def _run(self) -> None:
         try:
@@ -121,6 +140,9 @@ class JournalWriter(Generic[T]):
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
+            # After the command: what was posted before it is to be found.
+            while self._posted:
+                self._rows.add(self._posted.popleft())
             match command:
                 case None:
                     return True
@@ -129,8 +151,6 @@ class JournalWriter(Generic[T]):
                 case _Flush(done):
                     self._write()
                     done.set()
-                case _:
-                    self._rows.add(command)
             if len(self._rows) >= BATCH and self._error is None:
                 return True
 
@@ -142,3 +162,7 @@ class JournalWriter(Generic[T]):
             if self._error is None:
                 log.warning("the journal waits for its disk: %s", error)
             self._error = error
+
+
+def _closed() -> JournalError:
+    return JournalError("the journal is closed")

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from purgatory import batches
 from purgatory.batches import Batch, Batches, StoredOperation
 from purgatory.errors import StoreError
+from purgatory.log_room import LogRoom
 
 SCHEMA_VERSION: Final = 2
 #: The fact that names a database, and no other.
@@ -49,6 +50,7 @@ CREATE TABLE outcomes (
 
 # Pages of 4 KiB in the log before they are moved to the database.
 _CHECKPOINT_PAGES: Final = 10_000
+_PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _ROWS_PER_STATEMENT: Final = 512
 _READ_AT_ONCE: Final = 500
@@ -108,7 +110,11 @@ class StoredOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What one commit writes: rows as flat lists of their values, one after the other."""
+    """What one commit writes: rows as flat lists of their values, one after the other.
+
+    Blobs had better be bytearrays, and what is null an empty text: for bytes and None, Python's
+    sqlite3 looks for an adapter each time, which takes longer than the rest of the row.
+    """
 
     operations: list[Batch] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list)
@@ -148,10 +154,14 @@ class Store:
             self._connection.close()
             raise
         self._batches = Batches(self._connection)
+        self._log_room: LogRoom | None = None
+        if path is not None:
+            log = path.with_name(f"{path.name}-wal")
+            self._log_room = LogRoom(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
-            "progress": _Insert("progress", 3, limit),
-            "outcomes": _Insert("outcomes", len(StoredOutcome._fields), limit),
+            "progress": _Insert("progress", ["?"] * 3, limit),
+            "outcomes": _Insert("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
         }
 
     def _set_up(self) -> None:
@@ -190,6 +200,8 @@ class Store:
         except BaseException as error:
             self._roll_back(error)
             raise
+        if self._log_room is not None:
+            self._log_room.follow()
 
     def _roll_back(self, error: BaseException) -> None:
         # Of some failures SQLite rolls back by itself.
@@ -210,8 +222,12 @@ class Store:
         if changes.outcomes:
             self._inserts["outcomes"].run(run, changes.outcomes)
         if changes.forget_operations:
-            run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
-            self._batches.forget(changes.forget_operations)
+            self._forget(changes)
+
+    def _forget(self, changes: Changes) -> None:
+        run = self._connection.execute
+        run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
+        self._batches.forget(changes.forget_operations)
         for numbers in _chunks(changes.forget_operations):
             run(f"DELETE FROM progress WHERE number IN {_marks(numbers)}", numbers)
         for seqs in _chunks(changes.forget_outcomes):
@@ -284,6 +300,8 @@ class Store:
 
     def close(self) -> None:
         """Move the log into the database and close it; what fails then fails no promise."""
+        if self._log_room is not None:
+            self._log_room.close()
         try:
             self._connection.close()
         except sqlite3.Error:
@@ -312,10 +330,10 @@ class Store:
 class _Insert:
     """Inserts many rows a statement; of a few sizes, so that each is compiled once."""
 
-    def __init__(self, table: str, columns: int, limit: int) -> None:
-        most = min(_ROWS_PER_STATEMENT, limit // columns)
-        row = f"({', '.join('?' * columns)})"
-        self._columns = columns
+    def __init__(self, table: str, values: Sequence[str], limit: int) -> None:
+        most = min(_ROWS_PER_STATEMENT, limit // len(values))
+        row = f"({', '.join(values)})"
+        self._columns = len(values)
         self._sizes = [size for size in (512, 64, 8, 1) if size <= most]
         self._sql = {
             size: f"INSERT INTO {table} VALUES {', '.join([row] * size)}" for size in self._sizes

@@ -5,6 +5,7 @@ there.
 """
 
 import asyncio
+import concurrent.futures
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -138,7 +139,7 @@ def _follow(source: Answered, target: "asyncio.Future[Any]") -> None:
     """Resolve ``target`` in its loop when ``source`` is."""
     loop = target.get_loop()
 
-    def tell(_: Answered) -> None:
+    def tell(_: "concurrent.futures.Future[Any]") -> None:
         try:
             loop.call_soon_threadsafe(_copy, source, target)
         except RuntimeError:  # the loop was closed: nobody waits there any more

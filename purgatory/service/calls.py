@@ -10,29 +10,52 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.future import FINISHED, PENDING
 from purgatory.on_demand import OnDemand
-from purgatory.service.errors import ServiceError
-from purgatory.service.protocol import Outcome, unpack
+from purgatory.service.protocol import Outcome
 
 if TYPE_CHECKING:
     from purgatory.service.client import Client
 
-Answered = concurrent.futures.Future[Any]
+
+class Answered(concurrent.futures.Future[Any]):
+    """The answer to a call.
+
+    Who waits for it, and who is to be told, is kept from when there is one. Until then its end is a
+    step, where there are such (see ``purgatory.future``): `session.answer` does that.
+    """
+
+    # Slots, for nothing is allocated when these change.
+    __slots__ = ("_exception", "_result", "_state")
+    _state: str
+
+    _shared = False  # somebody has looked at what follows
+    _condition = OnDemand(threading.Condition)
+    _waiters = OnDemand(list[Any])
+    _done_callbacks = OnDemand(list[Any])
+
+    def __init__(self) -> None:
+        # Not the base's, which makes those parts: these are its other fields.
+        self._state = PENDING
+        self._result = None
+        self._exception = None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See ``concurrent.futures.Future``; what is there already is had without its lock."""
+        if self._state == FINISHED and self._exception is None:
+            return self._result
+        return super().result(timeout)
 
 
-class ServiceFuture(concurrent.futures.Future[Any]):
+class ServiceFuture(Answered):
     """The end of an operation that waits at a server; see `Client.defer`.
 
     ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
     """
 
-    _condition = OnDemand(threading.Condition)
-    _waiters = OnDemand(list[Any])
-    _done_callbacks = OnDemand(list[Any])
-
     def __init__(self, client: "Client", op_id: str) -> None:
-        # Not the base's, which makes those parts: these are its other fields.
-        self._state = "PENDING"
+        # Not by a call of the base's, of which there would be one for each operation.
+        self._state = PENDING
         self._result = None
         self._exception = None
         self.op_id = op_id
@@ -53,13 +76,8 @@ class ServiceFuture(concurrent.futures.Future[Any]):
         return self.cancelled()
 
     def end(self, outcome: Outcome) -> None:
-        """Resolve, by the link's thread; once, however often the outcome comes."""
-        if outcome.outcome == "completed":
-            try:
-                self.set_result(unpack(outcome.result))
-            except ServiceError as error:
-                self.set_exception(error)
-        elif outcome.outcome == "expired":
+        """Resolve otherwise than by a result, by the link's thread."""
+        if outcome.outcome == "expired":
             waited_ms = outcome.deadline_ms - outcome.submitted_ms
             self.set_exception(
                 OperationExpired(f"operation {self.op_id!r} not completed within {waited_ms} ms")

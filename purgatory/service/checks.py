@@ -5,6 +5,8 @@ Immutable; any thread may use it, and both sides do: a client refuses at once wh
 
 from collections.abc import Iterable
 
+from msgspec import Raw
+
 from purgatory.native import i64
 from purgatory.service.errors import (
     Malformed,
@@ -18,9 +20,12 @@ from purgatory.service.errors import (
 from purgatory.service.operation import Client
 from purgatory.service.protocol import Completion, Limits, Submission
 
+#: The fields of a `Submission`, had at once: each look at one of them is a call.
+Values = tuple[str, tuple[str, ...], int, int, str, Raw]
+
 
 class Checks:
-    """Compares with ``limits``. Methods return the error instead of raising it: they are hot."""
+    """Compares with ``limits``. Methods that are hot return the error instead of raising it."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -32,21 +37,22 @@ class Checks:
         self._short: i64 = limits.text_bytes // 4
 
     def submission(
-        self, submission: Submission, client: Client, total: i64, before: object
+        self, submission: Submission, values: Values, client: Client, total: i64, before: object
     ) -> Refused | None:
         """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
+        op_id, keys, timeout_ms, need, kind, payload = values
         # Nearly all are like this: one key, nothing large, room enough.
         if (
             before is None
             and client.count < self._pending_of_one
             and total < self._pending
-            and 0 <= submission.timeout_ms <= self._timeout_ms
-            and submission.need == 1
-            and len(submission.payload) <= self._payload_bytes
-            and len(keys := submission.keys) == 1
+            and 0 <= timeout_ms <= self._timeout_ms
+            and need == 1
+            and len(payload) <= self._payload_bytes
+            and len(keys) == 1
             and 0 < len(keys[0]) <= self._short
-            and 0 < len(submission.op_id) <= self._short
-            and len(submission.kind) <= self._short
+            and 0 < len(op_id) <= self._short
+            and len(kind) <= self._short
         ):
             return None
         return self._refusal(submission, client, total, before)
@@ -92,6 +98,12 @@ class Checks:
     def _names(self, submission: Submission) -> Refused | None:
         texts = (submission.op_id, *submission.keys)
         return self.texts(texts) or self.text(submission.kind, empty=True)
+
+    def message(self, frame: bytes) -> None:
+        """Raise TooLarge for a message that is."""
+        most = self.limits.message_bytes
+        if len(frame) > most:
+            raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
 
     def completion(self, completion: Completion) -> Refused | None:
         """Why a key cannot be completed so."""

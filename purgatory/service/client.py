@@ -13,7 +13,7 @@ import time
 import uuid
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import zmq
 from msgspec import Raw
@@ -117,8 +117,9 @@ class Client:
         to this future. ``payload``: kept with the operation. Raises TypeError and ValueError for
         bad arguments, Unavailable.
         """
-        watch_keys = distinct_keys([_text(key, "key") for key in keys])
+        watch_keys = distinct_keys(tuple([_text(key, "key") for key in keys]))
         check_need(need, len(watch_keys))
+        texts = cast("tuple[str, ...]", watch_keys)
         timeout_ms = to_ms(timeout)
         kind = _text(kind, "kind")
         if op_id is not None:
@@ -131,8 +132,7 @@ class Client:
                 op_id = f"{self._prefix}{next(self._count)}"
             elif (known := self._futures.get(op_id)) is not None:
                 return known
-            # That the server gets it as a list is all the same to the encoder.
-            submission = Submission(op_id, watch_keys, timeout_ms, need, kind, packed)  # type: ignore[arg-type]
+            submission = Submission(op_id, texts, timeout_ms, need, kind, packed)
             future = self._futures[op_id] = ServiceFuture(self, op_id)
             try:
                 self._outbox.add(Submit, submission, future)

@@ -8,14 +8,13 @@
 A *route* is what the socket calls a connection.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from purgatory.service.protocol import Request
 from purgatory.store import Position
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A client's request; ``size``: bytes of its frame."""
 
     route: bytes
@@ -24,8 +23,7 @@ class Asked:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attach:
+class Attach(Struct, frozen=True):
     """A client has said hello, with a request of this ``seq``."""
 
     route: bytes
@@ -33,15 +31,13 @@ class Attach:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Detach:
+class Detach(Struct, frozen=True):
     """A connection of a client has ended."""
 
     client: str
 
 
-@dataclass(frozen=True, slots=True)
-class More:
+class More(Struct, frozen=True):
     """A connection can take outcomes again, from beyond ``after`` on."""
 
     route: bytes
@@ -49,20 +45,17 @@ class More:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Journaled:
+class Journaled(Struct, frozen=True):
     """Rows up to these numbers are safe in the journal."""
 
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Do what was asked before, and end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(Struct, frozen=True):
     """Outcomes ``first`` to ``last`` for all connections of a client."""
 
     client: str
@@ -71,8 +64,7 @@ class Push:
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True):
     """What came of a turn; ``size``: bytes of the frames that were asked in it."""
 
     answers: list[tuple[bytes, bytes]]
@@ -80,8 +72,7 @@ class Deliver:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """To `More`: outcomes up to ``last``; no frame: there are no others."""
 
     route: bytes
@@ -89,22 +80,19 @@ class Told:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Struct, frozen=True):
     """The keeper has ended: all is answered, or ``error`` has ended it."""
 
     error: Exception | None
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """Stop accepting, answer what is in flight within so many seconds, and end."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Recheck:
+class Recheck(Struct, frozen=True):
     """The list of who is let in has changed."""
 
 

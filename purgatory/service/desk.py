@@ -5,7 +5,7 @@ after that. So nobody is told what might still be undone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -42,6 +42,8 @@ from purgatory.store import Store, StoredOutcome
 OUTCOMES_A_FRAME = 256
 FRAME_BYTES = 1 << 18
 _ROW_BYTES = 200
+
+_NOTHING: Final = Raw(NOTHING)
 
 Answers = list[tuple[bytes, bytes]]
 
@@ -159,7 +161,7 @@ class Desk:
             stored = self._store.named(
                 [operation.number for operation, _ in pairs if operation.has_payload]
             )
-            payloads = {number: row.payload or NOTHING for number, row in stored.items()}
+            payloads = {number: row.payload for number, row in stored.items()}
             outcomes = (_outcome(operation, ended, payloads) for operation, ended in pairs)
             found += [Push(name, first, last, frame) for first, last, frame in _framed(outcomes)]
         return found
@@ -197,18 +199,22 @@ def _framed(outcomes: Iterable[Outcome]) -> Iterator[tuple[int, int, bytes]]:
         yield some[0].number, some[-1].number, encode(Outcomes(some))
 
 
-def _outcome(operation: Waiting, ended: Ended, payloads: dict[int, bytes]) -> Outcome:
+def _raw(value: bytes | None) -> Raw:
+    return Raw(value) if value else _NOTHING
+
+
+def _outcome(operation: Waiting, ended: Ended, payloads: dict[int, bytes | None]) -> Outcome:
     return Outcome(
         ended.seq,
         operation.op_id,
         ended.outcome,
         operation.due_ms if ended.outcome == "expired" else ended.ended_ms,
         operation.by_key,
-        Raw(result_of(operation) or NOTHING),
+        _raw(result_of(operation)),
         operation.kind,
         operation.submitted_ms,
         operation.due_ms,
-        Raw(payloads.get(operation.number, NOTHING)),
+        _raw(payloads.get(operation.number)) if operation.has_payload else _NOTHING,
     )
 
 
@@ -219,11 +225,11 @@ def _stored_outcome(outcome: StoredOutcome, row: StoredOperation) -> Outcome:
         outcome.outcome,
         outcome.at_ms,
         outcome.by_key,
-        Raw(outcome.result or NOTHING),
+        _raw(outcome.result),
         row.kind,
         row.submitted_ms,
         row.deadline_ms,
-        Raw(row.payload or NOTHING),
+        _raw(row.payload),
     )
 
 

@@ -10,25 +10,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal_files import JournalError, JournalFiles, JournalLock
 from purgatory.journal_writer import JournalWriter
-from purgatory.store import OperationRow, OutcomeRow, Position
+from purgatory.store import Position
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
-    from purgatory.service.sink import Confirm
+    from purgatory.service.sink import Confirm, OperationValues, OutcomeValues
 
 log = logging.getLogger(__name__)
+
+
+_number: Final = itemgetter(0)
+_values: Final = itemgetter(slice(1, None))
 
 
 class _Batch(NamedTuple):
     """Rows that were committed together."""
 
-    operations: Sequence[OperationRow]
-    outcomes: Sequence[OutcomeRow]
+    operations: Sequence[OperationValues]
+    outcomes: Sequence[OutcomeValues]
 
 
 class ServerJournal:
@@ -51,12 +56,14 @@ class ServerJournal:
             raise
         return position
 
-    def write(self, operations: Sequence[OperationRow], outcomes: Sequence[OutcomeRow]) -> None:
+    def write(
+        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+    ) -> None:
         """See `Sink`. When the disk fails for too long, the rest waits in the store for a start."""
         if self._behind or self._writer is None:
             return
         try:
-            self._writer.post(_Batch(operations, outcomes))
+            self._writer.post(_Batch(operations, outcomes), len(operations) + len(outcomes))
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
@@ -130,4 +137,7 @@ def _numbered(
     batches: Iterable[Sequence[tuple[Any, ...]]], after: int
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Each row's number, which is its first value, and the rest: of those behind ``after``."""
-    return ((row[0], row[1:]) for rows in batches for row in rows if row[0] > after)
+    for rows in batches:
+        if rows and rows[0][0] <= after:
+            rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # after a failure
+        yield from zip(map(_number, rows), map(_values, rows), strict=True)

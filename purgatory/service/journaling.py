@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TypeVar
 
 from purgatory.batches import StoredOperation
-from purgatory.service.sink import Sink
+from purgatory.service.sink import OperationValues, OutcomeValues, Sink
 from purgatory.service.turn import Turn
 from purgatory.store import OperationRow, OutcomeRow, Position, Store
 
@@ -13,41 +13,42 @@ _AT_ONCE = 500
 _T = TypeVar("_T")
 
 
-def operation_rows(turn: Turn) -> list[OperationRow]:
+def operation_rows(turn: Turn) -> list[OperationValues]:
     """The operations that were submitted."""
-    return [
-        OperationRow(
+    rows: list[OperationValues] = []
+    for operation in turn.submitted:
+        timeout_ms = operation.due_ms - operation.submitted_ms
+        row = (
             operation.number,
             operation.op_id,
             operation.kind,
             operation.submitted_ms,
-            operation.due_ms - operation.submitted_ms,
+            timeout_ms,
             operation.keys,
             operation.need,
         )
-        for operation in turn.submitted
-    ]
+        rows.append(row)
+    return rows
 
 
-def outcome_rows(turn: Turn) -> list[OutcomeRow]:
+def outcome_rows(turn: Turn) -> list[OutcomeValues]:
     """The operations that ended."""
-    rows = []
+    rows: list[OutcomeValues] = []
     for operation, ended in turn.ended:
         at_ms = operation.due_ms if ended.outcome == "expired" else ended.ended_ms
-        rows.append(
-            OutcomeRow(
-                ended.seq,
-                operation.op_id,
-                operation.kind,
-                ended.outcome,
-                at_ms,
-                operation.by_key,
-                operation.submitted_ms,
-                operation.due_ms,
-                at_ms - operation.submitted_ms,
-                ended.ended_ms - at_ms,
-            )
+        row = (
+            ended.seq,
+            operation.op_id,
+            operation.kind,
+            ended.outcome,
+            at_ms,
+            operation.by_key,
+            operation.submitted_ms,
+            operation.due_ms,
+            at_ms - operation.submitted_ms,
+            ended.ended_ms - at_ms,
         )
+        rows.append(row)
     return rows
 
 

@@ -73,6 +73,7 @@ class Keeper:
         self._sink = sink
         self._retention_ms = retention_ms
         self._taken: deque[KeeperCommand] = deque()
+        self._news: list[NetworkCommand] = []  # for the network, not told yet
         self._size = 0  # bytes of what was taken
         self._stopping = False
         self._retry_ms = 0  # nothing expires before
@@ -103,6 +104,7 @@ class Keeper:
 
     def wait(self, timeout: float | None) -> None:
         """Sleep until commands come, for ``timeout`` seconds at most, and take them."""
+        self.tell()
         mailbox = self.mailbox
         command = mailbox.recv(timeout)
         while command is not None:
@@ -113,6 +115,15 @@ class Keeper:
                 break
             # What comes just now is found at the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
+
+    def tell(self) -> None:
+        """Tell the network what came of the turn.
+
+        The last thing before a sleep: its thread then finds the interpreter free.
+        """
+        news, self._news = self._news, []
+        for command in news:
+            self._tell(command)
 
     def wake(self) -> None:
         """Nobody needs to: all that could is a command."""
@@ -144,7 +155,7 @@ class Keeper:
         others = self._take_requests()
         self._do_chores(now_ms)
         pushes = self._desk.pushes(turn) if self._commit(turn) else []
-        self._tell(Deliver(self._desk.answers(), pushes, self._size))
+        self._news.append(Deliver(self._desk.answers(), pushes, self._size))
         self._size = 0
         self._answer_others(others)
 
@@ -153,7 +164,7 @@ class Keeper:
         others: list[More | Journaled | Stop] = []
         taken, self._taken = self._taken, deque()
         for command in taken:
-            if isinstance(command, Asked | Attach):
+            if isinstance(command, (Asked, Attach)):
                 self._desk.take(command)
             elif isinstance(command, Detach):
                 client = self.room.client(command.client)
@@ -167,7 +178,7 @@ class Keeper:
         for command in others:
             if isinstance(command, More):
                 frame, last = self._desk.more(command.client, command.after)
-                self._tell(Told(command.route, frame, last))
+                self._news.append(Told(command.route, frame, last))
             elif isinstance(command, Journaled):
                 self.room.journaled(command.position)
             else:
@@ -248,4 +259,5 @@ class Keeper:
             if self._sink is not None:
                 self._sink.close()
             self.mailbox.close()
-            self._tell(Stopped(self.failure))
+            self._news.append(Stopped(self.failure))
+            self.tell()

@@ -1,12 +1,16 @@
 """Link: the thread of a client that owns its socket.
 
 The client's threads post calls to its mailbox; the link sleeps on that, on the socket and on the
-socket's own news of its connection. A connection that is lost is replaced by a new socket, so that
-nothing old is left in it; the session then says hello and sends again what was not answered.
+socket's own news of its connection: on their descriptors. The socket's speaks up once for news, and
+whatever is done with the socket may consume that, so it is looked at again before each sleep. What
+wakes a caller comes after all else: he then finds the interpreter free. A connection that
+is lost is replaced by a new socket, so that nothing old is left in it; the session then says hello
+and sends again what was not answered.
 """
 
 import contextlib
 import logging
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -55,7 +59,12 @@ class Link:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: zmq.Socket[bytes]
         self._monitor: zmq.Socket[bytes]
-        self._poller: zmq.Poller
+        self._poller = select.poll()
+        self._descriptors: tuple[int, int]  # the socket's and its news'
+        # There may be frames, or news, that the descriptor says nothing of.
+        self._unread = False
+        self._unheard = False
+        self._sent = False  # something was sent since the socket was looked at
         self._pause_until: float | None = None  # not connected until then
         self._give_up_at: float | None = None  # closing, until then
         self._flushes: list[Flush] = []
@@ -97,12 +106,15 @@ class Link:
             self._secure(self._socket)
         self._monitor = self._socket.get_monitor_socket(_NEWS)
         self._socket.connect(self._address)
-        self._poller = zmq.Poller()
-        for what in (self._mailbox.fileno(), self._socket, self._monitor):
-            self._poller.register(what, zmq.POLLIN)
+        self._descriptors = self._socket.FD, self._monitor.FD
+        for descriptor in (self._mailbox.fileno(), *self._descriptors):
+            self._poller.register(descriptor, select.POLLIN)
+        self._unread = self._unheard = True
 
     def _disconnect(self) -> None:
         self._session.disconnected()
+        for descriptor in self._descriptors:
+            self._poller.unregister(descriptor)
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(0)
@@ -124,13 +136,11 @@ class Link:
         return not self._session.busy or time.monotonic() >= self._give_up_at
 
     def _step(self) -> None:
-        self._poller.poll(self._patience_ms())
-        self._take()
+        self._sleep()
         if self._pause_until is None:
-            self._hear_news()
-            self._receive()
-            for frame in self._session.messages():
-                self._send(frame)
+            if self._unheard:
+                self._hear_news()
+            self._exchange()
             if self._session.lost:
                 self._lose("the server has sent us away", PAUSE)
         elif time.monotonic() >= self._pause_until:
@@ -139,7 +149,39 @@ class Link:
         if self._flushes and not self._session.busy:
             self._flush()
 
+    def _sleep(self) -> None:
+        """Sleep until there is something to do, and take what was posted."""
+        for descriptor, _ in self._poller.poll(self._patience_ms()):
+            if descriptor == self._mailbox.fileno():
+                self._take()
+            elif descriptor == self._descriptors[0]:
+                self._unread = True
+            else:
+                self._unheard = True
+
+    def _exchange(self) -> None:
+        """Send what is to be sent, take what has come, and send what follows from that."""
+        self._send_messages()
+        if self._is_readable():
+            self._receive()
+            self._send_messages()
+            self._is_readable()  # or else it would not be seen in sleep
+
+    def _send_messages(self) -> None:
+        if self._pause_until is None:
+            for frame in self._session.messages():
+                self._send(frame)
+
+    def _is_readable(self) -> bool:
+        if self._sent and self._pause_until is None:
+            self._sent = False
+            if not self._unread:
+                self._unread = bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+        return self._unread
+
     def _patience_ms(self) -> int | None:
+        if self._unread or self._unheard:
+            return 0
         moments = [at for at in (self._pause_until, self._give_up_at) if at is not None]
         if not moments:
             return None
@@ -158,14 +200,16 @@ class Link:
                 self._session.add(command.request, command.take())
 
     def _hear_news(self) -> None:
+        self._unheard = False
         while self._pause_until is None and self._monitor.poll(0):
             event = recv_monitor_message(self._monitor)["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.trouble = ""
                 self._send(self._session.connected())
             elif event == zmq.EVENT_DISCONNECTED:
-                while self._receive():
-                    pass  # what was said before the end still counts
+                self._unread = True
+                while self._unread:
+                    self._receive()  # what was said before the end still counts
                 # Who was never let in comes back in a while, and does not knock without end.
                 self._lose(self.trouble or "the connection was lost", PAUSE if self.trouble else 0)
             else:
@@ -175,19 +219,18 @@ class Link:
         self.trouble = trouble
         self._session.lost = False
         self._disconnect()
-        self._poller = zmq.Poller()
-        self._poller.register(self._mailbox.fileno(), zmq.POLLIN)
+        self._unread = self._unheard = False
         self._pause_until = time.monotonic() + seconds
 
-    def _receive(self) -> bool:
-        """Take some of what has come; False when there is no more."""
-        for _ in range(FRAMES_AT_ONCE):
-            if self._pause_until is not None:
-                return False
-            try:
-                frame = self._socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
-                return False
+    def _receive(self) -> None:
+        """Take some of what has come; `_unread` says whether there may be more."""
+        frames: list[bytes] = []
+        try:
+            while len(frames) < FRAMES_AT_ONCE:
+                frames.append(self._socket.recv(zmq.NOBLOCK))
+        except zmq.Again:
+            self._unread = self._sent = False
+        for frame in frames:
             try:
                 replies = self._session.receive(frame)
             except Malformed as error:
@@ -195,11 +238,11 @@ class Link:
                 continue
             for reply in replies:
                 self._send(reply)
-        return True
 
     def _send(self, frame: bytes) -> None:
         # The session has a bound on what is unanswered; only acknowledgements could be too many for
         # the socket, and are then asked for again.
+        self._sent = True
         with contextlib.suppress(zmq.Again):
             self._socket.send(frame, zmq.NOBLOCK)
 

@@ -1,5 +1,9 @@
 """Network: the thread that owns the socket. Frames in, commands to the keeper, and back.
 
+It sleeps on two descriptors, its mailbox's and the socket's, which speaks up once for news;
+whatever is done with the socket may consume that, so before each sleep it is read until there is
+no more. What was read is handed over last: the keeper's thread then finds the interpreter free.
+
 It never waits for the disk, nor for a client: what a client does not read is kept up to a bound,
 then its connection is cut off; outcomes are not kept at all, they come from the store when it can
 take them. When the keeper has more to do than it can remember, the socket is left unread, and so
@@ -11,6 +15,7 @@ the clients have to wait.
 import contextlib
 import logging
 import math
+import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -41,7 +46,6 @@ from purgatory.service.errors import (
     NoHello,
     Refused,
     ServerError,
-    TooLarge,
     TooManyClients,
     WrongVersion,
 )
@@ -99,6 +103,12 @@ class Network:
         self._by_client: dict[str, list[Connection]] = {}
         self._blocked: set[Connection] = set()
         self._in_flight = 0  # bytes with the keeper
+        self._asked: list[KeeperCommand] = []  # not handed over yet
+        # There may be frames that the socket's descriptor says nothing of: not all was read, or
+        # something was sent since.
+        self._unread = False
+        self._sent = False
+        self._now = time.monotonic()  # when it woke up
         self._look_at = time.monotonic() + IDLE
         self._give_up_at: float | None = None  # closing, until then
         self._stopped: Stopped | None = None  # the keeper has ended
@@ -149,32 +159,40 @@ class Network:
             log.exception("the network thread ends")
             error = failure
             self._post(Stop())
+            self._hand_over()
         finally:
             self._socket.close(0 if self._stopped is None else int(1000 * self._time_left(1.0)))
             self.mailbox.close()
             self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _serve(self) -> None:
-        everything = zmq.Poller()
-        everything.register(self._socket, zmq.POLLIN)
-        everything.register(self.mailbox.fileno(), zmq.POLLIN)
-        commands = zmq.Poller()
-        commands.register(self.mailbox.fileno(), zmq.POLLIN)
+        mailbox = self.mailbox.fileno()
+        everything, commands = select.poll(), select.poll()
+        everything.register(self._socket.FD, select.POLLIN)
+        for poller in (everything, commands):
+            poller.register(mailbox, select.POLLIN)
         while not self._finished():
-            reading = self._in_flight < IN_FLIGHT_BYTES
-            poller = everything if reading else commands
-            poller.poll(math.ceil(1000 * self._patience()))
-            while (command := self.mailbox.recv(0)) is not None:
-                self._obey(command)
-            if reading:
-                self._read()
+            poller = everything if self._may_read() else commands
+            for descriptor, _ in poller.poll(math.ceil(1000 * self._patience())):
+                self._unread = self._unread or descriptor != mailbox
+                while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
+                    self._obey(command)
+            self._now = time.monotonic()
             if self._blocked:
                 self._retry()
-            if time.monotonic() >= self._look_at:
-                self._look_at = time.monotonic() + IDLE
+            if self._now >= self._look_at:
+                self._look_at = self._now + IDLE
                 self._look_for_dead()
+            if (self._unread or self._sent) and self._may_read():
+                self._read()
+            self._hand_over()
+
+    def _may_read(self) -> bool:
+        return self._in_flight < IN_FLIGHT_BYTES
 
     def _patience(self) -> float:
+        if self._unread and self._may_read():
+            return 0.0
         if self._blocked:
             return RETRY
         return self._time_left(max(0.0, self._look_at - time.monotonic()))
@@ -218,44 +236,56 @@ class Network:
     def _close(self, command: Close) -> None:
         self._give_up_at = time.monotonic() + command.seconds
         with contextlib.suppress(zmq.ZMQError):
+            self._sent = True  # or whatever else may consume news
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self._post(Stop())
 
     def _post(self, command: KeeperCommand) -> None:
+        self._asked.append(command)
+
+    def _hand_over(self) -> None:
+        asked, self._asked = self._asked, []
         with contextlib.suppress(MailboxClosed):  # it has ended, and says so
-            self._ask(command)
+            for command in asked:
+                self._ask(command)
 
     def _read(self) -> None:
+        """Take frames, until there are no more or it is somebody else's turn."""
+        # To ask is cheaper than to try in vain.
+        if not self._unread and not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            self._sent = False
+            return
+        self._unread = True
         for _ in range(READ_AT_ONCE):
-            try:
-                route, frames, user = self._receive()
-            except zmq.Again:
+            if not self._may_read():
                 return
-            if self._secure is not None and not self._secure.lets_in(user):
-                continue  # taken off the list since it connected: it is not answered
-            self.messages += 1
             try:
-                self._take(route, self._request_of(frames), len(frames[0]), user)
-            except Refused as refusal:
-                self.refused += 1
-                seq = seq_of(frames[-1]) if frames else None
-                self._answer(route, Failure(seq, refusal.code, str(refusal)))
+                route = self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                self._unread = self._sent = False
+                return
+            self._hear(route, self._socket.recv(copy=False))
 
-    def _receive(self) -> tuple[bytes, list[bytes], str]:
-        """Route, frames, and who sent them, where the socket is guarded."""
-        if self._secure is None:
-            route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            return route, frames, ""
-        parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-        return parts[0].bytes, [part.bytes for part in parts[1:]], str(parts[-1].get("User-Id"))
+    def _hear(self, route: bytes, frame: "zmq.Frame") -> None:
+        others = self._socket.recv_multipart() if frame.more else []
+        user = ""
+        if self._secure is not None:
+            user = str(frame.get("User-Id"))
+            if not self._secure.lets_in(user):
+                return  # taken off the list since it connected: it is not answered
+        self.messages += 1
+        try:
+            self._take(route, self._request_of(frame.bytes, len(others)), len(frame), user)
+        except Refused as refusal:
+            self.refused += 1
+            seq = seq_of(others[-1] if others else frame.bytes)
+            self._answer(route, Failure(seq, refusal.code, str(refusal)))
 
-    def _request_of(self, frames: list[bytes]) -> Request:
-        if len(frames) != 1:
-            raise Malformed(f"{len(frames)} frames; expected one")
-        most = self._checks.limits.message_bytes
-        if len(frames[0]) > most:
-            raise TooLarge(f"message of {len(frames[0])} bytes; expected at most {most}")
-        return decode_request(frames[0])
+    def _request_of(self, frame: bytes, others: int) -> Request:
+        if others:
+            raise Malformed(f"{1 + others} frames; expected one")
+        self._checks.message(frame)
+        return decode_request(frame)
 
     def _take(self, route: bytes, request: Request, size: int, user: str) -> None:
         connection = self._by_route.get(route)
@@ -268,7 +298,7 @@ class Network:
         elif self._give_up_at is not None or self._stopped is not None:
             raise Closing("the server is about to end")
         else:
-            connection.seen = time.monotonic()
+            connection.seen = self._now
             self._in_flight += size
             self._post(Asked(route, connection.client, request, size))
 
@@ -284,7 +314,7 @@ class Network:
             raise refusal
         if len(self._by_route) >= self._max_clients:
             raise TooManyClients(f"{self._max_clients} connections are there already")
-        connection = Connection(route, hello.client, time.monotonic(), user)
+        connection = Connection(route, hello.client, self._now, user)
         self._by_route[route] = connection
         self._by_client.setdefault(hello.client, []).append(connection)
         self._post(Attach(route, hello.client, hello.seq))
@@ -306,7 +336,7 @@ class Network:
             self._send(connection, encode(failure))
             return
         with contextlib.suppress(zmq.ZMQError):  # a stranger who does not read, or has gone
-            self._socket.send_multipart([route, encode(failure)], zmq.NOBLOCK)
+            self._write(route, encode(failure))
 
     def _send(self, connection: Connection, frame: bytes) -> None:
         if not connection.backlog and self._try(connection, frame):
@@ -318,7 +348,7 @@ class Network:
     def _try(self, connection: Connection, frame: bytes) -> bool:
         """Send now; False if it cannot take any, or has gone."""
         try:
-            self._socket.send_multipart([connection.route, frame], zmq.NOBLOCK)
+            self._write(connection.route, frame)
         except zmq.Again:
             self._blocked.add(connection)
             return False
@@ -326,6 +356,11 @@ class Network:
             self._drop(connection)
             return False
         return True
+
+    def _write(self, route: bytes, frame: bytes) -> None:
+        self._sent = True
+        self._socket.send(route, zmq.NOBLOCK | zmq.SNDMORE)
+        self._socket.send(frame, zmq.NOBLOCK)
 
     def _push(self, push: Push) -> None:
         for connection in list(self._by_client.get(push.client, ())):
@@ -359,7 +394,7 @@ class Network:
 
     def _look_for_dead(self) -> None:
         """Nobody tells us of a connection's end, but a send does."""
-        since = time.monotonic() - IDLE
+        since = self._now - IDLE
         for connection in list(self._by_route.values()):
             if connection.seen < since and not connection.backlog:
                 self._try(connection, encode(Ping()))

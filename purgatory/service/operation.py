@@ -5,7 +5,6 @@ Used by the store thread alone.
 
 from bisect import bisect_right
 from collections.abc import Hashable
-from typing import NamedTuple
 
 from purgatory.native import i64
 from purgatory.operation import DelayedOperation, end
@@ -54,12 +53,15 @@ class Ended:
         self.ended_ms = ended_ms
 
 
-class Completing(NamedTuple):
+class Completing:
     """A completion on its way to the operations that watch its key."""
 
-    value: bytes
-    at_ms: int
-    counted: list[tuple["Waiting", str]]  # of operations that need several keys
+    __slots__ = ("at_ms", "counted", "value")
+
+    def __init__(self, value: bytes, at_ms: i64, counted: list[tuple["Waiting", str]]) -> None:
+        self.value = value
+        self.at_ms: i64 = at_ms
+        self.counted = counted  # of operations that need several keys
 
 
 class Waiting(DelayedOperation):

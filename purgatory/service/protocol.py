@@ -26,14 +26,14 @@ class Submission(Struct, array_like=True, gc=False):
     """An operation to wait: completed by ``need`` of its keys, or else expired."""
 
     op_id: str
-    keys: list[str]
+    keys: tuple[str, ...]
     timeout_ms: int
     need: int = 1
     kind: str = ""
     payload: Raw = Raw(NOTHING)
 
 
-class Completion(Struct, array_like=True):
+class Completion(Struct, array_like=True, gc=False):
     """A key that is completed, with a value."""
 
     key: str
@@ -202,7 +202,7 @@ class Failure(Struct, array_like=True, tag=38):
 # Told without being asked.
 
 
-class Outcome(Struct, array_like=True):
+class Outcome(Struct, array_like=True, gc=False):
     """How an operation ended. ``number`` is what `Acknowledge` names, the same each time.
 
     ``result``: the value of ``by_key`` or, with need above 1, a map of key -> value.

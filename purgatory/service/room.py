@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
+from msgspec.structs import astuple
 from prometheus_client import CollectorRegistry
 
 from purgatory.batches import MOST, Batch, StoredOperation
 from purgatory.operation import DelayedOperation
-from purgatory.outcome import Outcome
+from purgatory.outcome import COMPLETED, EXPIRED, Outcome
 from purgatory.purgatory import Purgatory
-from purgatory.service.checks import Checks
+from purgatory.service.checks import Checks, Values
 from purgatory.service.operation import Client, Completing, Ended, Waiting
 from purgatory.service.pile import Pile
 from purgatory.service.protocol import (
@@ -29,9 +30,9 @@ from purgatory.service.protocol import (
     Submission,
     encode,
 )
-from purgatory.service.turn import Turn
+from purgatory.service.turn import Turn, TurnClock
 from purgatory.store import Position, Store
-from timingwheel import ManualClock, Timer
+from timingwheel import Timer
 
 # How many operations may expire in a turn, by and large: others are waiting to be served.
 EXPIRE_AT_ONCE = 5000
@@ -49,7 +50,7 @@ class Room:
         self, name: str, checks: Checks, start_ms: int, registry: CollectorRegistry | None = None
     ) -> None:
         self.checks = checks
-        self.clock = ManualClock(start_ms)
+        self.clock = TurnClock(start_ms)
         self.pile = Pile()
         self.timer = Timer(name, clock=self.clock, executor=self.pile)
         self.purgatory = Purgatory(name, timer=self.timer, journal=self, registry=registry)
@@ -61,6 +62,7 @@ class Room:
         self._kept = Position(sys.maxsize, sys.maxsize)  # by the journal
         # When acknowledged, and what; first come first.
         self._forgettable: deque[tuple[int, Ended]] = deque()
+        self._next_ms = 0  # nothing is due before; 0: somebody has to look
         self._blocked = False  # the first of these is not in the journal yet
         self._turn = Turn(start_ms)
         self._silent = False  # while a turn is undone
@@ -88,17 +90,22 @@ class Room:
 
     def expire(self) -> None:
         """Let expire what is due, or a portion of it."""
-        self.clock.advance_to(self._turn.now_ms)
+        now_ms = self.clock.now_ms = self._turn.now_ms
+        next_ms, self._next_ms = self._next_ms, 0
+        if now_ms < next_ms:
+            return
         self.timer.advance_clock()
         ended = self._turn.ended
         self.pile.run(lambda: len(ended) >= EXPIRE_AT_ONCE)
 
     def next_ms(self) -> int | None:
         """When something is due; None: nothing waits."""
+        now_ms = self.clock.now_ms
         if self.pile:
-            return self.clock()
+            return now_ms
         delay = self.timer.delay_to_next()
-        return None if delay is None else self.clock() + round(delay * 1000)
+        self._next_ms = sys.maxsize if delay is None else now_ms + round(delay * 1000)
+        return None if delay is None else self._next_ms
 
     def submit(
         self, client: Client, submissions: Iterable[Submission]
@@ -108,38 +115,40 @@ class Room:
         known: list[Known] = []
         ended: list[Ended] = []
         total = self.total
+        clock_ms = self.clock.now_ms
         for index, submission in enumerate(submissions):
-            before = self.known.get(submission.op_id)
+            values: Values = astuple(submission)
+            before = self.known.get(values[0])
             if before is not None and before.client is client:
                 known.append(Known(index, _state(before)))
                 if isinstance(before, Ended):
                     ended.append(before)
                 continue
-            refusal = self.checks.submission(submission, client, total, before)
+            refusal = self.checks.submission(submission, values, client, total, before)
             if refusal is None:
-                self._take(client, submission)
+                self._take(client, submission, values, clock_ms)
                 total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         return refused, known, ended
 
-    def _take(self, client: Client, submission: Submission) -> None:
+    def _take(self, client: Client, submission: Submission, values: Values, clock_ms: int) -> None:
+        op_id, keys, timeout_ms, need, kind, payload = values
         turn = self._turn
         now_ms = turn.now_ms
         self._number = number = self._number + 1
-        kind = submission.kind
         operation = Waiting(
             number,
             client,
-            submission.op_id,
+            op_id,
             sys.intern(kind) if kind else "",
             now_ms,
-            now_ms + submission.timeout_ms,
-            submission.need,
-            bytes(submission.payload) != NOTHING,
-            self.clock(),
+            now_ms + timeout_ms,
+            need,
+            len(payload) != 1 or bytes(payload) != NOTHING,
+            clock_ms,
         )
-        self._watch(operation, submission.keys)
+        self._watch(operation, keys)
         turn.submitted.append(operation)
         batch = turn.batch
         if batch is None or batch.client != client.name or len(batch.operations) >= MOST:
@@ -148,6 +157,7 @@ class Room:
         batch.operations.append(submission)
 
     def _watch(self, operation: Waiting, keys: Sequence[str]) -> None:
+        self._next_ms = 0
         self.purgatory.try_complete_else_watch(operation, keys)
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         operation.client.count += 1
@@ -237,20 +247,19 @@ class Room:
             return
         turn = self._turn
         self._seq = seq = self._seq + 1
-        expired = outcome is Outcome.EXPIRED
-        at_ms = operation.due_ms if expired else turn.now_ms
-        end = Ended(
-            seq, operation.number, operation.op_id, operation.client, outcome.value, turn.now_ms
-        )
+        name = _name(outcome)
+        at_ms = operation.due_ms if outcome is EXPIRED else turn.now_ms
+        end = Ended(seq, operation.number, operation.op_id, operation.client, name, turn.now_ms)
         turn.ended.append((operation, end))
+        result = result_of(operation)
         turn.changes.outcomes += (
             seq,
             operation.number,
-            outcome.value,
+            name,
             at_ms,
             turn.now_ms - at_ms,
-            operation.by_key,
-            result_of(operation),
+            operation.by_key or "",
+            "" if result is None else bytearray(result),
         )
         self._remember(end)
 
@@ -264,7 +273,7 @@ class Room:
         turn = self._turn
         for operation, key in turn.counted:
             assert operation.values is not None
-            turn.changes.progress += (operation.number, key, operation.values[key])
+            turn.changes.progress += (operation.number, key, bytearray(operation.values[key]))
 
     def undo(self) -> None:
         """Take back all that the turn did: its commit failed."""
@@ -294,7 +303,7 @@ class Room:
         self.unacknowledged -= 1
         if keep:
             operation.client.count -= 1  # `_watch` counts it again
-            self._watch(operation.again(self.clock()), operation.keys)
+            self._watch(operation.again(self.clock.now_ms), operation.keys)
 
     def load(self, store: Store) -> None:
         """Fill an empty room with what is on disk. Raises StoreError."""
@@ -329,7 +338,7 @@ class Room:
             row.deadline_ms,
             row.need,
             row.payload is not None,
-            self.clock(),
+            self.clock.now_ms,
         )
         operation.values = progress.get(row.number)
         self._watch(operation, row.keys)
@@ -343,6 +352,13 @@ def result_of(operation: Waiting) -> bytes | None:
         values = operation.values or {}
         return encode({key: Raw(value) for key, value in values.items()})
     return None if operation.value == NOTHING else operation.value
+
+
+def _name(outcome: Outcome) -> str:
+    """Its value; of an enum's member that is a call, and here one for each end."""
+    if outcome is COMPLETED:
+        return "completed"
+    return "expired" if outcome is EXPIRED else "cancelled"
 
 
 def _state(entry: Waiting | Ended) -> str:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from purgatory.future import FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.calls import Answered, ServiceFuture
 from purgatory.service.errors import (
@@ -25,6 +26,7 @@ from purgatory.service.errors import (
 )
 from purgatory.service.outbox import CALLS_A_MESSAGE, Call, Request
 from purgatory.service.protocol import VERSION, Outcome, Outcomes, Stats, Submit, encode
+from timingwheel import STEPS
 
 log = logging.getLogger(__name__)
 
@@ -165,8 +167,8 @@ class Session:
             answers = message.states
         else:
             answers = [message.figures]
-        for (_, future), answer in zip(group.calls, answers, strict=True):
-            _resolve(future, answer)
+        for (_, future), item in zip(group.calls, answers, strict=True):
+            answer(future, item)
 
     def _submitted(self, group: "_Group", message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
@@ -225,8 +227,8 @@ class Session:
         future = self._futures.pop(outcome.op_id, None)
         if future is not None:
             future.acknowledged = True
-            if not future.done():
-                future.end(outcome)
+            if future._state == PENDING:
+                _end_future(future, outcome)
             return True
         if self._on_outcome is None:
             return False  # somebody of our name may ask for it
@@ -255,9 +257,26 @@ class _Group:
         return encode(self.request(seq, items))  # type: ignore[call-arg]  # not `Stats`
 
 
-def _resolve(future: Answered, answer: object) -> None:
-    if future.set_running_or_notify_cancel():
-        future.set_result(answer)
+def answer(future: Answered, result: object) -> None:
+    """Give a future its result, unless it was cancelled."""
+    if STEPS and not future._shared and future._state == PENDING:
+        # One step. Nobody looks at it, and who begins to look from now on finds it done.
+        future._result = result
+        future._state = FINISHED
+    elif future.set_running_or_notify_cancel():
+        future.set_result(result)
+
+
+def _end_future(future: ServiceFuture, outcome: Outcome) -> None:
+    if outcome.outcome != "completed":
+        future.end(outcome)
+        return
+    try:
+        result = protocol.unpack(outcome.result)
+    except ServiceError as error:
+        future.set_exception(error)
+    else:
+        answer(future, result)
 
 
 def _reject(future: Answered, error: Exception) -> None:

@@ -8,9 +8,14 @@ position, what it may have lost.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from purgatory.store import OperationRow, OutcomeRow, Position
+from purgatory.store import Position
 
 Confirm = Callable[[Position], None]
+
+#: The values of an `OperationRow`, and of an `OutcomeRow`: mostly plain tuples, which are made
+#: sooner.
+OperationValues = tuple[int, str, str, int, int, tuple[str, ...], int]
+OutcomeValues = tuple[int, str, str, str, int, str | None, int, int, int, int]
 
 
 class Sink(Protocol):
@@ -24,7 +29,9 @@ class Sink(Protocol):
         server from starting.
         """
 
-    def write(self, operations: Sequence[OperationRow], outcomes: Sequence[OutcomeRow]) -> None:
+    def write(
+        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+    ) -> None:
         """Take rows that were committed, in order of their numbers.
 
         Called by the store's thread: return at once, and raise nothing.

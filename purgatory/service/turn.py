@@ -1,20 +1,37 @@
 """Turn: what one group of requests and expirations changes, to be committed or undone as one."""
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from purgatory.batches import Batch
-from purgatory.service.operation import Ended, Waiting
 from purgatory.store import Changes
 
+if TYPE_CHECKING:
+    from purgatory.batches import Batch
+    from purgatory.service.operation import Ended, Waiting
 
-@dataclass(slots=True)
+
 class Turn:
     """Filled by the room. ``now_ms``: the moment at which all of it happens."""
 
-    now_ms: int
-    changes: Changes = field(default_factory=Changes)
-    batch: Batch | None = None  # the last of them that is to be written
-    submitted: list[Waiting] = field(default_factory=list)
-    counted: list[tuple[Waiting, str]] = field(default_factory=list)
-    ended: list[tuple[Waiting, Ended]] = field(default_factory=list)
-    forgotten: list[tuple[int, Ended]] = field(default_factory=list)
+    __slots__ = ("batch", "changes", "counted", "ended", "forgotten", "now_ms", "submitted")
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.changes = Changes()
+        self.batch: Batch | None = None  # the last of them that is to be written
+        self.submitted: list[Waiting] = []
+        self.counted: list[tuple[Waiting, str]] = []
+        self.ended: list[tuple[Waiting, Ended]] = []
+        self.forgotten: list[tuple[int, Ended]] = []
+
+
+class TurnClock:
+    """The clock of the room's timer: it stands still in a turn, and is moved between them."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms  # Unix; never goes back
+
+    def __call__(self) -> int:
+        """The present reading in milliseconds."""
+        return self.now_ms

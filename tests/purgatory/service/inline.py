@@ -110,6 +110,7 @@ class Inline:
         self.told.clear()
         self.keeper.wait(0)
         self.keeper.advance_clock()
+        self.keeper.tell()
         answers, outcomes = [], []
         for command in self.told:
             if isinstance(command, Deliver):
@@ -181,7 +182,9 @@ class Inline:
 def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
     """A submission."""
     packed = NOTHING if payload is None else encode(payload)
-    return Submission(op_id, list(keys or (f"{op_id}'s key",)), timeout_ms, need, kind, Raw(packed))
+    return Submission(
+        op_id, tuple(keys) or (f"{op_id}'s key",), timeout_ms, need, kind, Raw(packed)
+    )
 
 
 def result(outcome):

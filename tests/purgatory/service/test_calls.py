@@ -1,11 +1,13 @@
 """The future of an operation: a future like any other, but for when its condition is made."""
 
+import random
 import threading
 from concurrent.futures import Future, wait
 
 import pytest
 
-from purgatory.service.calls import ServiceFuture
+from purgatory.service.calls import Answered, ServiceFuture
+from purgatory.service.session import answer
 from tests.purgatory.helpers import HANG
 
 
@@ -18,7 +20,8 @@ def test_it_has_the_fields_of_its_base(future):
     """Which it fills by itself: a Python with others must be noticed here."""
     mine = {"_cancel_asked", "_client", "acknowledged", "op_id"}
     on_demand = {"_condition", "_done_callbacks", "_waiters"}
-    assert vars(future).keys() - mine == vars(Future()).keys() - on_demand
+    fields = {*vars(future), *Answered.__slots__}
+    assert fields - mine == vars(Future()).keys() - on_demand
     for name in vars(Future()).keys() - {"_condition"}:
         assert getattr(future, name) == getattr(Future(), name)
 
@@ -51,6 +54,41 @@ def test_who_waits_is_told(future):
     assert told == [future]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_who_begins_to_wait_as_it_is_answered(seed):
+    """Has the answer: it is there already, or he is told."""
+    dice = random.Random(seed)
+    futures = [Answered() for _ in range(2000)]
+    found = []
+
+    def wait_for_each():
+        for future in futures:
+            if dice.random() < 0.5:
+                future.add_done_callback(lambda _: None)
+            found.append(future.result(HANG))
+
+    waiter = threading.Thread(target=wait_for_each)
+    waiter.start()
+    for number, future in enumerate(futures):
+        answer(future, number)
+    waiter.join(HANG)
+    assert found == list(range(len(futures)))
+
+
+def test_an_answer_after_all_is_told():
+    """To callbacks of before and after."""
+    told = []
+    before, after, cancelled = Answered(), Answered(), Answered()
+    before.add_done_callback(told.append)
+    assert cancelled.cancel()
+    for future in (before, after, cancelled):
+        answer(future, 7)
+    after.add_done_callback(told.append)
+    assert told == [before, after]
+    assert (before.result(), after.result(), after.exception()) == (7, 7, None)
+    assert cancelled.cancelled()
+
+
 def test_the_class_can_be_looked_at():
     """As help and inspect do."""
-    assert ServiceFuture._condition is ServiceFuture.__dict__["_condition"]
+    assert ServiceFuture._condition is Answered.__dict__["_condition"]

@@ -1,6 +1,7 @@
 """ServerJournal: what was committed, as Parquet, each row once, over any number of lives."""
 
 import os
+import threading
 
 import pyarrow.dataset
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from purgatory import JournalError, journal_writer
 from purgatory.service.journal import ServerJournal
 from purgatory.store import OperationRow, OutcomeRow, Position
+from tests.purgatory.helpers import HANG
 
 DAY = 86_400_000
 
@@ -136,6 +138,23 @@ class TestLives:
         assert ids(directory, "operations") == [row.op_id for row in operations]
         assert ids(directory, "outcomes") == [row.op_id for row in outcomes]
         assert life.confirmed[-1:] in ([], [Position(len(operations), len(outcomes))])
+
+    def test_much_is_written_before_its_time(self, tmp_path):
+        """Though what is handed over does not wake the writer, unless it is much."""
+        life = Life(tmp_path)
+        life.journal.write([operation(1)], [])
+        numbers = range(2, journal_writer.BATCH + 10_000)
+        rows = [operation(number)._replace(submitted_ms=1) for number in numbers]
+        for start in range(0, len(rows), 1000):
+            life.journal.write(rows[start : start + 1000], [])
+        pause = threading.Event()
+        for _ in range(int(HANG / 0.01)):
+            if life.confirmed:
+                break
+            pause.wait(0.01)
+        assert life.confirmed[0].operations >= journal_writer.BATCH
+        life.journal.close()
+        assert len(ids(tmp_path, "operations")) == len(rows) + 1
 
     def test_a_disk_that_stays_full(self, tmp_path, monkeypatch, caplog):
         """Memory is bounded: the rest waits in the store, and the next life goes on without gap."""

@@ -6,7 +6,7 @@ import pytest
 
 from purgatory.service.commands import Stop, Stopped
 from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submit, encode, unpack
-from purgatory.store import Position
+from purgatory.store import OperationRow, OutcomeRow, Position
 from tests.purgatory.service.inline import Inline, Time, operation, result
 
 
@@ -36,11 +36,18 @@ class Ledger:
         return self.position
 
     def write(self, operations, outcomes):
-        self.operations += operations
-        self.outcomes += outcomes
+        self.operations += map(OperationRow._make, operations)
+        self.outcomes += map(OutcomeRow._make, outcomes)
 
     def close(self):
         self.closed = True
+
+
+class Broken:
+    """A desk that cannot take anything."""
+
+    def take(self, asked):
+        raise ZeroDivisionError(asked)
 
 
 def complete(server, key, value=None):
@@ -392,7 +399,7 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
 
 def test_an_error_of_ours_ends_the_server(server, monkeypatch):
     """Memory and disk might not agree any more."""
-    monkeypatch.setattr(server.desk, "take", lambda _: 1 / 0)
+    monkeypatch.setattr(server.keeper, "_desk", Broken())
     server.post(Complete, [Completion("k")])
     server.step()
     assert server.keeper.finished()
@@ -442,3 +449,17 @@ def test_rows_stay_until_they_are_in_the_journal(tmp_path):
     assert list(server.store.outcomes()) == []
     server.keeper.finish()
     assert ledger.closed
+
+
+def test_an_earlier_deadline_after_the_sleep_was_planned(server):
+    """What is due first is looked for anew."""
+    server.submit(operation("late", timeout_ms=60_000))
+    assert server.keeper.patience() > 50
+    server.submit(operation("early", timeout_ms=1000))
+    assert server.keeper.patience() <= 1.001
+    server.submit(operation("earlier", timeout_ms=10))
+    assert [outcome.op_id for outcome in server.pass_time(500)] == ["earlier"]
+    assert [outcome.op_id for outcome in server.pass_time(600)] == ["early"]
+    assert server.keeper.patience() > 50
+    assert server.pass_time(10_000) == []
+    assert [outcome.op_id for outcome in server.pass_time(60_000)] == ["late"]

@@ -1,5 +1,6 @@
 """Link: what a client's thread makes of a connection's end."""
 
+import select
 import sqlite3
 
 import pytest
@@ -18,15 +19,16 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     client.stats()
     faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
     link = client._link
-    take, ends = link._take, []
+    sleep, ends = link._sleep, []
 
-    def take_when_it_is_gone():
+    def sleep_until_it_is_gone():
         if link._session.busy and not ends:
             ends.append(server.wait(HANG))
-            ends.append(link._monitor.poll(1000 * HANG))
-        take()
+            ends.extend(select.select([link._monitor.FD], [], [], HANG)[0])
+        sleep()
 
-    link._take = take_when_it_is_gone
+    link._sleep = sleep_until_it_is_gone
     with pytest.raises(StoreFailed, match="disk I/O error"):
         client.defer("k").result(HANG)
+    assert len(ends) == 2
     assert all(ends)

@@ -42,6 +42,30 @@ def eventually(condition):
     raise AssertionError("it never came to pass")
 
 
+@pytest.mark.parametrize(("name", "value"), [("READ_AT_ONCE", 2), ("IN_FLIGHT_BYTES", 100)])
+def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, value):
+    """Nothing more comes that would wake the network for it."""
+    monkeypatch.setattr(network, name, value)
+    one = peer(server)
+    one.hello()
+    for n in range(200):
+        one.send(Submit(n, [operation(f"o{n}")]))
+    assert [one.receive().seq for _ in range(200)] == list(range(200))
+    one.ask(Query(1, ["sync"]))
+
+
+def test_frames_while_answers_are_sent(server, peer):
+    """To send may consume the socket's news of them: they are read all the same."""
+    peers = [peer(server) for _ in range(4)]
+    for n, one in enumerate(peers):
+        one.hello(f"peer {n}")
+    for n in range(300):
+        for one in peers:
+            one.send(Query(n, ["a"]))
+    for one in peers:
+        assert [one.receive().seq for _ in range(300)] == list(range(300))
+
+
 def test_hello_first(server, peer):
     """Nothing is done for a connection that has not said who it is."""
     nobody = peer(server)

@@ -1,13 +1,12 @@
 """A client's side of the protocol, without sockets and threads."""
 
 import logging
-from concurrent.futures import Future
 
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Closing, Malformed, StoreFailed, TooLarge, TooManyKeys, WrongVersion
-from purgatory.service.calls import ServiceFuture
+from purgatory.service.calls import Answered, ServiceFuture
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -52,11 +51,11 @@ class Talk:
 
     def defer(self, op_id):
         future = self.futures[op_id] = ServiceFuture(None, op_id)
-        self.session.add(Submit, [(Submission(op_id, ["k"], 1000), future)])
+        self.session.add(Submit, [(Submission(op_id, ("k",), 1000), future)])
         return future
 
     def ask(self, kind, item=None):
-        future = Future()
+        future = Answered()
         self.session.add(kind, [(item, future)])
         return future
 
