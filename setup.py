@@ -72,11 +72,13 @@ HOT = [
 # Commands that need what mypyc makes; others merely ask what is in the package.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
-# Types are checked elsewhere, where all that is imported is there. Here it is not, so pyproject's
-# strictness would object to values of unknown types; a cache would hide that from who has one.
+# Types are checked elsewhere, where all that is imported is there. Here it need not be, so
+# pyproject's strictness would object to values of unknown types. And what compiles is to be the
+# same wherever it is built: neither what is installed nor a cache may make a difference.
 MYPY_OPTIONS = [
     "--config-file=",
     f"--cache-dir={os.devnull}",
+    "--no-site-packages",
     "--ignore-missing-imports",
     "--follow-imports=silent",
 ]

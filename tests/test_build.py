@@ -56,6 +56,7 @@ def test_without_a_compiler(tree):
     assert [name for name in names if name.endswith("timingwheel/tasklist.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "installing plain Python" in said
+    assert "mypyc cannot compile it" not in said  # for want of what is not installed
 
 
 def test_pure_on_request(tree):

@@ -64,8 +64,6 @@ from purgatory.service.protocol import (
 if TYPE_CHECKING:
     from purgatory.service.guard import Secure
 
-    _Context = zmq.Context[zmq.Socket[bytes]]
-
 log = logging.getLogger(__name__)
 
 # Frames read before answers are looked at again.
@@ -121,7 +119,9 @@ class Network:
         """How many connections have said hello."""
         return len(self._by_route)
 
-    def listen(self, context: "_Context", address: str, secure: "Secure | None") -> str:
+    def listen(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", address: str, secure: "Secure | None"
+    ) -> str:
         """Make the socket and bind it; returns the address with its port. Raises ServerError."""
         self._socket = context.socket(zmq.ROUTER)
         self._secure = secure
