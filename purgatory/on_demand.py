@@ -17,7 +17,7 @@ class OnDemand(Generic[T]):
     ``look(future)`` is called before the first look at the part has a result.
     """
 
-    def __init__(self, make: Callable[[], T], look: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, make: Callable[[], T], look: Callable[[Any], None]) -> None:
         self._make = make
         self._look = look
 
@@ -27,8 +27,7 @@ class OnDemand(Generic[T]):
     def __get__(self, future: "concurrent.futures.Future[Any] | None", owner: type) -> Any:
         if future is None:  # somebody looks at the class
             return self
-        if self._look is not None:
-            self._look(future)
+        self._look(future)
         fields = vars(future)
         # One of those who look at the same time makes it for all. Found in there, it is not asked
         # for here again.

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from purgatory.service.client import Client
 
 
+def _share(future: "Answered") -> None:
+    future._shared = True
+
+
 class Answered(concurrent.futures.Future[Any]):
     """The answer to a call.
 
@@ -30,9 +34,9 @@ class Answered(concurrent.futures.Future[Any]):
     _state: str
 
     _shared = False  # somebody has looked at what follows
-    _condition = OnDemand(threading.Condition)
-    _waiters = OnDemand(list[Any])
-    _done_callbacks = OnDemand(list[Any])
+    _condition = OnDemand(threading.Condition, _share)
+    _waiters = OnDemand(list[Any], _share)
+    _done_callbacks = OnDemand(list[Any], _share)
 
     def __init__(self) -> None:
         # Not the base's, which makes those parts: these are its other fields.
