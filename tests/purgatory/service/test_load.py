@@ -93,6 +93,7 @@ def test_nothing_grows(tmp_path):
         assert sum(load.ends.values()) == load.sent
         assert min(load.late) >= 0
         assert late[1:] == early[1:]
-        # What is kept of the last ten thousand outcomes may have come in between.
-        assert late[0] < early[0] + 64e6
+        # What is kept of the last ten thousand outcomes may have come in between, and what the
+        # journal needs to write its files, which it does not do often.
+        assert late[0] < early[0] + 96e6
         assert serve.end() == (0, "")
