@@ -208,7 +208,7 @@ def _outcome(operation: Waiting, ended: Ended, payloads: dict[int, bytes | None]
         ended.seq,
         operation.op_id,
         ended.outcome,
-        operation.due_ms if ended.outcome == "expired" else ended.ended_ms,
+        ended.at_ms(operation),
         operation.by_key,
         _raw(result_of(operation)),
         operation.kind,

@@ -35,7 +35,7 @@ def outcome_rows(turn: Turn) -> list[OutcomeValues]:
     """The operations that ended."""
     rows: list[OutcomeValues] = []
     for operation, ended in turn.ended:
-        at_ms = operation.due_ms if ended.outcome == "expired" else ended.ended_ms
+        at_ms = ended.at_ms(operation)
         row = (
             ended.seq,
             operation.op_id,

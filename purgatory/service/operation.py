@@ -52,6 +52,10 @@ class Ended:
         self.outcome = outcome
         self.ended_ms = ended_ms
 
+    def at_ms(self, operation: "Waiting") -> int:
+        """The moment that counts: its deadline if it expired, however late that was noticed."""
+        return operation.due_ms if self.outcome == "expired" else self.ended_ms
+
 
 class Completing:
     """A completion on its way to the operations that watch its key."""
