@@ -37,7 +37,19 @@ def _kept(field: str) -> Any:
     return property(operator.attrgetter(f"_operation.{field}"), keep)
 
 
-class DeferredFuture(concurrent.futures.Future[Any]):
+class ReadyFuture(concurrent.futures.Future[Any]):
+    """A future that is looked at mostly when its result is there."""
+
+    __slots__ = ()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See ``concurrent.futures.Future``; what is there already is had without its lock."""
+        if self._state == FINISHED and self._exception is None:
+            return self._result
+        return super().result(timeout)
+
+
+class DeferredFuture(ReadyFuture):
     """A ``concurrent.futures.Future`` whose end is that of its operation.
 
     ``result()``: the value of the completed key, or, with need > 1, a dict key -> value of those
@@ -56,12 +68,6 @@ class DeferredFuture(concurrent.futures.Future[Any]):
         _condition = OnDemand(threading.Condition, _look)
         _waiters = OnDemand(list[Any], _look)
         _done_callbacks = OnDemand(list[Any], _look)
-
-    def result(self, timeout: float | None = None) -> Any:
-        """See ``concurrent.futures.Future``; what is there already is had without its lock."""
-        if self._state == FINISHED and self._exception is None:
-            return self._result
-        return super().result(timeout)
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.future import FINISHED, PENDING
+from purgatory.future import PENDING, ReadyFuture
 from purgatory.on_demand import OnDemand
 from purgatory.service.protocol import Outcome
 
@@ -22,7 +22,7 @@ def _share(future: "Answered") -> None:
     future._shared = True
 
 
-class Answered(concurrent.futures.Future[Any]):
+class Answered(ReadyFuture):
     """The answer to a call.
 
     Who waits for it, and who is to be told, is kept from when there is one. Until then its end is a
@@ -43,12 +43,6 @@ class Answered(concurrent.futures.Future[Any]):
         self._state = PENDING
         self._result = None
         self._exception = None
-
-    def result(self, timeout: float | None = None) -> Any:
-        """See ``concurrent.futures.Future``; what is there already is had without its lock."""
-        if self._state == FINISHED and self._exception is None:
-            return self._result
-        return super().result(timeout)
 
 
 class ServiceFuture(Answered):
