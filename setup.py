@@ -38,6 +38,7 @@ HOT = [
     "mq/ypipe.py",
     "mq/yqueue.py",
     "purgatory/deferred.py",
+    "purgatory/duties.py",
     "purgatory/entrance.py",
     "purgatory/keeper.py",
     "purgatory/keyed.py",

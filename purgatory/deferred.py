@@ -11,10 +11,10 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any
 
+from purgatory.duties import RELEASED
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.future import CANCELLED, FINISHED, PENDING, DeferredFuture
 from purgatory.keyed import KeyedOperation
-from purgatory.operation import RELEASED
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
 

@@ -9,13 +9,14 @@ from datetime import timedelta
 from typing import Any, Final, overload
 
 from purgatory.deferred import DeferredOperation
+from purgatory.duties import attempt
 from purgatory.errors import PurgatoryClosed
 from purgatory.future import DeferredFuture
 from purgatory.keeper import Keeper
 from purgatory.keyed import KeyedOperation
 from purgatory.keys import check_need, distinct_keys
 from purgatory.native import mypyc_attr
-from purgatory.operation import DelayedOperation, attempt, enter, withdraw
+from purgatory.operation import DelayedOperation, enter, withdraw
 from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task, hide
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.

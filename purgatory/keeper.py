@@ -8,9 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.duties import JOURNALED
 from purgatory.errors import PurgatoryForked
 from purgatory.journal import Journal
-from purgatory.operation import JOURNALED, DelayedOperation
+from purgatory.operation import DelayedOperation
 from purgatory.outcome import Outcome
 from purgatory.watchers import WatchLists
 from timingwheel import HIDES, Timer

@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
+from purgatory.duties import leave
 from purgatory.native import mypyc_attr
-from purgatory.operation import DelayedOperation, leave
+from purgatory.operation import DelayedOperation
 from purgatory.outcome import COMPLETED
 from timingwheel import STEPS
 

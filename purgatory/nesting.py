@@ -1,4 +1,4 @@
-"""Nesting: how deep a thread is in callbacks of callbacks. For `purgatory.operation` alone.
+"""Nesting: how deep a thread is in callbacks of callbacks. For `purgatory.duties` alone.
 
 Compiled, for `Alone` is read and written in steps (see ``timingwheel.steps``).
 """
@@ -26,7 +26,7 @@ class Alone:
     """Taken by one callback at a time, which saves it the look at how deep its thread is.
 
     That look costs as much as the watch lists do. The callbacks inside find it taken, and look: so
-    they are counted, and nest at most one deeper than ``operation.MAX_NESTED``.
+    they are counted, and nest at most one deeper than ``duties.MAX_NESTED``.
     """
 
     __slots__ = ("taken",)

@@ -22,10 +22,10 @@ from prometheus_client import CollectorRegistry
 from purgatory import metrics
 from purgatory.bus import Bus
 from purgatory.commands import Cancel, Complete
+from purgatory.duties import end
 from purgatory.entrance import Entrance
 from purgatory.journal import Journal
 from purgatory.keeper import FORKS, Keeper, OnError
-from purgatory.operation import end
 from purgatory.outcome import CANCELLED, Outcome
 from purgatory.stats import PurgatoryStats
 from purgatory.watchers import WatchLists

@@ -16,10 +16,11 @@ hash and compare without running anybody's code, a change of the lists is one st
 import threading
 from collections.abc import Hashable
 
+from purgatory.duties import COUNTED, end
 from purgatory.errors import PurgatoryClosed
 from purgatory.keys import are_plain, is_plain
 from purgatory.native import i64
-from purgatory.operation import COUNTED, DelayedOperation, end
+from purgatory.operation import DelayedOperation
 from purgatory.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS
 

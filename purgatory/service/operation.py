@@ -6,8 +6,9 @@ Used by the store thread alone.
 from bisect import bisect_right
 from collections.abc import Hashable
 
+from purgatory.duties import end
 from purgatory.native import i64
-from purgatory.operation import DelayedOperation, end
+from purgatory.operation import DelayedOperation
 from purgatory.outcome import COMPLETED
 
 

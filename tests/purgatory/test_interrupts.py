@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from purgatory import operation
+from purgatory import duties
 from tests.purgatory.helpers import Bench, Hooked, Recorder
 from tests.purgatory.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from timingwheel import COMPILED
@@ -136,7 +136,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
     """One at the n-th place, for each n: counts, callbacks, lists and wheel agree afterwards."""
-    monkeypatch.setattr(operation, "MAX_NESTED", 2)
+    monkeypatch.setattr(duties, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:
         at += 1

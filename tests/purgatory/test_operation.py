@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from purgatory import DelayedOperation, Outcome
-from purgatory.operation import MAX_NESTED
+from purgatory.duties import MAX_NESTED
 from tests.purgatory.helpers import HANG, Bench, Hooked, Recorder, all_in_threads, in_thread
 
 
