@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.purgatory.spark.java import SHORT_LIVED
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,9 +28,10 @@ def blocks(language):
 
 
 def environment():
-    """The environment of a user in this virtual environment."""
+    """The environment of a user in this virtual environment; Java does not compile so much."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    java = {"SPARK_SUBMIT_OPTS": SHORT_LIVED}
+    return os.environ | java | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
 # One of them starts Spark: seconds on an idle machine, minutes on a busy one.

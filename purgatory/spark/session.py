@@ -101,6 +101,9 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         # One micro-batch has as many generated classes as are kept by default, so that each would
         # have to be compiled again for the next.
         "spark.sql.codegen.cache.maxEntries": "1000",
+        # Planned anew after each of its stages, a small job takes a tenth longer; and what that is
+        # for, parts that turn out too many or too large, one process has not.
+        "spark.sql.adaptive.enabled": "false",
         # What each of these writes down, about every column and every plan, nobody here reads.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.ui.explainMode": "simple",

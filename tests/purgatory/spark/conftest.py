@@ -3,13 +3,12 @@
 import pytest
 
 from purgatory.spark.session import local_session
-from tests.purgatory.spark.java import SHORT_LIVED
+from tests.purgatory.spark.java import QUICK
 
 
 @pytest.fixture(scope="session")
 def spark():
     """A local session with two threads, made the way the package makes it."""
-    conf = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-    session = local_session(cores=2, memory="2g", conf=conf)
+    session = local_session(cores=2, memory="2g", conf=QUICK)
     yield session
     session.stop()

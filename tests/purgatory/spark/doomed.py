@@ -15,7 +15,7 @@ from pathlib import Path
 from purgatory.spark.batches import Batches
 from purgatory.spark.session import local_session
 from tests.purgatory.spark.feeding import Feed
-from tests.purgatory.spark.java import SHORT_LIVED
+from tests.purgatory.spark.java import QUICK
 
 
 def _die():
@@ -40,8 +40,7 @@ def _kill_after(batches, seconds):
 def main(directory, batches, seconds):
     """Run the stream over the feed there to its end, or to ours."""
     _kill_after(batches, seconds)
-    conf = {"spark.driver.extraJavaOptions": SHORT_LIVED}
-    spark = local_session(cores=1, memory="1g", conf=conf)
+    spark = local_session(cores=1, memory="1g", conf=QUICK)
     Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
     spark.stop()
 

@@ -208,7 +208,7 @@ def test_two_runs_at_a_time_do_not_both_write(spark, feed):
 
 @pytest.mark.timeout(400)  # the largest input of the suite, on a machine that may be busy
 def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
-    """Twelve files of each table: 249,716 completed and 78,805 expired, as in a replay."""
+    """Twelve files of each table, three a batch: 249,716 completed and 78,805 expired."""
     for table, time in (("operations", "submitted_ms"), ("events", "at_ms")):
         rows = pq.read_table(flights / f"{table}.parquet")
         at = pc.cast(rows[time], pa.timestamp("ms"))
@@ -219,9 +219,9 @@ def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
             pq.write_table(rows.filter(pc.equal(month, number)), part)
             feed.adopt(table, part)
     commits = []
-    entry = feed.stream(spark, on_commit=commits.append).run(once=True)
+    entry = feed.stream(spark, files_a_batch=3, on_commit=commits.append).run(once=True)
     assert (entry.counts["completed"], entry.counts["expired"]) == (249_716, 78_805)
-    assert len(commits) == 13
+    assert len(commits) == 4 + 1
     assert same_outcomes(flights_outcomes, feed.out)
 
 
