@@ -5,8 +5,9 @@
 Times are CPU nanoseconds of the process for one timer; of the JVM those of the two threads that
 work, when it is warm (see `Bench.java`). *Drain*: timers of 1 to 1000 ms, all due when it starts,
 each calling an empty function; ours in its worker thread. *Collection*: CPU milliseconds of a full
-`gc.collect()` with so many pending. *Lateness*: 1000 timers a second, wall time. *Stall*: the
-longest of many ``schedule`` calls in one thread while what is due drains in others.
+`gc.collect()` with so many pending. *Lateness*: 1000 timers a second, wall time; ours also without
+a worker thread, inline, as loops call their callbacks. *Stall*: the longest of many ``schedule``
+calls in one thread while what is due drains in others.
 
 Netty has its default tick of 100 ms, at which it works in batches; for lateness, 1 ms. In each
 round the contestants take turns, each in a fresh process. Sizes above a million are measured once.
@@ -21,7 +22,7 @@ from typing import Any
 
 import jvm
 from harness import keep, machine, median, ratios, run, table
-from peers import installed
+from peers import INLINE, installed
 from timer_work import STALL_EDGES, WORK, quantiles
 
 SLOW_LIMIT = 100_000  # sched takes minutes for more
@@ -127,7 +128,8 @@ def costs(contest: Contest, sizes: list[int]) -> dict[str, dict[str, list[float 
 def latenesses(contest: Contest, count: int) -> dict[str, Figures]:
     """By peer: the quantiles, each the median over the rounds, and how many were early."""
     figures = {}
-    for peer, runs in contest.rounds("lateness", count, contest.python + contest.jvm).items():
+    everyone = [*contest.python, INLINE, *contest.jvm]
+    for peer, runs in contest.rounds("lateness", count, everyone).items():
         curves = [quantiles(run["late"], PARTS) for run in runs]
         figures[peer] = {
             "quantiles": [statistics.median(values) for values in zip(*curves, strict=True)],

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from timingwheel import Timer, TimerTask
+from timingwheel import InlineExecutor, Timer, TimerTask
 
 Callback = Callable[[], object]
 
@@ -51,6 +51,13 @@ class Wheel:
         """See `Peer`."""
         self.timer.start()
         self.timer.close(cancel_pending=False)
+
+
+class Inline(Wheel):
+    """The same without a worker: the reaper's thread calls back, as that of a loop does."""
+
+    def __init__(self) -> None:
+        self.timer = Timer(executor=InlineExecutor())
 
 
 class Asyncio:
@@ -162,8 +169,11 @@ class Uvloop(Asyncio):
         self.loop = importlib.import_module("uvloop").new_event_loop()
 
 
+INLINE = "inline"  # differs from "timingwheel" in lateness alone
+
 PEERS: dict[str, Callable[[], Peer]] = {
     "timingwheel": Wheel,
+    INLINE: Inline,
     "asyncio": Asyncio,
     "gevent": Gevent,
     "uvloop": Uvloop,
@@ -173,9 +183,10 @@ PEERS: dict[str, Callable[[], Peer]] = {
 
 
 def installed() -> list[str]:
-    """Those that can be measured here."""
+    """Those that can be measured here, ours once."""
     return [
         name
         for name in PEERS
-        if name not in {"gevent", "uvloop"} or importlib.util.find_spec(name) is not None
+        if name != INLINE
+        and (name not in {"gevent", "uvloop"} or importlib.util.find_spec(name) is not None)
     ]

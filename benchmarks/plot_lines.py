@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "timingwheel": "timingwheel",
+    "inline": "timingwheel, inline",
     "asyncio": "asyncio",
     "gevent": "gevent",
     "uvloop": "uvloop",
@@ -25,6 +26,7 @@ NAMES = {
 # Ours is the broadest; the JVM's are broken.
 STYLES: dict[str, dict[str, Any]] = {
     "timingwheel": {"color": SERIES[0], "linewidth": 3.5, "marker": "o"},
+    "inline": {"color": SERIES[0], "linewidth": 2, "linestyle": "--"},
     "asyncio": {"color": SERIES[1], "marker": "s"},
     "gevent": {"color": SERIES[2], "marker": "^"},
     "uvloop": {"color": SERIES[3], "marker": "v"},
