@@ -7,7 +7,7 @@ COMPILED ?= $(VENV)-compiled
 DATA   ?= .demo
 SPEED  ?= 4000000
 
-.PHONY: test test-interpreted test-compiled wheels demo check lint types imports test-all bench clean
+.PHONY: test test-interpreted test-compiled wheels demo check lint types imports core test-all bench clean
 
 test: test-interpreted test-compiled  ## set everything up and run the tests, in both modes
 
@@ -33,7 +33,7 @@ demo: $(VENV)/.demo            ## a year of real flights through the purgatory, 
 	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --speed $(SPEED)
 	$(BIN)/purgatory spark report $(DATA) --html $(DATA)/report.html
 
-check: lint types imports test ## everything that CI runs
+check: lint types imports core test ## everything that CI runs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -44,6 +44,9 @@ types: $(VENV)/.test
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
+
+core: $(COMPILED)/.wheel       ## use it as installed without any extra
+	scripts/check-core $(COMPILED)/wheel/*.whl
 
 test-all: test                 ## the suite on every supported Python, each in its own environment
 	scripts/test-all 3.12 3.13
@@ -65,12 +68,19 @@ $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	PURGATORY_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
 	@touch $@
 
-HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py purgatory/*/*.py)
-$(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
-$(COMPILED)/.test $(COMPILED)/.bench: pyproject.toml $(HOT)
+HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py purgatory/*/*.py purgatory/service/dashboard/*)
+$(COMPILED)/.wheel: pyproject.toml $(HOT)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
-	rm -rf build/lib* build/bdist* build/temp*
-	$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check '.[$(EXTRA)]'
+	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel
+	$(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
+	@touch $@
+
+# Whatever is there of the same version is not what was built just now.
+PIP = $(COMPILED)/bin/python -m pip --quiet --disable-pip-version-check
+$(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
+$(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
+	$(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
+	$(PIP) install "$$(echo $(COMPILED)/wheel/*.whl)[$(EXTRA)]"
 	@touch $@
 
 clean:
