@@ -85,6 +85,7 @@ class Interrupter:
             pass
         finally:
             sys.settrace(None)
+            self.back_in = None  # or what it refers to would live until it is collected
             gc.enable()
         return self.raised
 
