@@ -59,28 +59,31 @@ bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as rat
 	cd benchmarks && $(abspath $(BENCH))/bin/python bench_all.py $(if $(QUICK),--quick) \
 		--directory $(abspath build)/bench
 
+PIP = -m pip --quiet --disable-pip-version-check
+
 # One environment; a stamp a set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
 $(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.bench: EXTRA = bench
 $(VENV)/.test $(VENV)/.demo $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PURGATORY_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRA)]'
+	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
 	@touch $@
 
-HOT = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py purgatory/*.py purgatory/*/*.py purgatory/service/dashboard/*)
-$(COMPILED)/.wheel: pyproject.toml $(HOT)
+# Built once for all who want it, and anew when anything in it changes.
+PACKAGED = setup.py $(wildcard timingwheel/*.py timingwheel/*.c mq/*.py mq/sockets/*.py \
+	purgatory/*.py purgatory/*/*.py purgatory/service/dashboard/*)
+$(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
 	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel
-	$(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
+	$(COMPILED)/bin/python $(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
 	@touch $@
 
-# Whatever is there of the same version is not what was built just now.
-PIP = $(COMPILED)/bin/python -m pip --quiet --disable-pip-version-check
+# By force: what is installed may be of the same version, and built before.
 $(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
 $(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
-	$(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
-	$(PIP) install "$$(echo $(COMPILED)/wheel/*.whl)[$(EXTRA)]"
+	$(COMPILED)/bin/python $(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
+	$(COMPILED)/bin/python $(PIP) install "$$(echo $(COMPILED)/wheel/*.whl)[$(EXTRA)]"
 	@touch $@
 
 clean:
