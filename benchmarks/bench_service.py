@@ -40,7 +40,7 @@ from service_peers import (
 )
 
 from purgatory.service import Client
-from purgatory.service.keys import Keys
+from purgatory.service.auth.key_store import Keys
 from purgatory.service.protocol import (
     VERSION,
     Hello,

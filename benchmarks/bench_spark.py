@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from harness import machine, measure, median, table
 from pyspark import SparkContext
 
-from purgatory.spark.batch import resolve_files
+from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.session import open_session
 
 KEYS_PER_OPERATION = 3

@@ -19,9 +19,9 @@ from harness import machine, table
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from purgatory.spark.journal import count_rejected, read_journal
-from purgatory.spark.report import make_report
+from purgatory.spark.report.report import make_report
 from purgatory.spark.session import local_session
+from purgatory.spark.tables.journal import count_rejected, read_journal
 
 BEGIN_MS = 1_700_000_000_000
 KINDS = ("payment", "parcel", "reply", "lease", "heartbeat")

@@ -23,11 +23,11 @@ from bench_spark import DAY_MS, MEMORY, cpu_seconds, make_trace, same_outcomes
 from harness import machine, table
 from pyspark.sql import SparkSession
 
-from purgatory.spark.batch import resolve_files
-from purgatory.spark.ledger import Entry
+from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.session import open_session
-from purgatory.spark.sources import directory
-from purgatory.spark.stream import Stream
+from purgatory.spark.stream.checkpoint import Entry
+from purgatory.spark.stream.query import Stream
+from purgatory.spark.stream.sources import directory
 
 TIMES = {"operations": "submitted_ms", "events": "at_ms"}
 LONGEST_MS = 3_600_000

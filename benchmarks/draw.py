@@ -16,8 +16,8 @@ from typing import Any
 import plot_lines
 from plot_lines import NAMES
 
-from purgatory.spark import words
-from purgatory.spark.markup import document, figure, paragraph, section, table, text
+from purgatory.spark.report import formatting as words
+from purgatory.spark.report.html import document, figure, paragraph, section, table, text
 
 Figures = dict[str, Any]
 

@@ -1,13 +1,13 @@
-"""The plots of the benchmarks' page, in the manner of `purgatory.spark.charts`."""
+"""The plots of the benchmarks' page, in the manner of `purgatory.spark.report.charts`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from purgatory.spark import words
-from purgatory.spark.charts import Chart
-from purgatory.spark.plots import CANCELLED, FAINT, SERIES, Canvas, draw
+from purgatory.spark.report import formatting as words
+from purgatory.spark.report.charts import Chart
+from purgatory.spark.report.plots import CANCELLED, FAINT, SERIES, Canvas, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from mq import constants
 from mq import errors as error
-from mq.command import Command
 from mq.constants import *  # noqa: F403 - pyzmq's names
 from mq.context import Context
 from mq.errors import (
@@ -34,15 +33,16 @@ from mq.errors import (
     strerror,
 )
 from mq.frame import COPY_THRESHOLD, Frame, Message
-from mq.mailbox import Mailbox
-from mq.message import FINISHED_TRACKER as _FINISHED_TRACKER
-from mq.message import MessageTracker
+from mq.pipes.commands import Command
+from mq.pipes.message import FINISHED_TRACKER as _FINISHED_TRACKER
+from mq.pipes.message import MessageTracker
 from mq.poller import Poller, select, zmq_poll
 from mq.proxy import device, proxy
-from mq.signaler import Signaler
+from mq.queues.mailbox import Mailbox
+from mq.queues.signaler import Signaler
+from mq.queues.ypipe import Empty, YPipe
+from mq.queues.yqueue import YQueue
 from mq.socket import Socket
-from mq.ypipe import Empty, YPipe
-from mq.yqueue import YQueue
 
 if TYPE_CHECKING:
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 from weakref import WeakSet
 
-from mq import ctx as core
-from mq import fork
-from mq.attributes import AttributeSetter
+from mq._cpython import fork
 from mq.constants import ContextOption, Errno, SocketOption
+from mq.core import context_core as core
 from mq.errors import ZMQError
+from mq.option_attributes import AttributeSetter
 from mq.socket import Socket
 from mq.sockets import SocketBase
 

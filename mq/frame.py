@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 
 from mq.constants import Errno, MessageOption
 from mq.errors import ZMQError
-from mq.message import FINISHED_TRACKER, MessageTracker, Part, Payload, Piece, part_of
+from mq.pipes.message import FINISHED_TRACKER, MessageTracker, Part, Payload, Piece, part_of
 
 #: Buffers smaller than this are copied even if asked not to be.
 COPY_THRESHOLD = 65536

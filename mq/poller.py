@@ -9,7 +9,7 @@ from typing import Any
 
 from mq.constants import Errno, PollEvent, SocketOption
 from mq.errors import ZMQError
-from mq.signaler import LONGEST_MS
+from mq.queues.signaler import LONGEST_MS
 
 _IN = int(PollEvent.POLLIN)
 _OUT = int(PollEvent.POLLOUT)

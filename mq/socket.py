@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from warnings import warn
 
-from mq.attributes import AttributeSetter
-from mq.connection import Connection
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
-from mq.conversions import Conversions
-from mq.ctx import find_socket
+from mq.core.context_core import find_socket
+from mq.core.options import check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
-from mq.options import check_type, option_type
+from mq.option_attributes import AttributeSetter
 from mq.poller import Poller
+from mq.serialization import Conversions
+from mq.socket_context import Connection
+from mq.socket_io import Transfer
 from mq.sockets import TYPES
-from mq.transfer import Transfer
 
 if TYPE_CHECKING:
     from mq.context import Context

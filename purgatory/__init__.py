@@ -15,7 +15,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 from purgatory import metrics
-from purgatory.commands import Ended
+from purgatory.bus.commands import Ended
+from purgatory.core.future import DeferredFuture
+from purgatory.core.journal import Journal, MailboxJournal
+from purgatory.core.keyed import KeyedOperation
+from purgatory.core.operation import DelayedOperation
+from purgatory.core.outcome import Outcome
+from purgatory.core.purgatory import Purgatory
 from purgatory.errors import (
     OperationCancelled,
     OperationExpired,
@@ -24,14 +30,8 @@ from purgatory.errors import (
     PurgatoryForked,
     StoreError,
 )
-from purgatory.future import DeferredFuture
-from purgatory.journal import Journal, MailboxJournal
-from purgatory.journal_files import JournalError
-from purgatory.keyed import KeyedOperation
-from purgatory.operation import DelayedOperation
-from purgatory.outcome import Outcome
-from purgatory.parquet_journal import ParquetJournal
-from purgatory.purgatory import Purgatory
+from purgatory.journal.files import JournalError
+from purgatory.journal.parquet import ParquetJournal
 from purgatory.stats import PurgatoryStats
 
 if TYPE_CHECKING:

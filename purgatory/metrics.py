@@ -24,7 +24,7 @@ from purgatory.errors import PurgatoryError
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from purgatory.purgatory import Purgatory
+    from purgatory.core.purgatory import Purgatory
     from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, TimerStats
 
@@ -273,7 +273,7 @@ def serve(
     same name are shown as one. Raises MetricsError when the address is in use or not ours.
     """
     if registry is None:
-        from purgatory.purgatory import living  # noqa: PLC0415  # it imports this module
+        from purgatory.core.purgatory import living  # noqa: PLC0415  # it imports this module
 
         registry = CollectorRegistry()
         registry.register(PurgatoryCollector(living))

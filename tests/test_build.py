@@ -53,7 +53,7 @@ def build(tree, **environment):
 def test_without_a_compiler(tree):
     """A compiler that is missing is no reason not to install; -v says why it is slower."""
     names, said = build(tree, CC=str(tree / "no-such-compiler"), PURGATORY_PURE="0")
-    assert [name for name in names if name.endswith("timingwheel/tasklist.py")]
+    assert [name for name in names if name.endswith("timingwheel/bucket.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "installing plain Python" in said
     assert "mypyc cannot compile it" not in said  # for want of what is not installed
@@ -62,6 +62,6 @@ def test_without_a_compiler(tree):
 def test_pure_on_request(tree):
     """PURGATORY_PURE=1 asks for it."""
     names, said = build(tree, PURGATORY_PURE="1")
-    assert [name for name in names if name.endswith("purgatory/operation.py")]
+    assert [name for name in names if name.endswith("purgatory/core/operation.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "PURGATORY_PURE is set; installing plain Python" in said

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.purgatory.spark.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

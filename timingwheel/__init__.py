@@ -9,17 +9,17 @@ Layout, from the inside out: ``task`` and ``tasklist`` (a timer and the bucket i
 (the thread that advances the clock), ``timer`` (all of it). docs/design.md tells the story.
 """
 
+from timingwheel._cpython.atomicity import COMPILED, STEPS
+from timingwheel._cpython.gc_tracking import HIDES, hide, show
 from timingwheel.clock import ManualClock, monotonic_ms
-from timingwheel.collector import HIDES, hide, show
-from timingwheel.delay import to_ms
+from timingwheel.duration import to_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import Handover, InlineExecutor
-from timingwheel.intake import add_task
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
-from timingwheel.steps import COMPILED, STEPS
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
+from timingwheel.timer_core import add_task
 
 __all__ = [
     "COMPILED",

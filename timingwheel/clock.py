@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from datetime import timedelta
 
-from timingwheel.delay import to_ms
+from timingwheel.duration import to_ms
 
 Clock = Callable[[], int]
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
-from timingwheel.tasklist import TimerTaskList
+from timingwheel.bucket import TimerTaskList
 
 
 class DelayQueue:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol, runtime_checkable
 
-from timingwheel.tasklist import TimerTaskList
+from timingwheel.bucket import TimerTaskList
 
 Run = Callable[[TimerTaskList], None]
 Refuse = Callable[[TimerTaskList, BaseException], None]

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from timingwheel.breath import breathe
+from timingwheel._cpython.gc_tracking import HIDES, show
+from timingwheel._cpython.mypyc_types import i64
+from timingwheel._cpython.yield_gil import breathe
+from timingwheel.bucket import TimerTaskList
 from timingwheel.clock import Clock, real_seconds
-from timingwheel.collector import HIDES, show
-from timingwheel.native import i64
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
-from timingwheel.tasklist import TimerTaskList
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from timingwheel.native import i64
-from timingwheel.steps import STEPS
+from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.mypyc_types import i64
 
 
 class ReadWriteLock:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel.delay import PLAIN_SECONDS, to_ms
-from timingwheel.native import i32, i64, mypyc_attr
-from timingwheel.steps import STEPS
+from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
+from timingwheel.duration import PLAIN_SECONDS, to_ms
 
 if TYPE_CHECKING:
-    from timingwheel.tasklist import TimerTaskList
+    from timingwheel.bucket import TimerTaskList
 
 # What became of an entry that is in no list. Written only by the thread that took it out.
 NEW: Final = -1

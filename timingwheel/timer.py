@@ -18,18 +18,18 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from timingwheel.buckets import Buckets
+from timingwheel.bucket import TimerTaskList
 from timingwheel.clock import Clock, real_seconds
-from timingwheel.delay import to_ms
+from timingwheel.clock_reader import time_source
+from timingwheel.duration import to_ms
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import Handover, handover_to
-from timingwheel.intake import Intake
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
-from timingwheel.source import time_source
 from timingwheel.stats import TimerStats, WheelLevel
-from timingwheel.tasklist import TimerTaskList
+from timingwheel.timer_core import Intake
 from timingwheel.units import MAX_DELAY_MS
+from timingwheel.wheel_state import Buckets
 
 # Seconds that close grants a thread to end once its time is over, if no task holds it up.
 MOMENT = 0.1

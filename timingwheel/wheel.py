@@ -20,8 +20,8 @@ by the timer's lock: readers fill slots and add levels, the writer moves the tim
 
 from typing import Final
 
-from timingwheel.native import i32, i64
-from timingwheel.tasklist import TimerTaskList
+from timingwheel._cpython.mypyc_types import i32, i64
+from timingwheel.bucket import TimerTaskList
 
 # No time is later: sums of a time and a delay stay below it (see `clock.MAX_DELAY_MS`).
 END_OF_TIME_MS: Final = 2**63 - 1

@@ -5,7 +5,7 @@
  * Processes: the pipe's writer (write, flush, send when the reader sleeps), another thread that
  * sends commands and may be interrupted once, and the reader, which looks into the pipe while that
  * is active and else receives.  Each step is one access to something shared; README.md beside this
- * file maps them to mq/ypipe.py and mq/mailbox.py.
+ * file maps them to mq/queues/ypipe.py and mq/queues/mailbox.py.
  *
  * Checked: every message and every command arrives once and in order, and a sleeping pipe is woken
  * once (the assertions); nobody sleeps for ever while something is under way (pan reports that as

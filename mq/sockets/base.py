@@ -2,7 +2,7 @@
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.  Other threads reach
 it by commands only, save for `inc_seqnum` and the three properties the other side of a connection
-reads under the lock of `mq.endpoints`.
+reads under the lock of `mq.core.endpoints`.
 
 A type is a subclass that says what to do with pipes and parts in the methods named x...
 """
@@ -11,20 +11,20 @@ import errno
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from mq.command import Command, Done, Stop
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
-from mq.endpoints import inproc_name
+from mq.core.endpoints import inproc_name
+from mq.core.options import Options, Value
+from mq.core.own import Own
 from mq.errors import Again, ContextTerminated, ZMQError
-from mq.hwm import Hwms
-from mq.lb import OK, Sent
-from mq.mailbox import Mailbox
-from mq.message import Part, Piece
-from mq.options import Options, Value
-from mq.own import Own
-from mq.pipe import Pipe
+from mq.pipes.commands import Command, Done, Stop
+from mq.pipes.hwm import Hwms
+from mq.pipes.load_balancer import OK, Sent
+from mq.pipes.message import Part, Piece
+from mq.pipes.pipe import Pipe
+from mq.queues.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
+    from mq.core.context_core import Ctx
 
 DONTWAIT: Final = 1
 _POLLIN: Final = int(PollEvent.POLLIN)

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from mq.constants import SocketType
-from mq.lb import AGAIN, OK, Sent
-from mq.message import Part, more_of
-from mq.pipe import Pipe
+from mq.pipes.load_balancer import AGAIN, OK, Sent
+from mq.pipes.message import Part, more_of
+from mq.pipes.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import SocketType
-from mq.fq import FairQueue
-from mq.lb import LoadBalancer, Sent
-from mq.message import Part
-from mq.pipe import Pipe
+from mq.pipes.fair_queue import FairQueue
+from mq.pipes.load_balancer import LoadBalancer, Sent
+from mq.pipes.message import Part
+from mq.pipes.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
+    from mq.core.context_core import Ctx
 
 
 class Push(SocketBase):

@@ -8,17 +8,17 @@ from collections import deque
 from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import SocketOption, SocketType
-from mq.dist import Distributor
-from mq.fq import FairQueue
-from mq.lb import AGAIN, OK, Sent
-from mq.message import Part, bytes_of, more_of
-from mq.options import Value
-from mq.pipe import Pipe
+from mq.core.options import Value
+from mq.pipes.distributor import Distributor
+from mq.pipes.fair_queue import FairQueue
+from mq.pipes.load_balancer import AGAIN, OK, Sent
+from mq.pipes.message import Part, bytes_of, more_of
+from mq.pipes.pipe import Pipe
+from mq.pipes.subscriptions import Subscriptions
 from mq.sockets.base import SocketBase
-from mq.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
+    from mq.core.context_core import Ctx
 
 _SUBSCRIBE = 1
 _UNSUBSCRIBE = 0

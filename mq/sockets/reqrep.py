@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
 from mq.errors import ZMQError
-from mq.lb import OK, Sent
-from mq.message import BOTTOM, Part, Piece, data_of, more_of
-from mq.pipe import Pipe
+from mq.pipes.load_balancer import OK, Sent
+from mq.pipes.message import BOTTOM, Part, Piece, data_of, more_of
+from mq.pipes.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
+    from mq.core.context_core import Ctx
 
 _SKIP = -1  # the stage of a message that is not the reply we wait for
 

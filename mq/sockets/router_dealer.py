@@ -4,16 +4,16 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
+from mq.core.options import Value
 from mq.errors import ZMQError
-from mq.fq import FairQueue
-from mq.lb import AGAIN, OK, LoadBalancer, Sent
-from mq.message import Part, Piece, bytes_of, more_of
-from mq.options import Value
-from mq.pipe import Pipe, State
+from mq.pipes.fair_queue import FairQueue
+from mq.pipes.load_balancer import AGAIN, OK, LoadBalancer, Sent
+from mq.pipes.message import Part, Piece, bytes_of, more_of
+from mq.pipes.pipe import Pipe, State
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
-    from mq.ctx import Ctx
+    from mq.core.context_core import Ctx
 
 
 class Dealer(SocketBase):

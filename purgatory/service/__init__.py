@@ -12,9 +12,9 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from purgatory.service.aclient import AsyncClient
-    from purgatory.service.calls import ServiceFuture
-    from purgatory.service.client import Client
+    from purgatory.service.client.async_client import AsyncClient
+    from purgatory.service.client.client import Client
+    from purgatory.service.client.futures import ServiceFuture
     from purgatory.service.config import Config
     from purgatory.service.errors import (
         Closing,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
         WrongVersion,
     )
     from purgatory.service.protocol import Outcome, State
-    from purgatory.service.server import Server
-    from purgatory.service.sink import Sink
-    from purgatory.service.stats import ServerStats
+    from purgatory.service.server.journal_sink import Sink
+    from purgatory.service.server.server import Server
+    from purgatory.service.server.stats import ServerStats
 
 __all__ = [
     "AsyncClient",
@@ -70,14 +70,14 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "aclient": ("AsyncClient",),
-    "calls": ("ServiceFuture",),
-    "client": ("Client",),
+    "client.async_client": ("AsyncClient",),
+    "client.futures": ("ServiceFuture",),
+    "client.client": ("Client",),
     "config": ("Config",),
     "protocol": ("Outcome", "State"),
-    "server": ("Server",),
-    "sink": ("Sink",),
-    "stats": ("ServerStats",),
+    "server.server": ("Server",),
+    "server.journal_sink": ("Sink",),
+    "server.stats": ("ServerStats",),
 }
 _HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
 

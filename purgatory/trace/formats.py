@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from purgatory.trace.csvfile import CsvSink, CsvSource
+from purgatory.trace.csv_format import CsvSink, CsvSource
 from purgatory.trace.errors import TraceError
-from purgatory.trace.jsonlines import JsonLinesSink, JsonLinesSource
-from purgatory.trace.parquet import ParquetSink, ParquetSource
-from purgatory.trace.textfile import READ_ERRORS
+from purgatory.trace.json_format import JsonLinesSink, JsonLinesSource
+from purgatory.trace.parquet_format import ParquetSink, ParquetSource
+from purgatory.trace.text_file import READ_ERRORS
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table

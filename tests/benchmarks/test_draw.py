@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import draw
 import pytest
 
-from purgatory.spark import words
+from purgatory.spark.report import formatting as words
 
 PEERS = list(draw.NAMES)
 SIZES = [10, 1000]

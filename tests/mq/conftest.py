@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mq as zmq
-from tests.mq.util import Threads
+from tests.testing.sockets import Threads
 
 
 @pytest.fixture

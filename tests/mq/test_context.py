@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import mq as zmq
-from mq import ctx as ctx_module
+from mq.core import context_core as ctx_module
 
 URL = "inproc://context"
 

@@ -14,9 +14,9 @@ from itertools import pairwise
 import pytest
 
 import mq
-from mq.steps import COMPILED
-from tests.mq.leaks import PATIENCE, close_all, ends, new_context
-from tests.mq.util import drain
+from mq._cpython.atomicity import COMPILED
+from tests.testing.leaks import PATIENCE, close_all, ends, new_context
+from tests.testing.sockets import drain
 
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 

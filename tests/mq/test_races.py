@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mq
-from mq.pipe import State
-from tests.mq.leaks import at_once, close_all, ends, new_context
-from tests.mq.util import drain, fill
+from mq.pipes.pipe import State
+from tests.testing.leaks import at_once, close_all, ends, new_context
+from tests.testing.sockets import drain, fill
 
 # 1. Connect against bind
 

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import mq as zmq
-from mq.mailbox import Mailbox
-from mq.ypipe import YPipe
+from mq.queues.mailbox import Mailbox
+from mq.queues.ypipe import YPipe
 
 URL = "inproc://stress"
 

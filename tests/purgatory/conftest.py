@@ -1,9 +1,9 @@
-"""What the tests of commands share; and a year of flights, made and replayed once for all."""
+"""Shared fixtures: commands in this process, a year of flights, one Spark session."""
 
 import pytest
 
-from purgatory import cli
-from purgatory.replay import Replay
+from purgatory.cli import entry_point as cli
+from purgatory.replay.engine import Replay
 from purgatory.trace import read_events, read_operations, write_outcomes
 from purgatory.trace.flights import write_flights
 
@@ -18,6 +18,17 @@ def run(capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A local session with two threads, made the way the package makes it; one for all tests."""
+    from purgatory.spark.session import local_session  # noqa: PLC0415 - an extra
+    from tests.testing.java import QUICK  # noqa: PLC0415 - likewise
+
+    session = local_session(cores=2, memory="2g", conf=QUICK)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 import purgatory
 from purgatory import Purgatory
 from purgatory.metrics import MetricsError, PurgatoryCollector, serve
-from tests.purgatory.helpers import HANG, Bench, Recorder
+from tests.testing.purgatory_harness import HANG, Bench, Recorder
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 

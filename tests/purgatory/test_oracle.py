@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from purgatory.trace import COMPLETED, EXPIRED, KeyEvent, Operation
-from tests.purgatory.oracle import resolve, traces
+from tests.testing.oracle import resolve, traces
 
 
 def _end(operation, *events):

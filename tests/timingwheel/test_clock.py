@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from timingwheel import ManualClock, Timer, monotonic_ms, to_ms
 from timingwheel.clock import real_seconds
-from timingwheel.source import MonotonicSource, TimeSource, time_source
+from timingwheel.clock_reader import MonotonicSource, TimeSource, time_source
 from timingwheel.units import MAX_DELAY_MS
 
 BAD_VALUES = [

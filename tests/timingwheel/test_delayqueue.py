@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from timingwheel.bucket import Tally, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
-from timingwheel.tasklist import Tally, TimerTaskList
 
 
 def bucket(expiration_ms):

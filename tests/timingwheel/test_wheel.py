@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel.buckets import Buckets
 from timingwheel.wheel import TimingWheel
+from timingwheel.wheel_state import Buckets
 
 shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512]))
 times = st.integers(min_value=-(10**13), max_value=10**13)

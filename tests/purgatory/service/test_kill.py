@@ -13,8 +13,8 @@ import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Client, RequestTimeout, protocol
-from tests.purgatory.helpers import HANG
-from tests.purgatory.service.processes import Serve
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import Serve
 
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
 # Clocks are compared across processes, in whole milliseconds.

@@ -15,8 +15,8 @@ import pytest
 
 from purgatory import OperationExpired
 from purgatory.service import Client
-from tests.purgatory.helpers import HANG
-from tests.purgatory.service.processes import Serve
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import Serve
 
 SECONDS = float(environ.get("PURGATORY_SECONDS", "5"))
 RATE = 2000  # operations a second, or what the machine allows

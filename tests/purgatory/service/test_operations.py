@@ -11,12 +11,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from purgatory import cli
+from purgatory.cli import entry_point as cli
 from purgatory.service import Config
-from purgatory.service.service import Service
+from purgatory.service.daemon import Service
 
-DOCS = Path(__file__).parents[3] / "docs"
-DASHBOARD = json.loads((DOCS / "grafana" / "purgatory.json").read_text())
+DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "purgatory.json").read_text())
 METRIC = re.compile(r"\b((?:purgatory|timingwheel|mq)_[a-z_]+)(?:\{([^}]*)\})?")
 # Prometheus adds it to whatever it scrapes.
 ADDED = {"instance"}
@@ -101,7 +101,7 @@ class TestUnit:
         """Its command is one of ours, its environment one of our settings."""
         unit = configparser.ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str
-        unit.read(DOCS / "purgatory.service")
+        unit.read(DEPLOY / "purgatory.service")
         service = unit["Service"]
         program, *argv = service["ExecStart"].split()
         assert program.endswith("/bin/purgatory")
@@ -113,7 +113,7 @@ class TestUnit:
     @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
     def test_systemd_takes_it(self, tmp_path):
         """systemd knows every word of it."""
-        text = (DOCS / "purgatory.service").read_text()
+        text = (DEPLOY / "purgatory.service").read_text()
         path = tmp_path / "purgatory.service"
         path.write_text(text.replace("/opt/purgatory/bin/purgatory", "/bin/true"))
         done = subprocess.run(

@@ -4,12 +4,12 @@ import random
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from purgatory.replay import Replay
-from purgatory.spark.resolve import resolve
-from purgatory.spark.schema import EVENTS, OPERATIONS, SEQUENCE
+from purgatory.replay.engine import Replay
+from purgatory.spark.batch.resolve import resolve
+from purgatory.spark.tables.schema import EVENTS, OPERATIONS, SEQUENCE
 from purgatory.trace import Outcome
-from tests.purgatory.spark.feeding import Feed
-from tests.purgatory.spark.traces import expected, joined, random_traces
+from tests.testing.stream_input import Feed
+from tests.testing.traces import expected, joined, random_traces
 
 FILES = 4
 JITTER_MS = 5

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from purgatory.spark.session import open_session
-from tests.purgatory.spark.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED
 
 # Java from the wheel alone, as on a machine without any.
 OWN_SESSION = f"""

@@ -12,8 +12,8 @@ import pytest
 from purgatory.spark.java import java_for_spark
 from purgatory.spark.package import write_package
 from purgatory.trace import read_outcomes, write_events, write_operations
-from tests.purgatory.spark.java import SHORT_LIVED
-from tests.purgatory.spark.traces import expected, joined, random_traces
+from tests.testing.java import SHORT_LIVED
+from tests.testing.traces import expected, joined, random_traces
 
 CLUSTER = {
     "spark.driver.extraJavaOptions": SHORT_LIVED,

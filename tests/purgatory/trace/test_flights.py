@@ -19,7 +19,7 @@ from purgatory.trace import (
     read_outcomes,
 )
 from purgatory.trace.flights import read_flights, scheduled_arrival_ms, write_flights
-from tests.purgatory.oracle import resolve
+from tests.testing.oracle import resolve
 
 MINUTE_MS = 60_000
 COLUMNS = (

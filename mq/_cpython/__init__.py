@@ -1,0 +1,1 @@
+"""What mq needs to know of CPython: fork, atomic sections, mypyc."""

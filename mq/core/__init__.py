@@ -1,0 +1,1 @@
+"""A context from the inside: own tree, endpoints, options, reaper."""

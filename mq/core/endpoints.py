@@ -1,0 +1,122 @@
+"""Endpoints: which socket is bound to which inproc name, and who connected before there was one.
+
+Called from any thread.  One lock guards both tables, so that a look-up and all that follows from
+it (a socket's sequence number, a pending entry) are one step: a bind, an unbind, a close and the
+end of the context see a connection either not at all or complete.
+
+Lock order: this lock, then a socket's seqnum lock or a `Pending`'s. Mailboxes have none.
+"""
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from mq.constants import Errno
+from mq.errors import ZMQError
+from mq.pipes.commands import Bind
+from mq.pipes.pending import Pending
+from mq.pipes.pipe import Pipe, pipepair
+
+if TYPE_CHECKING:
+    from mq.core.own import Own
+    from mq.sockets.base import SocketBase
+
+
+class Endpoints:
+    """The inproc names of one context."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._bound: dict[str, SocketBase] = {}
+        self._pending: dict[str, list[Pipe]] = {}  # far ends, in the order connected
+        self._heir: Own | None = None  # gets the far ends once the context ends
+
+    def bind(self, name: str, socket: "SocketBase") -> None:
+        """Give `name` to `socket`, with all who wait for it.  EADDRINUSE if it is taken."""
+        with self._lock:
+            if name in self._bound:
+                raise ZMQError(Errno.EADDRINUSE)
+            self._bound[name] = socket
+            for far in self._pending.pop(name, []):
+                _complete(far, socket)
+
+    def unbind(self, name: str, socket: "SocketBase") -> bool:
+        """Free `name` if `socket` has it; connections made stay.  Whether it had it."""
+        with self._lock:
+            if self._bound.get(name) is not socket:
+                return False
+            del self._bound[name]
+            return True
+
+    def unbind_all(self, socket: "SocketBase") -> None:
+        """Free every name `socket` has.  After this no new pipe can be on its way to it."""
+        with self._lock:
+            for name in [n for n, s in self._bound.items() if s is socket]:
+                del self._bound[name]
+
+    def connect(self, name: str, socket: "SocketBase") -> Pipe:
+        """Return a pipe from `socket` to whoever is, or will be, bound to `name`; its near end.
+
+        The caller owns the near end, and must give it a sink before it processes commands.
+        """
+        with self._lock:
+            peer = self._bound.get(name)
+            near, far = pipepair(socket.hwms, None if peer is None else peer.hwms, socket.conflate)
+            near.mailbox = socket.mailbox
+            far.routing_id = socket.routing_id
+            if peer is None:
+                near.pending = Pending()
+                if self._heir is None:
+                    self._pending.setdefault(name, []).append(far)
+                else:
+                    _give_away(far, self._heir)
+            else:
+                near.routing_id = peer.routing_id
+                far.mailbox = peer.mailbox
+                peer.inc_seqnum()
+                peer.mailbox.send(Bind(peer, far))
+            return near
+
+    def cancel(self, near: Pipe, heir: "Own") -> None:
+        """Forget that `near` waits for a bind, if it does; `heir` ends its far end properly."""
+        with self._lock:
+            for name, waiting in list(self._pending.items()):
+                if near.peer in waiting:
+                    waiting.remove(near.peer)
+                    _give_away(near.peer, heir)
+                    if not waiting:
+                        del self._pending[name]
+
+    def cancel_all(self, heir: "Own") -> None:
+        """Give all that waits, and all that would from now on, to `heir`: the context ends."""
+        with self._lock:
+            self._heir = heir
+            for waiting in self._pending.values():
+                for far in waiting:
+                    _give_away(far, heir)
+            self._pending.clear()
+
+
+def _complete(far: Pipe, socket: "SocketBase") -> None:
+    # All that makes the far end what it is happens before its owner hears of it.
+    near = far.peer
+    far.set_own_hwms_before_bind(socket.hwms)
+    _give_away(far, socket)
+    assert near.mailbox is not None
+    far.send_inproc_connected(socket.hwms, socket.routing_id)
+
+
+def _give_away(far: Pipe, owner: "Own") -> None:
+    pending = far.peer.pending
+    assert pending is not None
+    owner.inc_seqnum()
+    pending.attach(far, owner.mailbox, Bind(owner, far))
+
+
+def inproc_name(address: str) -> str:
+    """Return the name in an inproc address; EINVAL if it is none, EPROTONOSUPPORT if another's."""
+    protocol, separator, name = address.partition("://")
+    if not separator or not protocol or not name:
+        raise ZMQError(Errno.EINVAL)
+    if protocol != "inproc":
+        raise ZMQError(Errno.EPROTONOSUPPORT)
+    return name

@@ -1,0 +1,130 @@
+"""Own: objects in a tree, in which an owner ends only after all it owns has ended.
+
+Every method but `inc_seqnum` belongs to the thread that owns the object; what comes from other
+threads comes as a command.  An object is destroyed when three things hold:
+
+* it has been told to terminate;
+* every command counted by `inc_seqnum` has been processed, so nothing is on its way to it;
+* every acknowledgement it waits for (children, pipes) has arrived.
+"""
+
+from threading import Lock
+
+from mq._cpython.mypyc_types import mypyc_attr
+from mq.pipes.commands import Adopt, Command, Term, TermAck, TermReq
+from mq.queues.mailbox import Mailbox
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Own:
+    """A node of the tree.  `mailbox` is that of the thread the node lives in."""
+
+    def __init__(self, mailbox: Mailbox[Command]) -> None:
+        self.mailbox = mailbox
+        self.owner: Own | None = None
+        self.owned: set[Own] = set()
+        self.terminating = False
+        self.destroyed = False
+        self._linger = 0  # ms, handed down to what is still owned when the end comes
+        self._seqnum_lock = Lock()  # never held with another lock inside
+        self._sent_seqnum = 0  # any thread, under the lock
+        self._processed_seqnum = 0
+        self._term_acks = 0
+
+    # -- from any thread ---------------------------------------------------------------------
+
+    def inc_seqnum(self) -> None:
+        """Announce one command that will call `process_seqnum`; until then this object lives on.
+
+        The caller must know by other means (a registry's lock) that it lives now.
+        """
+        with self._seqnum_lock:
+            self._sent_seqnum += 1
+
+    # -- the tree ----------------------------------------------------------------------------
+
+    def launch_child(self, child: "Own") -> None:
+        """Take `child`, which may live in another thread, into the tree below this object."""
+        child.owner = self
+        self.inc_seqnum()
+        self.mailbox.send(Adopt(self, child))
+
+    def terminate(self) -> None:
+        """Ask the owner to end this object, or begin at once if it is a root."""
+        if self.terminating:
+            return
+        if self.owner is None:
+            self.process_term(self._linger)
+        else:
+            self.owner.mailbox.send(TermReq(self.owner, self))
+
+    def term_child(self, child: "Own", linger: int) -> None:
+        """Send one of those owned to its end."""
+        self.owned.discard(child)
+        self.register_term_acks(1)
+        child.mailbox.send(Term(child, linger))
+
+    def process_own(self, child: "Own") -> None:
+        """Take a child in, which was announced by `inc_seqnum`."""
+        self.take_in(child)
+        self.process_seqnum()
+
+    def take_in(self, child: "Own") -> None:
+        """Own a child from now on.  One that comes too late is ended at once, with no linger."""
+        if self.terminating:
+            self.term_child(child, 0)
+        else:
+            self.owned.add(child)
+
+    def process_term_req(self, child: "Own") -> None:
+        """End a child that wishes it; one that was sent its `term` already is not told twice."""
+        if not self.terminating and child in self.owned:
+            self.term_child(child, self._linger)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def process_term(self, linger: int) -> None:
+        """End all that is owned, then this object.  `linger` in ms."""
+        assert not self.terminating
+        self._linger = linger
+        self.terminating = True
+        for child in list(self.owned):
+            self.term_child(child, linger)
+        self.check_term_acks()
+
+    def register_term_acks(self, count: int) -> None:
+        """Wait for `count` more acknowledgements."""
+        self._term_acks += count
+
+    def unregister_term_ack(self) -> None:
+        """One of them has come."""
+        assert self._term_acks > 0
+        self._term_acks -= 1
+        self.check_term_acks()
+
+    def process_term_ack(self) -> None:
+        """Note that a child has ended."""
+        self.unregister_term_ack()
+
+    def process_seqnum(self) -> None:
+        """One of the commands announced by `inc_seqnum` has been processed."""
+        self._processed_seqnum += 1
+        self.check_term_acks()
+
+    def check_term_acks(self) -> None:
+        """Destroy this object if nothing holds it any more, and tell its owner."""
+        if (
+            not self.terminating
+            or self.destroyed
+            or self._term_acks
+            or self._processed_seqnum != self._sent_seqnum
+        ):
+            return
+        self.destroyed = True
+        owner = self.owner
+        self.process_destroy()
+        if owner is not None:
+            owner.mailbox.send(TermAck(owner))
+
+    def process_destroy(self) -> None:
+        """Let go of everything.  The last thing that happens to the object."""

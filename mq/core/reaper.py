@@ -1,0 +1,117 @@
+"""The reaper: the thread in which closed sockets end, and the root of the own tree.
+
+A socket that is closed belongs to the reaper from then on: it polls the socket's mailbox, and the
+handshakes with the socket's peers run here.  Everything in this file but `start` and `join` runs in
+the reaper's thread.  It keeps no strong reference to the user's handles, so these can be collected.
+"""
+
+import select
+from threading import Thread
+from typing import TYPE_CHECKING, cast
+
+from mq.core.own import Own
+from mq.pipes.pipe import Pipe
+from mq.queues.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from mq.core.context_core import Ctx
+    from mq.sockets.base import SocketBase
+
+
+class Reaper(Own):
+    """Owner of all closed sockets of a context, and of pipes whose bind never came.
+
+    A socket has its slot in the context from when it is made until it has ended.  So the reaper
+    ends, after being told to, when the context has none: each has been closed and has ended.
+    """
+
+    def __init__(self, ctx: "Ctx", name: str) -> None:
+        super().__init__(Mailbox())
+        self._ctx = ctx
+        self._polled: dict[int, SocketBase] = {}  # by the descriptor of its mailbox
+        self._poll = select.poll()
+        self._poll.register(self.mailbox.fileno(), select.POLLIN)
+        # A daemon: a program may end without terminating its contexts.
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, unless it was: an interrupt may have come between making and this."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the thread, which has said that it is done."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self.destroyed:
+            for fd, _ in self._poll.poll():
+                socket = self._polled.get(fd)
+                if socket is None:
+                    self._process_commands()
+                else:
+                    socket.process_in_reaper()
+        self.mailbox.close()
+
+    def _process_commands(self) -> None:
+        while (command := self.mailbox.recv(0)) is not None:
+            command.deliver()
+
+    def process_stop(self) -> None:
+        """End the context, which its program has forgotten."""
+        self._ctx.stop_sockets()
+
+    def process_term(self, linger: int) -> None:
+        """End, once: a `term` that was cut short and repeated tells us twice."""
+        if not self.terminating:
+            super().process_term(linger)
+
+    def process_own(self, child: Own) -> None:
+        """Run a socket that was closed from here on, and begin to end it."""
+        socket = cast("SocketBase", child)  # the reaper owns nothing else
+        if socket.owner is self:
+            return  # closed by one thread while another left its wait: both handed it over
+        fd = socket.mailbox.fileno()
+        self._polled[fd] = socket
+        self._poll.register(fd, select.POLLIN)
+        socket.owner = self
+        self.take_in(socket)
+        if socket in self.owned:
+            self.term_child(socket, self._linger)
+        # What reached the mailbox before us may have used up its signal.
+        socket.process_in_reaper()
+
+    def check_term_acks(self) -> None:
+        """Be destroyed once no socket is left."""
+        if not self._ctx.has_sockets:
+            super().check_term_acks()
+
+    def forget(self, socket: "SocketBase") -> None:
+        """Stop polling the mailbox of a socket that is about to end."""
+        fd = socket.mailbox.fileno()
+        if self._polled.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def process_bind(self, pipe: Pipe) -> None:
+        """Take the far end of a connection that will never be bound, and end it properly."""
+        pipe.sink = self
+        self.register_term_acks(1)
+        pipe.terminate(False)
+        self.process_seqnum()
+
+    def read_activated(self, pipe: Pipe) -> None:
+        """Nobody reads such a pipe."""
+
+    def write_activated(self, pipe: Pipe) -> None:
+        """Nobody writes it either."""
+
+    def pipe_connected(self, pipe: Pipe) -> None:
+        """Ignore it: such a pipe waited on the other side."""
+
+    def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - Sink's signature
+        """One of them has ended."""
+        self.unregister_term_ack()
+
+    def process_destroy(self) -> None:
+        """Report that the last socket has ended."""
+        self._ctx.reaper_done()

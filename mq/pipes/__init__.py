@@ -1,0 +1,1 @@
+"""Pipes between sockets: commands, high-water marks, and the policies that choose a pipe."""

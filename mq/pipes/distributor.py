@@ -1,0 +1,59 @@
+"""Distributor: gives each message to all of a set of pipes.
+
+Owned by a socket's thread.  A pipe that is full misses messages, whole ones, until it has room.
+"""
+
+from collections.abc import Iterable
+
+from mq.pipes.message import Part, more_of
+from mq.pipes.pipe import Pipe
+
+
+class Distributor:
+    """Pipes to publish to."""
+
+    def __init__(self) -> None:
+        self.pipes: list[Pipe] = []
+        self._full: set[Pipe] = set()  # known to have no room; most of the time empty
+        self._receivers: list[Pipe] | None = None  # of the message begun
+
+    def attach(self, pipe: Pipe) -> None:
+        """Add a pipe; it gets messages begun from now on."""
+        self.pipes.append(pipe)
+
+    def activated(self, pipe: Pipe) -> None:
+        """Note that a full pipe has room again."""
+        self._full.discard(pipe)
+
+    def terminated(self, pipe: Pipe) -> None:
+        """Remove a dead pipe."""
+        if pipe in self.pipes:
+            self.pipes.remove(pipe)
+        self._full.discard(pipe)
+        if self._receivers is not None and pipe in self._receivers:
+            self._receivers.remove(pipe)
+
+    def room(self, pipes: Iterable[Pipe]) -> bool:
+        """Whether all of `pipes` have room for a message."""
+        return all(pipe.check_hwm() for pipe in pipes)
+
+    def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
+        """Write a part to all of `chosen`; the parts that follow go where the first went."""
+        receivers = self._receivers
+        if receivers is None:
+            receivers = [pipe for pipe in chosen if pipe not in self._full]
+        more = more_of(part)
+        taken = []
+        for pipe in receivers:
+            if pipe.write(part):
+                taken.append(pipe)
+                if not more:
+                    pipe.flush()
+            else:
+                self._full.add(pipe)
+        self._receivers = taken if more else None
+
+    @property
+    def inside(self) -> bool:
+        """Whether a message has been begun and not completed."""
+        return self._receivers is not None

@@ -1,0 +1,44 @@
+"""FairQueue: takes messages from many pipes in turn, one message from each.
+
+Owned by a socket's thread.
+"""
+
+from mq.pipes.message import Part, Piece
+from mq.pipes.pipe_set import ActivePipes
+
+
+class FairQueue(ActivePipes):
+    """Pipes to read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = False  # whether the part returned last is the first of a message
+
+    def recv(self) -> Part | None:
+        """Return the next part, of the same message as the last if that has more; or None."""
+        while self._active:
+            pipe = self._pipes[self._current]
+            part = pipe.read()
+            if part is not None:
+                self.last = pipe
+                self.began = not self._more
+                self._more = isinstance(part, Piece) and part.more
+                if not self._more:
+                    self._next()
+                return part
+            self._skip()
+        return None
+
+    def has_in(self) -> bool:
+        """Whether `recv` would return a part."""
+        while self._active:
+            if self._pipes[self._current].check_read():
+                return True
+            self._skip()
+        return False
+
+    def _skip(self) -> None:
+        # Messages are flushed whole, so a pipe that dries up inside one is being ended on our
+        # side: what is left of the message is forgotten.
+        self._more = False
+        self._deactivate(self._current)

@@ -1,0 +1,65 @@
+"""LoadBalancer: gives messages to many pipes in turn, whole messages, to those with room.
+
+Owned by a socket's thread.
+"""
+
+from enum import Enum
+from typing import Final
+
+from mq.pipes.message import Part, Piece, more_of
+from mq.pipes.pipe_set import ActivePipes
+
+
+class Sent(Enum):
+    """What became of a part that was to be sent."""
+
+    OK = "accepted"
+    AGAIN = "nobody has room"
+    BROKEN = "the pipe that got the parts before has gone; this message is lost"
+
+
+OK: Final = Sent.OK
+AGAIN: Final = Sent.AGAIN
+BROKEN: Final = Sent.BROKEN
+
+
+class LoadBalancer(ActivePipes):
+    """Pipes to write to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dropping = False  # inside a message whose pipe has gone
+
+    def send(self, part: Part) -> Sent:
+        """Write a part to the pipe whose turn it is, all parts of a message to the same one."""
+        if self._dropping:
+            self._dropping = more_of(part)
+            return OK
+        while self._active:
+            pipe = self._pipes[self._current]
+            if pipe.write(part):
+                self.last = pipe
+                self._more = more = isinstance(part, Piece) and part.more
+                if not more:
+                    pipe.flush()
+                    self._next()
+                return OK
+            was_inside, self._more = self._more, False
+            self._deactivate(self._current)
+            if was_inside:  # it took the parts before this one, so it is ending, not full
+                self._dropping = more_of(part)
+                return BROKEN
+        return AGAIN
+
+    def _cut(self) -> None:
+        self._dropping = True
+
+    def has_out(self) -> bool:
+        """Whether `send` would accept a part."""
+        if self._more or self._dropping:
+            return True
+        while self._active:
+            if self._pipes[self._current].check_write():
+                return True
+            self._deactivate(self._current)
+        return False

@@ -1,0 +1,385 @@
+r"""Pipe: one end of a two-way connection between sockets, and how such a connection ends.
+
+Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
+direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
+far end without an owner: commands to it are kept by its `Pending` and delivered by whoever
+becomes the owner.
+
+Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
+it knows; the reader reports after every `lwm` of them.
+
+The end of a connection, as one side sees it::
+
+    ACTIVE --------- peer's pipe_term, messages left --> WAITING_FOR_DELIMITER (still readable)
+      |  \---------- delimiter read first ------------> DELIMITER_RECEIVED
+      |   \--------- peer's pipe_term, no delay ------> TERM_ACK_SENT
+      terminate()
+      |
+    TERM_REQ_SENT1 - peer's pipe_term (both asked) ---> TERM_REQ_SENT2
+
+An acknowledgement is sent once nothing of the peer's is wanted any more, and receiving one ends
+the pipe.  Whoever asked first acknowledges the acknowledgement, so that both know.
+"""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from mq._cpython.mypyc_types import i64
+from mq.pipes.commands import (
+    ActivateRead,
+    ActivateWrite,
+    Command,
+    InprocConnected,
+    PipeHwm,
+    PipeTerm,
+    PipeTermAck,
+)
+from mq.pipes.hwm import Hwms, marks
+from mq.pipes.message import DELIMITER, Part, Piece
+from mq.queues.conflate import ConflatePipe
+from mq.queues.ypipe import Empty, YPipe
+
+if TYPE_CHECKING:
+    from mq.pipes.pending import Pending
+    from mq.queues.mailbox import Mailbox
+
+Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
+
+
+class State(Enum):
+    """Where an end stands on the way to its own end."""
+
+    ACTIVE = "active"
+    DELIMITER_RECEIVED = "delimiter received"
+    WAITING_FOR_DELIMITER = "waiting for delimiter"
+    TERM_ACK_SENT = "term_ack sent"
+    TERM_REQ_SENT1 = "term_req sent"
+    TERM_REQ_SENT2 = "term_req sent by both"
+
+
+_READABLE: Final = (State.ACTIVE, State.WAITING_FOR_DELIMITER)
+
+
+class Sink(Protocol):
+    """What an end tells its socket; called in the owner's thread."""
+
+    def read_activated(self, pipe: "Pipe") -> None:
+        """Note that a dry pipe can be read again."""
+
+    def write_activated(self, pipe: "Pipe") -> None:
+        """Note that a full pipe can be written again."""
+
+    def pipe_connected(self, pipe: "Pipe") -> None:
+        """Note that a pipe that waited for a bind has found its peer."""
+
+    def pipe_terminated(self, pipe: "Pipe") -> None:
+        """Forget the pipe: it is dead."""
+
+
+class Pipe:
+    """One end.  Unless said otherwise its methods are for the thread that owns it."""
+
+    __slots__ = (
+        "_activate_read",
+        "_conflate",
+        "_flushing",
+        "_hwm",
+        "_in",
+        "_in_active",
+        "_lwm",
+        "_msgs_read",
+        "_msgs_written",
+        "_out",
+        "_out_active",
+        "_own_hwms",
+        "_peer_hwms",
+        "_peers_msgs_read",
+        "delay",
+        "endpoint",
+        "mailbox",
+        "peer",
+        "pending",
+        "routing_id",
+        "sink",
+        "state",
+    )
+
+    def __init__(self, inbound: Queue, outbound: Queue, own: Hwms, peer_hwms: Hwms | None) -> None:
+        self.mailbox: Mailbox[Command] | None = None  # set once, by the owner or under `pending`
+        self.pending: Pending | None = None  # set on the near end of a connection not yet bound
+        self.peer: Pipe = self  # replaced by pipepair
+        self.sink: Sink | None = None
+        self.state = State.ACTIVE
+        self.delay = True  # read what is left before acknowledging the peer's end
+        self.endpoint: str | None = None  # what the near socket connected to
+        self.routing_id = b""  # of the socket at the far end
+        self._in = inbound
+        self._out: Queue | None = outbound
+        # Both say "as far as we know"; a state that forbids the direction makes them False too, so
+        # that the hot path has one thing to ask.
+        self._in_active = True
+        self._out_active = True
+        self._own_hwms = own
+        self._peer_hwms = peer_hwms  # None before bind: only our own SNDHWM counts
+        self._conflate = isinstance(outbound, ConflatePipe)
+        self._hwm: i64 = 0  # of what we write
+        self._lwm: i64 = 0  # of what we read
+        self._msgs_read: i64 = 0
+        self._msgs_written: i64 = 0
+        self._peers_msgs_read: i64 = 0
+        self._flushing = False
+
+    def _link(self, peer: "Pipe") -> None:
+        self.peer = peer
+        self._activate_read = ActivateRead(peer)  # immutable, so one does for all time
+        self._reckon()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def readable(self) -> bool:
+        """Whether the peer may still be heard, now or later."""
+        return self.state in _READABLE
+
+    def read(self) -> Part | None:
+        """Return the next part; None if there is none now."""
+        if not self._in_active:
+            return None
+        part = self._in.read_or_none()
+        if part is None:
+            self._in_active = False
+            return None
+        if part is DELIMITER:
+            self._process_delimiter()
+            return None
+        if not (isinstance(part, Piece) and part.more):
+            self._msgs_read += 1
+            if self._lwm and self._msgs_read % self._lwm == 0:
+                self._send(ActivateWrite(self.peer, self._msgs_read))
+        return part
+
+    def check_read(self) -> bool:
+        """Whether `read` would return a part.  Takes a delimiter that is next in line."""
+        if not self._in_active:
+            return False
+        if not self._in.check_read():
+            self._in_active = False
+            return False
+        if self._in.probe() is DELIMITER:
+            self._in.read()
+            self._process_delimiter()
+            return False
+        return True
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def write(self, part: Part) -> bool:
+        """Write a part; False if the pipe is full or ending.  The peer sees it after `flush`."""
+        hwm, out = self._hwm, self._out
+        if not self._out_active or out is None:
+            return False
+        if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
+            self._out_active = False
+            return False
+        more = isinstance(part, Piece) and part.more
+        out.write(part, more)
+        if not more:
+            self._msgs_written += 1
+        return True
+
+    def write_regardless(self, part: Part) -> None:
+        """Write a part the peer must not miss, HWM or not, unless the connection is ending."""
+        if self.state is State.ACTIVE and self._out is not None:
+            self._out.write(part)
+            self._msgs_written += 1
+
+    def check_write(self) -> bool:
+        """Whether `write` would accept a part."""
+        if self._out_active and self._full():
+            self._out_active = False
+        return self._out_active
+
+    def flush(self) -> None:
+        """Let the peer see all complete messages, and wake it if it sleeps."""
+        out = self._out
+        if out is None:
+            return
+        # A flush cut short by KeyboardInterrupt may have left its wake-up unsent: it is owed still.
+        owed = self._flushing
+        self._flushing = True
+        if not out.flush() or owed:
+            self._send(self._activate_read)
+        self._flushing = False
+
+    def rollback(self) -> None:
+        """Take back the parts of a message that was begun and not completed."""
+        if self._out is None:
+            return
+        try:
+            while True:
+                self._out.unwrite()
+        except Empty:
+            pass
+
+    # -- flow control ------------------------------------------------------------------------
+
+    def _full(self) -> bool:
+        return self._hwm > 0 and self._msgs_written - self._peers_msgs_read >= self._hwm
+
+    def check_hwm(self) -> bool:
+        """Whether there is room for a message as far as flow control goes."""
+        return not self._full()
+
+    def set_hwms(self, own: Hwms) -> None:
+        """Our socket's marks have changed: reckon anew, tell the peer, and give it its credit."""
+        if self._conflate or own == self._own_hwms:
+            return
+        self._own_hwms = own
+        self._reckon()
+        if self.state is State.ACTIVE:  # to a peer that is ending it would come too late
+            self._send(PipeHwm(self.peer, own))
+            self._send(ActivateWrite(self.peer, self._msgs_read))
+            self._reactivate_write()
+
+    def process_pipe_hwm(self, hwms: Hwms) -> None:
+        """Note that the peer's marks have changed.
+
+        The credit is reported at once: by the old low-water mark it might never become due.
+        """
+        self._peer_hwms = hwms
+        self._reckon()
+        if self.state is State.ACTIVE:
+            self._send(ActivateWrite(self.peer, self._msgs_read))
+            self._reactivate_write()
+
+    def _reckon(self) -> None:
+        if not self._conflate:
+            self._hwm, self._lwm = marks(self._own_hwms, self._peer_hwms)
+
+    def _reactivate_write(self) -> None:
+        if not self._out_active and self.state is State.ACTIVE and not self._full():
+            self._out_active = True
+            if self.sink is not None:
+                self.sink.write_activated(self)
+
+    # -- commands from the peer --------------------------------------------------------------
+
+    def process_activate_read(self) -> None:
+        """Note that the peer has flushed into the pipe after we found it dry."""
+        if not self._in_active and self.state in _READABLE:
+            self._in_active = True
+            if self.sink is not None:
+                self.sink.read_activated(self)
+
+    def process_activate_write(self, msgs_read: i64) -> None:
+        """Note that the peer has read `msgs_read` messages in all."""
+        self._peers_msgs_read = msgs_read
+        self._reactivate_write()
+
+    def process_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+        """Note that the far end, which waited for a bind, has an owner."""
+        self.routing_id = routing_id
+        self._peer_hwms = hwms
+        self._reckon()
+        self._reactivate_write()
+        if self.sink is not None:
+            self.sink.pipe_connected(self)
+
+    def process_pipe_term(self) -> None:
+        """Begin to end: the peer wants to."""
+        if self.state is State.ACTIVE and self.delay:
+            self.state = State.WAITING_FOR_DELIMITER
+            self._out_active = False
+        elif self.state is State.TERM_REQ_SENT1:
+            self.state = State.TERM_REQ_SENT2
+            self._acknowledge()
+        else:
+            assert self.state in (State.ACTIVE, State.DELIMITER_RECEIVED), self.state
+            self._let_go()
+
+    def process_pipe_term_ack(self) -> None:
+        """End: the peer has let go."""
+        assert self.state not in (State.ACTIVE, State.WAITING_FOR_DELIMITER), self.state
+        if self.state is State.TERM_REQ_SENT1:
+            self._acknowledge()
+        self._in_active = False
+        self._in = ConflatePipe()  # what was never read is dropped here and now
+        sink, self.sink = self.sink, None
+        if sink is not None:
+            sink.pipe_terminated(self)  # last: it may be the end of the socket
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def terminate(self, delay: bool) -> None:
+        """Begin to end the connection; the sink is told when it has ended.
+
+        With `delay`, what the peer has sent before ending itself stays readable; without, it is
+        dropped.  May be called again, with less patience.
+        """
+        self.delay = delay
+        if self.state in (State.ACTIVE, State.DELIMITER_RECEIVED):
+            self._send(PipeTerm(self.peer))
+            self.state = State.TERM_REQ_SENT1
+            self._in_active = False
+        elif self.state is not State.WAITING_FOR_DELIMITER:
+            return
+        elif not delay:
+            self._let_go()
+        self._out_active = False
+        if self._out is not None:
+            self.rollback()
+            self._out.write(DELIMITER)  # not subject to the HWM: it takes no room from anybody
+            self.flush()
+
+    def _process_delimiter(self) -> None:
+        self._in_active = False
+        if self.state is State.ACTIVE:
+            self.state = State.DELIMITER_RECEIVED
+            self._out_active = False
+        else:
+            assert self.state is State.WAITING_FOR_DELIMITER, self.state
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.rollback()
+        self.state = State.TERM_ACK_SENT
+        self._in_active = self._out_active = False
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        self._out = None
+        self._send(PipeTermAck(self.peer))
+
+    def _send(self, command: Command) -> None:
+        mailbox = self.peer.mailbox
+        if mailbox is not None:
+            mailbox.send(command)
+        else:
+            assert self.pending is not None
+            self.pending.send(self.peer, command)
+
+    def send_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+        """Tell the far end, which connected before we were bound, who we are."""
+        self._send(InprocConnected(self.peer, hwms, routing_id))
+
+    def set_own_hwms_before_bind(self, own: Hwms) -> None:
+        """Give an end that waited for a bind the marks of the socket that has bound it."""
+        self._own_hwms = own
+        self._reckon()
+
+    def __repr__(self) -> str:
+        return f"<Pipe {self.state.value} read {self._msgs_read} wrote {self._msgs_written}>"
+
+
+def pipepair(near: Hwms, far: Hwms | None, conflate: bool) -> tuple[Pipe, Pipe]:
+    """Two ends joined together; `near` and `far` are the marks of their sockets.
+
+    `far` is None while the far end waits for a bind.  The caller owns both until it gives them
+    away.
+    """
+    there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
+    back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
+    ends = Pipe(back, there, near, far), Pipe(there, back, far or Hwms(0, 0), near)
+    ends[0]._link(ends[1])
+    ends[1]._link(ends[0])
+    return ends

@@ -1,0 +1,1 @@
+"""Queues between two threads: yqueue, ypipe, signaler, mailbox."""

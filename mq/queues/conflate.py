@@ -1,0 +1,63 @@
+"""ConflatePipe: a pipe of one slot, in which the last message wins.
+
+Who may call it: as a YPipe, one writer thread and one reader thread.  There is no HWM and no
+multipart here, and every flush asks for a signal: a reader is never known to be awake.
+"""
+
+from threading import Lock
+from typing import Generic, TypeVar
+
+from mq.queues.ypipe import Empty
+
+T = TypeVar("T")
+
+
+class ConflatePipe(Generic[T]):
+    """The face of `mq.YPipe` over a single slot.
+
+    `last`, if given, is the one value that does not replace what is there but follows it: the
+    delimiter that ends a connection must not eat the message before it.
+    """
+
+    __slots__ = ("_last", "_lock", "_slot")
+
+    def __init__(self, last: T | None = None) -> None:
+        self._lock = Lock()  # guards the slot: both sides change it
+        self._slot: list[T] = []
+        self._last = last
+
+    def write(self, value: T, incomplete: bool = False) -> None:  # noqa: ARG002 - YPipe's signature
+        """Replace what is in the slot by `value`."""
+        with self._lock:
+            self._slot = [*self._slot, value] if value is self._last else [value]
+
+    def unwrite(self) -> T:
+        """`Empty`, always: a conflated message has one part and is complete."""
+        raise Empty("a conflating pipe holds nothing incomplete")
+
+    def flush(self) -> bool:
+        """Return False: the caller always owes a signal."""
+        return False
+
+    def check_read(self) -> bool:
+        """Whether the slot is full."""
+        return bool(self._slot)
+
+    def read(self) -> T:
+        """Empty the slot and return what was in it; `Empty` when there is nothing."""
+        with self._lock:
+            if not self._slot:
+                raise Empty("nothing to read")
+            value, *self._slot = self._slot
+        return value
+
+    def read_or_none(self) -> T | None:
+        """Empty the slot and return what was in it; None when there is nothing."""
+        return self.read() if self._slot else None
+
+    def probe(self) -> T:
+        """Return what is in the slot, which stays; `Empty` when there is nothing."""
+        slot = self._slot
+        if not slot:
+            raise Empty("nothing to read")
+        return slot[0]

@@ -1,0 +1,201 @@
+"""Mailbox: how a thread is told things.
+
+Who may call it: `send` any thread, a signal handler or a finalizer, at any moment and re-entrantly;
+`recv` and `close` the one thread that owns the mailbox; `fileno` and the counters everybody.
+
+How no wake-up is lost, without a lock a finalizer could meet halfway::
+
+    sender                                reader, having found the mailbox empty
+    1. append the command                 a. consume the signal
+    2. read `_sleeps`                     b. `_sleeps` += 1
+    3. if it is not `_signalled`:         c. look again; found one: done
+       signal, `_signalled` = what 2 saw  d. wait for a signal
+
+Each number in `_sleeps` is one sleep, and is signalled for about once: senders that race signal
+twice, which the signaler merges.  If (1) came before (c), the reader finds the command.  If after,
+then (b) came before (2), so the sender sees a sleep nobody has signalled for.  A sender that is cut
+short between any two steps leaves `_signalled` behind, and so the next send signals.
+
+A reader that waits for ever does (d) and (a) in one step: it waits for the signal and consumes it,
+and goes on at (b).  One with a deadline leaves the signal it has waited for, so that it is spared
+further ones until it has found the mailbox empty again.
+
+That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
+do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
+"""
+
+from collections import deque
+from time import monotonic
+from typing import Final, Generic, TypeVar
+
+from mq._cpython.atomicity import GIL
+from mq._cpython.fork import LINEAGE, register
+from mq._cpython.mypyc_types import i64, mypyc_attr
+from mq.errors import MailboxClosed
+from mq.queues.signaler import Signaler
+
+T = TypeVar("T")
+
+_CLOSED: Final = "the mailbox is closed"
+_FORKED: Final = "the mailbox belongs to the process this one was forked from"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Mailbox(Generic[T]):
+    """Commands from many senders to one reader, in order of sending for each sender.
+
+    The descriptor of `fileno()` is readable while there is a command (and now and then when there
+    is none any more: `recv(0)` then returns None).  Raises OSError when no descriptor is left.
+    """
+
+    __slots__ = (
+        "_forks",
+        "_queue",
+        "_received",
+        "_signaler",
+        "_signalled",
+        "_sleeps",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self._queue: deque[T] = deque()
+        self._signaler: Signaler | None = Signaler()  # None once closed
+        self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
+        self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
+        self._received: i64 = 0  # written by the reader
+        self.waiting = False  # written by the reader: whether `recv` has found nothing so far
+        self._forks: i64 = LINEAGE.forks
+        register(self._signaler)  # a child gives back its copies of the descriptors
+
+    def send(self, command: T) -> None:
+        """Post `command`, anything but None; never blocks.
+
+        An exception at any point inside loses neither the command, if it had been posted, nor any
+        other: whatever signal is owed, the next send gives.  `MailboxClosed` after `close` and in
+        a forked child; what is sent while the reader closes may be dropped.
+        """
+        signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
+        if signaler is None or self._forks != LINEAGE.forks:
+            raise self._refusal()
+        self._queue.append(command)
+        sleep = self._sleeps
+        if self._signalled != sleep:
+            signaler.send()
+            self._signalled = sleep
+
+    def _refusal(self) -> MailboxClosed:
+        return MailboxClosed(_CLOSED if self._forks == LINEAGE.forks else _FORKED)
+
+    def recv(self, timeout: float | None = None) -> T | None:
+        """The next command; None when none came within `timeout` seconds (None: for ever).
+
+        What was sent before a `close` is still received; then `MailboxClosed`.
+        """
+        queue = self._queue
+        if queue:
+            # Not popleft(): a KeyboardInterrupt can come after any call, but not between these.
+            command = queue[0]
+            del queue[0]
+            self._received += 1
+            return command
+        self.waiting = True
+        try:
+            return self._wait() if timeout is None else self._wait_until(monotonic() + timeout)
+        finally:
+            self.waiting = False
+
+    def _wait(self) -> T:
+        while True:
+            signaler = self._signaler
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
+            try:
+                self._sleeps += 1
+                command = self._look_again(signaler)
+                if command is None and self._signaler is not None:
+                    signaler.take()
+            except BaseException:  # the signal may be consumed, and senders may count on it
+                signaler.send()
+                raise
+            if command is not None:
+                return command
+
+    def _wait_until(self, deadline: float) -> T | None:
+        while True:
+            signaler = self._signaler
+            if signaler is None or self._forks != LINEAGE.forks:
+                raise self._refusal()
+            try:
+                signaler.recv()
+                self._sleeps += 1
+                command = self._look_again(signaler)
+            except BaseException:  # the signal is consumed, and senders may count on it
+                signaler.send()
+                raise
+            if command is not None:
+                return command
+            if self._signaler is None:
+                continue  # closed: the signal for it may be the one just consumed
+            remaining = deadline - monotonic()
+            if remaining <= 0:
+                return None
+            signaler.wait(remaining)
+            if self._queue:
+                return self.recv()
+
+    def _look_again(self, signaler: Signaler) -> T | None:
+        queue = self._queue
+        if GIL and not queue:
+            return None
+        try:
+            command = queue[0]  # without a GIL: this goes through the deque's lock
+        except IndexError:
+            return None
+        if len(queue) > 1:
+            signaler.send()  # their senders may have been spared by the signal consumed above
+        del queue[0]
+        self._received += 1
+        return command
+
+    def peek(self) -> bool:
+        """Whether `recv` is worth calling: a plain read, made for asking before every operation."""
+        return bool(self._queue)
+
+    def fileno(self) -> int:
+        """The descriptor to poll for reading; -1 once closed."""
+        signaler = self._signaler
+        return -1 if signaler is None else signaler.fileno()
+
+    def close(self) -> None:
+        """Refuse all further commands, and wake a `recv` that waits.  Idempotent."""
+        signaler = self._signaler
+        if signaler is None or self.closed:
+            return
+        # Senders may stand before their write: the descriptor goes with the last reference.
+        self._signaler = None
+        signaler.send()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called, or the process forked."""
+        return self._signaler is None or self._forks != LINEAGE.forks
+
+    @property
+    def depth(self) -> int:
+        """Commands sent and not yet received."""
+        return len(self._queue)
+
+    @property
+    def received(self) -> int:
+        """Commands received so far."""
+        return self._received
+
+    @property
+    def sent(self) -> int:
+        """Commands sent so far.  Derived, so that senders need not share a counter."""
+        return self._received + len(self._queue)
+
+    def __repr__(self) -> str:
+        state = str(self._refusal()) if self.closed else f"fd={self.fileno()}"
+        return f"<Mailbox {self.depth} waiting, {self._received} received, {state}>"

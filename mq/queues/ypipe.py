@@ -1,0 +1,163 @@
+"""YPipe: a lock-free-in-spirit pipe for one writer thread and one reader thread.
+
+Who may call it: `write`, `unwrite` and `flush` belong to the writer's thread, `check_read`, `read`
+and `probe` to the reader's; `peek` is free to all.
+
+Four positions in the queue make the pipe::
+
+    ... read ...|  ready to read  |   flushed    | complete, unflushed | incomplete |
+                front             r              w                     f            back
+
+`r` is private to the reader, `w` and `f` to the writer.  The one shared word, `c`, is how far the
+writer has flushed, or `ASLEEP` when the reader found nothing and has gone to sleep.  It is compared
+and set under a lock as tiny as Python can make it, once for each flush and once for each prefetch
+and never for each message: on builds without the GIL the same lock orders the memory of the values.
+Where compiled code is one step (see `atomicity`) there is no need for a lock, and none is taken.
+"""
+
+from contextlib import AbstractContextManager
+from threading import Lock
+from typing import Any, Final, Generic, TypeVar
+
+from mq._cpython.atomicity import STEPS
+from mq._cpython.mypyc_types import i64, mypyc_attr
+from mq.queues.yqueue import MESSAGE_CHUNK, YQueue
+
+T = TypeVar("T")
+
+#: What `c` is while the reader sleeps: less than any position.
+ASLEEP: Final = -1
+
+
+class Empty(IndexError):
+    """Nothing can be read, or unwritten."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class YPipe(Generic[T]):
+    """A pipe that tells its writer when the reader sleeps, and so when a wake-up is owed.
+
+    A new pipe counts its reader as awake.  `lock` may be given by a test that wants to decide who
+    enters the compare-and-set, and when.
+    """
+
+    __slots__ = ("_c", "_f", "_lock", "_queue", "_r", "_w")
+
+    def __init__(
+        self,
+        chunk_size: int = MESSAGE_CHUNK,
+        *,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        self._queue: YQueue[T] = YQueue(chunk_size)
+        if lock is None and not STEPS:
+            lock = Lock()
+        self._lock = lock  # None: compare-and-set is one step as it is
+        self._w: i64 = 0  # writer: the first unflushed position
+        self._f: i64 = 0  # writer: where the next flush will reach
+        self._r: i64 = 0  # reader: the first position not prefetched
+        self._c: i64 = 0  # shared, written under the lock only
+
+    def write(self, value: T, incomplete: bool = False) -> None:
+        """Write `value`; the reader sees it after a flush.
+
+        With `incomplete=True` it is held back until a later write completes the message.
+        """
+        queue = self._queue
+        queue.push(value)
+        if not incomplete:
+            self._f = queue._back
+
+    def unwrite(self) -> T:
+        """Take back the last incomplete value and return it; `Empty` when there is none."""
+        if self._f == self._queue.back:
+            raise Empty("nothing incomplete to take back")
+        return self._queue.unpush()
+
+    def flush(self) -> bool:
+        """Let the reader see all complete values.
+
+        False: the reader sleeps, and the caller owes it exactly one signal.
+        """
+        limit = self._f
+        if self._w == limit:
+            return True
+        lock = self._lock
+        if lock is None:
+            awake = self._publish(limit)
+        else:
+            with lock:
+                awake = self._publish(limit)
+        self._w = limit
+        return awake
+
+    def _publish(self, limit: i64) -> bool:
+        awake = self._c != ASLEEP
+        self._c = limit
+        return awake
+
+    def check_read(self) -> bool:
+        """Whether a value can be read; if not, the reader is asleep from now on.
+
+        A True prefetches all that is flushed, so that the lock is next taken when that is used up.
+        """
+        front = self._queue._front
+        if front != self._r:
+            return True
+        lock = self._lock
+        if lock is None:
+            return self._prefetch(front)
+        with lock:
+            return self._prefetch(front)
+
+    def _prefetch(self, front: i64) -> bool:
+        flushed = self._c
+        if flushed in (ASLEEP, front):
+            self._c = ASLEEP
+            return False
+        self._r = flushed
+        return True
+
+    def read(self) -> T:
+        """Return the next value; `Empty`, an `IndexError`, when there is nothing."""
+        queue = self._queue
+        if queue._front == self._r and not self.check_read():
+            raise Empty("nothing to read")
+        return queue.pop()
+
+    def read_or_none(self) -> T | None:
+        """Return the next value; None when there is nothing.  For pipes that carry no None."""
+        queue = self._queue
+        if queue._front == self._r and not self.check_read():
+            return None
+        return queue.pop()
+
+    def probe(self) -> T:
+        """Return the next value without taking it; `Empty` when there is nothing."""
+        if not self.check_read():
+            raise Empty("nothing to read")
+        return self._queue.peek()
+
+    def peek(self) -> bool:
+        """Whether a flush is waiting to be read: a plain read that puts nobody to sleep.
+
+        Meant for the reader, which asks before each of its own operations whether to look further.
+        """
+        flushed = self._c
+        return flushed not in (ASLEEP, self._queue._front)
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the reader has found nothing and the next flush will say so."""
+        return self._c == ASLEEP
+
+    def _check(self) -> None:
+        """Verify every invariant that holds while neither side is inside an operation."""
+        front, back, r, w, f = self._queue.front, self._queue.back, self._r, self._w, self._f
+        assert front <= r <= w <= f <= back, (front, r, w, f, back)
+        assert self._c in (ASLEEP, w), (self._c, w)
+        assert self._c != ASLEEP or front == r == w, (front, r, w)
+
+    def __repr__(self) -> str:
+        state = "asleep" if self.asleep else "awake"
+        return f"<YPipe reader {state} at {self._queue.front}, flushed to {self._w}>"

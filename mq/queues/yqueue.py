@@ -1,0 +1,143 @@
+"""YQueue: an unbounded queue in chunks for exactly one writer and one reader.
+
+Who may call it: `push`, `unpush` and `back` belong to the writer's thread, `pop` and `front` to
+the reader's.  The queue itself never says whether it is empty: the reader must know from elsewhere
+(see `ypipe`) that an item is there, and that knowledge is also what makes its value visible.
+"""
+
+from collections import deque
+from typing import Any, Final, Generic, TypeVar
+
+from mq._cpython.mypyc_types import i64, mypyc_attr
+
+T = TypeVar("T")
+
+#: Items in a chunk of messages, and in a chunk of commands (libzmq's granularities).
+MESSAGE_CHUNK: Final = 256
+COMMAND_CHUNK: Final = 16
+
+
+class _Chunk:
+    """A run of slots; `start` is the position of its first one."""
+
+    __slots__ = ("next", "previous", "start", "values")
+
+    def __init__(self, size: int) -> None:
+        self.values: list[Any] = [None] * size
+        self.start: i64 = 0
+        self.next: _Chunk | None = None
+        self.previous: _Chunk | None = None
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class YQueue(Generic[T]):
+    """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
+
+    All operations are O(1) and take no lock.  A push or pop becomes true with one statement, the
+    store of the new position: an interrupt before it leaves the queue as it was, one after it finds
+    everything done.
+    """
+
+    __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
+
+    def __init__(self, chunk_size: int = MESSAGE_CHUNK) -> None:
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+        chunk = _Chunk(chunk_size)
+        self._size: i64 = chunk_size
+        self._back: i64 = 0  # writer: the position of the next push
+        self._back_chunk = chunk  # writer
+        self._front: i64 = 0  # reader: the position of the next pop
+        self._front_chunk = chunk  # reader
+        # The one thing both sides touch.  deque's append and pop are atomic, with and without the
+        # GIL; maxlen keeps the chunk freed last, whose memory is most likely still in the cache.
+        self._spare: deque[_Chunk] = deque(maxlen=1)
+
+    @property
+    def back(self) -> int:
+        """The position the next push will fill.  Writer only."""
+        return self._back
+
+    @property
+    def front(self) -> int:
+        """The position the next pop will take.  Reader only."""
+        return self._front
+
+    def push(self, value: T) -> None:
+        """Append `value`.  Writer only."""
+        position = self._back
+        chunk = self._back_chunk
+        index = position - chunk.start
+        if index == self._size:
+            chunk = self._grow(chunk, position)
+            index = 0
+        chunk.values[index] = value
+        self._back = position + 1
+
+    def unpush(self) -> T:
+        """Take back the value pushed last and return it.  Writer only.
+
+        The caller must know that the value is still unread; the reader must not have been told of
+        it.  A chunk left empty is freed, not kept as the spare.
+        """
+        position = self._back - 1
+        chunk = self._back_chunk
+        if position < chunk.start:
+            assert chunk.previous is not None
+            chunk = chunk.previous
+            self._back_chunk = chunk
+            chunk.next = None
+        index = position - chunk.start
+        value: T = chunk.values[index]
+        self._back = position
+        chunk.values[index] = None
+        return value
+
+    def pop(self) -> T:
+        """Remove the oldest value and return it.  Reader only; there must be one."""
+        position = self._front
+        chunk = self._front_chunk
+        index = position - chunk.start
+        if index == self._size:
+            chunk = self._advance(chunk)
+            index = 0
+        values = chunk.values
+        value: T = values[index]
+        self._front = position + 1
+        values[index] = None  # the queue must not keep a popped value alive
+        return value
+
+    def peek(self) -> T:
+        """Return the oldest value, which stays.  Reader only; there must be one."""
+        chunk = self._front_chunk
+        index = self._front - chunk.start
+        if index == self._size:
+            assert chunk.next is not None
+            chunk, index = chunk.next, 0
+        value: T = chunk.values[index]
+        return value
+
+    def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
+        # A grow cut short by an exception is simply done again: nothing is reached through the
+        # new link before the push that follows has been flushed to the reader.
+        try:
+            new = self._spare.pop()
+        except IndexError:
+            new = _Chunk(self._size)
+        new.start = position
+        new.previous = chunk
+        chunk.next = new
+        self._back_chunk = new
+        return new
+
+    def _advance(self, chunk: _Chunk) -> _Chunk:
+        new = chunk.next
+        assert new is not None
+        self._front_chunk = new
+        new.previous = None
+        chunk.next = None
+        self._spare.append(chunk)
+        return new
+
+    def __repr__(self) -> str:
+        return f"<YQueue {self._front}..{self._back}>"

@@ -1,0 +1,139 @@
+"""Transfer: how a socket's handle sends and receives, the half of `mq.Socket` that is compiled.
+
+It converts what a program gives and wants to parts and back.  The same thread as its socket's.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mq._cpython.mypyc_types import mypyc_attr
+from mq.constants import Errno
+from mq.errors import ZMQError
+from mq.frame import Frame, contiguous, received
+from mq.pipes.message import (
+    FINISHED_TRACKER,
+    MessageTracker,
+    Part,
+    Piece,
+    bytes_of,
+    data_of,
+    part_of,
+)
+from mq.sockets.base import SocketBase
+
+_SNDMORE: Final = 2
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Transfer:
+    """Sends through, and receives from, the socket behind the handle."""
+
+    copy_threshold: int
+    _core: SocketBase
+
+    # -- sending -----------------------------------------------------------------------------
+
+    def send(
+        self,
+        data: Any,
+        flags: int = 0,
+        copy: Any = True,
+        track: Any = False,
+        routing_id: int | None = None,
+        group: str | None = None,
+    ) -> MessageTracker | None:
+        """Send a part: bytes, a Frame, or anything with a contiguous buffer.
+
+        `flags` are DONTWAIT and SNDMORE.  Waits for room at most SNDTIMEO, then `Again`.  With
+        `copy=False`, large buffers are shared with the receiver and must not be changed; the
+        tracker returned tells until when, if `track` is set.
+        """
+        if type(data) is bytes and copy:
+            self._core.send(Piece(data, True) if flags & _SNDMORE else data, flags)
+            return None
+        if routing_id is not None or group is not None:
+            raise ZMQError(Errno.ENOTSUP, "routing_id and group need a network")
+        part, tracker = self._part(data, flags, copy, track)
+        self._core.send(part, flags)
+        return tracker
+
+    def _part(
+        self, data: Any, flags: int, copy: Any, track: Any
+    ) -> tuple[Part, MessageTracker | None]:
+        more = flags & _SNDMORE != 0
+        if self._core.closed:
+            raise ZMQError(Errno.ENOTSOCK)
+        if isinstance(data, Frame):
+            if track and data.tracker is None:
+                raise ValueError("Not a tracked message")
+            return data.part(more), data.tracker
+        view = contiguous(data)
+        if copy or view.nbytes < self.copy_threshold:
+            content = data if type(data) is bytes else bytes(view)
+            return part_of(content, more), None if copy else FINISHED_TRACKER
+        if not track:
+            return Piece(view, more), None
+        frame = Frame(data, track=True, copy=False)
+        return frame.part(more), frame.tracker
+
+    def send_multipart(
+        self,
+        msg_parts: Sequence[Any],
+        flags: int = 0,
+        copy: Any = True,
+        track: Any = False,
+        **kwargs: Any,
+    ) -> MessageTracker | None:
+        """Send all parts of a message.  TypeError before any is sent if one cannot be."""
+        for index, part in enumerate(msg_parts):
+            if type(part) is not bytes:
+                _check_part(index, part)
+        for part in msg_parts[:-1]:
+            self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
+        return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
+
+    # -- receiving ---------------------------------------------------------------------------
+
+    def recv(self, flags: int = 0, copy: Any = True, track: Any = False) -> Any:
+        """Receive a part: bytes, or with `copy=False` a Frame.
+
+        Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
+        """
+        part = self._core.recv(flags)
+        if not copy:
+            return received(part, bool(track))
+        return part if isinstance(part, bytes) else bytes_of(part)
+
+    def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
+        """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
+
+        Returns the size of the part; what did not fit is lost.
+        """
+        if nbytes < 0:
+            raise ValueError(f"{nbytes=} must be non-negative")
+        view = contiguous(buffer)
+        if view.readonly:
+            raise BufferError("Object is not writable.")
+        if nbytes > view.nbytes:
+            raise ValueError(f"{nbytes=} too big for memoryview of {view.nbytes}B")
+        data = data_of(self._core.recv(flags))
+        size = min(len(data), nbytes or view.nbytes)
+        if size:
+            view.cast("B")[:size] = data[:size]
+        return len(data)
+
+    def recv_multipart(self, flags: int = 0, copy: Any = True, track: Any = False) -> Any:
+        """Receive all parts of a message as a list."""
+        parts = [self.recv(flags, copy=copy, track=track)]
+        while self._core.rcvmore:
+            parts.append(self.recv(flags, copy=copy, track=track))
+        return parts
+
+
+def _check_part(index: int, part: Any) -> None:
+    try:
+        memoryview(part)
+    except TypeError:
+        text = repr(part)
+        text = text if len(text) <= 32 else text[:32] + "..."
+        raise TypeError(f"Frame {index} ({text}) does not support the buffer interface.") from None

@@ -1,0 +1,1 @@
+"""The bus between threads: commands, the loop of a purgatory, its worker pool."""

@@ -1,0 +1,159 @@
+"""The command bus: the loop of a running purgatory, and the mailbox it sleeps on.
+
+The loop itself is timingwheel's `Reaper`, the only one there is. It sleeps on a `Waiter`, and the
+bus is one: it waits in the mailbox for no longer than the timer's next deadline, does the commands
+that have come, a batch at a time, and lets the reaper advance the clock. A purgatory that shares
+somebody else's timer has a loop for its commands alone.
+"""
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from mq import Mailbox, MailboxClosed
+from purgatory.bus.commands import Barrier, Cancel, Complete, LoopCommand, Stop, Wake
+from purgatory.errors import PurgatoryClosed
+from timingwheel import Reaper
+
+log = logging.getLogger(__name__)
+
+# Commands done in one go, before the clock is looked at again.
+BATCH = 1024
+# How often who waits for the loop sees whether it still runs, in seconds.
+LOOK = 0.05
+_WAKE = Wake()
+
+
+class Handler(Protocol):
+    """What the loop does with commands."""
+
+    def complete_posted(self, key: Hashable, value: object) -> object:
+        """Complete a key, also while the purgatory closes."""
+
+    def cancel_posted(self, key: Hashable) -> object:
+        """Cancel what waits for a key, also while the purgatory closes."""
+
+
+class Bus:
+    """Posting from any thread; `wait` and the handler in one, the loop's.
+
+    While no loop runs, whoever calls `step` is the loop.
+    """
+
+    def __init__(self, name: str, handler: Handler) -> None:
+        self.mailbox: Mailbox[LoopCommand] = Mailbox()
+        self._name = name
+        self._handler = handler
+        # Held while commands are taken out, never while they are done. A loop that has just
+        # started and who steps may meet here.
+        self._reading = threading.RLock()
+        self._taken: deque[LoopCommand] = deque()
+        self._reader = 0  # thread id of who did commands last
+        self._stopped = False
+        self._loop: Reaper | None = None  # of our own; None if the timer's reaper is the loop
+
+    def post(self, command: LoopCommand) -> None:
+        """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
+
+        Raises PurgatoryClosed.
+        """
+        try:
+            self.mailbox.send(command)
+        except MailboxClosed as error:
+            raise PurgatoryClosed(f"purgatory {self._name!r} is closed") from error
+
+    def wake(self) -> None:
+        """End the sleep under way, or the next one."""
+        with contextlib.suppress(MailboxClosed):  # nobody sleeps any more
+            self.mailbox.send(_WAKE)
+
+    def wait(self, timeout: float | None) -> None:
+        """Sleep until a command comes, for ``timeout`` seconds at most; do what has come."""
+        self._reader = threading.get_ident()
+        self._take(timeout)
+        while self._taken:
+            command = self._taken.popleft()
+            try:
+                self._do(command)
+            except Exception:
+                log.exception("%r of %r failed", command, self._name)
+
+    def _take(self, timeout: float | None) -> None:
+        with self._reading:
+            if self._taken:  # this is called by one of the commands: go on with the others
+                return
+            with contextlib.suppress(MailboxClosed):  # then there is nothing to wait for
+                command = self.mailbox.recv(timeout)
+                while command is not None:
+                    self._taken.append(command)
+                    command = self.mailbox.recv(0) if len(self._taken) < BATCH else None
+
+    def _do(self, command: LoopCommand) -> None:
+        match command:
+            case Complete(key, value):
+                self._handler.complete_posted(key, value)
+            case Cancel(key):
+                self._handler.cancel_posted(key)
+            case Barrier(passed):
+                passed.set()
+            case Stop():
+                self._stopped = True
+            case Wake():
+                pass
+
+    def settle(self, running: Callable[[], bool], timeout: float | None) -> None:
+        """Have all commands done that were posted before; ``running`` says whether a loop is.
+
+        Gives up after ``timeout`` seconds. In the loop's own thread, or if there is no loop, they
+        are done here.
+        """
+        if self.mailbox.closed:
+            return
+        passed = threading.Event()
+        self.post(Barrier(passed))
+        waited = 0.0
+        while not passed.is_set() and (timeout is None or waited < timeout):
+            if self._reader == threading.get_ident() or not running():
+                self.wait(0)
+            else:
+                passed.wait(LOOK)
+                waited += LOOK
+
+    def start_loop(self) -> None:
+        """Start a loop of our own, with no timer to advance; nothing happens if it runs."""
+        if self._loop is None:
+            self._loop = Reaper(_NoTimer(self), self, f"{self._name}-bus")
+            self._loop.start()
+
+    def loop_runs(self) -> bool:
+        """Whether a loop of our own runs."""
+        return self._loop is not None and not self._loop.ended()
+
+    def stop_loop(self, timeout: float | None) -> None:
+        """End our own loop, behind the commands posted before, and wait for it."""
+        if self._loop is not None:
+            with contextlib.suppress(PurgatoryClosed):  # it was stopped before
+                self.post(Stop())
+            self._loop.join(timeout)
+
+
+class _NoTimer:
+    """What the reaper of a bus without a timer advances: nothing, until it is stopped."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def advance_clock(self) -> bool:
+        return False
+
+    def patience(self) -> float | None:
+        return None
+
+    def finished(self) -> bool:
+        return self._bus._stopped
+
+    def finish(self) -> None:
+        pass

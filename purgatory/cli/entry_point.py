@@ -1,0 +1,166 @@
+"""The command line: `purgatory`, or `python -m purgatory`.
+
+A subcommand is a module with a function `add_parser(subparsers)` that adds its parser and sets
+`run`, a function from the parsed arguments to the exit code; it is listed in `COMMANDS`. A command
+raises its errors; only this module prints them. Called from the main thread.
+
+Exit codes: 0 done; 1 done, and the answer is bad news (a command says which); 2 an error, told in
+one line on stderr; 130 interrupted by Ctrl-C; 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+from purgatory.cli import client as client_commands
+from purgatory.cli import keys as keys_command
+from purgatory.cli import replay as replay_command
+from purgatory.cli import serve as serve_command
+from purgatory.cli import spark
+from purgatory.cli import top as top_command
+from purgatory.cli import trace as commands
+from purgatory.errors import PurgatoryError
+
+SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
+
+COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
+    replay_command.add_parser,
+    commands.add_parser,
+    spark.add_parser,
+    serve_command.add_parser,
+    keys_command.add_parser,
+    client_commands.add_parser,
+    top_command.add_parser,
+)
+
+FAILED: Final = 2
+INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
+PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
+
+_EXAMPLES: Final = """\
+examples:
+  purgatory trace flights DIR       make a trace of a year of real flights
+  purgatory replay OPERATIONS EVENTS
+                                    send a trace through a purgatory
+  purgatory trace check FILE        see whether a table of a trace is sound
+  purgatory spark report JOURNAL    what a journal says, computed on Spark
+  purgatory serve                   run a timer service for other processes
+  purgatory COMMAND --help          all that a command can do
+
+exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""
+
+
+class UsageError(Exception):
+    """The command line itself is wrong."""
+
+
+# Errors whose message says all; any other is told by `_told`.
+EXPECTED: Final = (PurgatoryError, UsageError)
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises where argparse would print its usage over several lines and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        command = self.prog.partition(" ")[2]
+        raise UsageError(f"{command}: {message}" if command else message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; nothing is raised, and no traceback printed.
+
+    Set PURGATORY_TRACEBACK=1 to see the traceback of an error after all.
+    """
+    try:
+        # A name that stdout cannot encode is printed escaped rather than not at all.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        code = _run(argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a failure can still be told
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        _drop_output()
+        return PIPE_CLOSED
+    except Exception as error:
+        if os.environ.get("PURGATORY_TRACEBACK"):
+            raise
+        _drop_output()
+        return _fail(_told(error))
+    return code
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="purgatory",
+        description="Delayed operations: each completes when a watch key is completed, or expires.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"purgatory {_version()}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add_parser in COMMANDS:
+        add_parser(subparsers)
+    return parser
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = make_parser().parse_args(argv)
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    return int(arguments.run(arguments))
+
+
+def _fail(message: str, code: int = FAILED) -> int:
+    # A file name may hold anything: line breaks, and bytes that are not UTF-8, as surrogates.
+    words = " ".join(f"purgatory: {message}".split())
+    line = words.encode("utf-8", "backslashreplace").decode()
+    try:
+        if sys.stderr is not None:
+            print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        _drop_output()
+    return code
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, EXPECTED):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, OSError):
+        what = error.strerror or str(error)
+        return f"{error.filename}: {what}" if error.filename else what
+    return f"unexpected error, please report it: {error!r}"
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere: Python flushes it at exit, and would fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(nowhere, stream.fileno())
+            except (AttributeError, ValueError):  # none there, or closed
+                pass
+    finally:
+        os.close(nowhere)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("timer-purgatory")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,102 @@
+"""``purgatory keys``: make key pairs, and say which clients a server lets in.
+
+Called by `purgatory.cli`, from the main thread. Imports nothing of the extra before it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from purgatory.cli.service_extra import implementation
+from purgatory.service.config import Config
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.key_store import Keys
+
+_DESCRIPTION = """\
+CURVE keys for a server that others than this machine can reach. The server has a key pair named
+"server"; each client has one of its own, and the server lets in the clients on its list. A running
+server reads the list again on SIGHUP."""
+
+_EXAMPLES = """\
+examples, on the server:
+  purgatory keys new server          its pair; server.key is for the clients
+  purgatory keys new shop            a pair for a client: hand on shop.key_secret
+  purgatory keys allow shop          let that client in
+  purgatory keys allow till KEY      let in one that made its pair itself (KEY: the key, or a file)
+  purgatory keys list"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its own commands."""
+    parser = subparsers.add_parser(
+        "keys",
+        help="make keys, and say who is let in",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    new = commands.add_parser("new", help="make a key pair")
+    new.add_argument("name", metavar="NAME", help='of the client; "server" for the server itself')
+    new.set_defaults(run=_new)
+    allow = commands.add_parser("allow", help="let a client in")
+    allow.add_argument("name", metavar="NAME", help="what it is called here")
+    allow.add_argument(
+        "key",
+        metavar="KEY",
+        nargs="?",
+        help="its public key, or a file that has it (default: NAME.key in the directory)",
+    )
+    allow.set_defaults(run=_allow)
+    revoke = commands.add_parser("revoke", help="let a client in no longer")
+    revoke.add_argument("name", metavar="NAME")
+    revoke.set_defaults(run=_revoke)
+    shown = commands.add_parser("list", help="show the keys and who is let in")
+    shown.set_defaults(run=_list)
+    for command in (new, allow, revoke, shown):
+        command.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
+        command.add_argument("--keys-dir", metavar="DIR", help="of the keys (DIR/keys)")
+
+
+def _keys(arguments: argparse.Namespace) -> Keys:
+    flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
+    keys: Keys = implementation("purgatory.service.auth.key_store").Keys(
+        Config.load(flags).keys_dir
+    )
+    return keys
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    keys = _keys(arguments)
+    pair = keys.new(arguments.name)
+    print(f"{keys.directory / arguments.name}.key_secret: keep it secret")
+    print(f"{keys.directory / arguments.name}.key: {pair.public.decode()}")
+    return 0
+
+
+def _allow(arguments: argparse.Namespace) -> int:
+    keys = _keys(arguments)
+    read_public = implementation("purgatory.service.auth.key_store").read_public
+    text = arguments.key or str(keys.directory / f"{arguments.name}.key")
+    fresh = keys.allow(arguments.name, read_public(text))
+    print(f"{arguments.name} is let in" if fresh else f"{arguments.name} was let in already")
+    return 0
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    found = _keys(arguments).revoke(arguments.name)
+    print(f"{arguments.name} is let in no longer" if found else f"{arguments.name} was not let in")
+    return 0 if found else 1
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    keys = _keys(arguments)
+    pairs = ", ".join(keys.names()) or "none"
+    print(f"key pairs in {keys.directory}: {pairs}")
+    allowed = keys.allowed()
+    print("clients let in:" if allowed else "clients let in: none")
+    for public, name in sorted(allowed.items(), key=lambda entry: entry[1]):
+        print(f"  {public.decode()}  {name}")
+    return 0

@@ -1,0 +1,253 @@
+"""``purgatory replay``: a trace in, a table of what became of it out.
+
+Called by `purgatory.cli`, from the main thread. Ctrl-C is taken as a request to stop: what was
+done so far is printed, files are closed, and the exit code is 130. A second Ctrl-C is a plain one.
+"""
+
+import argparse
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from purgatory import metrics
+from purgatory.replay.engine import Replay, Summary
+from purgatory.trace import (
+    KeyEvent,
+    Operation,
+    Reader,
+    SkippedRows,
+    TraceError,
+    by_time,
+    in_order,
+    read_events,
+    read_operations,
+    write_outcomes,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_Row = TypeVar("_Row", Operation, KeyEvent)
+
+INTERRUPTED = 130
+# Rows between two looks at the clock for the progress bar.
+ROWS_PER_LOOK = 2000
+
+_DESCRIPTION = """\
+Send a trace through a purgatory and print, for each kind of operation, how many completed and
+expired, and how long they waited. OPERATIONS and EVENTS are .parquet, .csv, .jsonl (also .gz), or
+directories of such files, in order of time."""
+
+_EXAMPLES = """\
+examples:
+  purgatory replay operations.parquet events.parquet
+  purgatory replay operations.csv events.csv --sort --skip-bad --outcomes outcomes.parquet
+  purgatory replay operations.parquet events.parquet --speed 3600 --metrics-port 9100"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="send a trace through a purgatory",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("operations", metavar="OPERATIONS", help="the table of operations")
+    parser.add_argument("events", metavar="EVENTS", help="the table of key events")
+    parser.add_argument(
+        "--speed",
+        type=float,
+        metavar="N",
+        help="real time: N seconds of the trace a second (default: virtual time, no waiting)",
+    )
+    parser.add_argument("--outcomes", metavar="FILE", help="write the table of outcomes")
+    parser.add_argument("--sort", action="store_true", help="sort the rows first, in memory")
+    parser.add_argument("--skip-bad", action="store_true", help="count bad rows and skip them")
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
+    )
+    parser.add_argument(
+        "--hold",
+        type=float,
+        default=15.0,
+        metavar="SECONDS",
+        help="after the end, serve metrics until they were scraped once more, "
+        "or for SECONDS (default: 15)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay; the exit code is 0, or 130 after Ctrl-C. Raises TraceError and MetricsError."""
+    console = _console()
+    if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
+        raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
+    registry = CollectorRegistry()
+    # First: when it is asked, the purgatory's counters have not been read yet.
+    scraped = _Scraped()
+    registry.register(scraped)
+    with contextlib.ExitStack() as stack:
+        write = None
+        if arguments.outcomes is not None:
+            write = stack.enter_context(write_outcomes(arguments.outcomes)).write
+        replay = stack.enter_context(
+            Replay(speed=arguments.speed, on_outcome=write, registry=registry)
+        )
+        if arguments.metrics_port is not None:
+            stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
+        stack.enter_context(_stop_on_interrupt(replay))
+        skipped = _replay(replay, arguments, console)
+        _print_result(replay, skipped, console)
+        if arguments.metrics_port is not None and not replay.stopped:
+            scraped.wait(arguments.hold, lambda: replay.stopped)
+        return INTERRUPTED if replay.stopped else 0
+
+
+def _replay(
+    replay: Replay, arguments: argparse.Namespace, console: "Console"
+) -> list[tuple[str, int]]:
+    """Run it; returns the number of rows skipped in each file."""
+    skipped = [SkippedRows(), SkippedRows()] if arguments.skip_bad else [None, None]
+    with (
+        read_operations(arguments.operations, on_bad=skipped[0]) as operations,
+        read_events(arguments.events, on_bad=skipped[1]) as events,
+        _progress(replay, console) as progress,
+    ):
+        replay.run(
+            _ordered(operations, sort=arguments.sort),
+            _ordered(events, sort=arguments.sort),
+            progress,
+        )
+        names = operations.path, events.path
+    return [(name, bad.count) for name, bad in zip(names, skipped, strict=True) if bad is not None]
+
+
+def _ordered(rows: "Reader[_Row]", *, sort: bool) -> "Iterable[_Row]":
+    return by_time(rows) if sort else in_order(rows)
+
+
+class _Scraped(Collector):
+    """Knows when the metrics were asked for, and so when they were seen for the last time."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def collect(self) -> Iterable[Metric]:
+        self._event.set()
+        return []
+
+    def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        """Wait for a scrape that begins from now on, no longer than ``seconds``."""
+        self._event.clear()
+        give_up_at = time.monotonic() + seconds
+        while not stopped() and time.monotonic() < give_up_at and not self._event.wait(0.05):
+            pass
+
+
+@contextlib.contextmanager
+def _stop_on_interrupt(replay: Replay) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        replay.stop()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _console() -> "Console":
+    try:
+        from rich.console import Console  # noqa: PLC0415  # an extra, and slow to import
+    except ImportError as error:
+        raise TraceError("replay needs rich: pip install 'timer-purgatory[trace]'") from error
+    return Console()
+
+
+@contextlib.contextmanager
+def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
+    """Show a line of progress while it runs, if there is a terminal; yields what moves it."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading")
+        look_at = 0
+
+        def move(done: int) -> None:
+            nonlocal look_at
+            if done >= look_at:
+                look_at = done + ROWS_PER_LOOK
+                bar.update(task, description=f"{done:,} rows, {replay.pending:,} waiting")
+
+        yield move
+
+
+def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Console") -> None:
+    total = replay.total()
+    console.print(_table(replay, total))
+    for path, count in skipped:
+        console.print(f"skipped {count:,} bad rows of {path}", markup=False, highlight=False)
+    ended = total.completed + total.expired
+    rate = total.operations / replay.seconds if replay.seconds else 0
+    state = f"interrupted, {total.pending:,} still waiting; " if replay.stopped else ""
+    console.print(
+        f"{state}{total.operations:,} operations, {ended:,} outcomes in {replay.seconds:.1f} s: "
+        f"{rate:,.0f} operations/s",
+        highlight=False,
+    )
+
+
+def _table(replay: Replay, total: Summary) -> "Table":
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table()
+    table.add_column("kind")
+    heads = ["operations", "completed", "expired", "share", "median wait", "p99 wait"]
+    if replay.stopped:
+        heads.insert(3, "waiting")
+    for head in heads:
+        table.add_column(head, justify="right")
+    by_size = sorted(replay.kinds.items(), key=lambda item: (-item[1].operations, item[0]))
+    for name, kind in by_size:
+        table.add_row(name or "(none)", *_cells(kind, waiting=replay.stopped))
+    table.add_section()
+    table.add_row("all", *_cells(total, waiting=replay.stopped))
+    return table
+
+
+def _cells(kind: Summary, *, waiting: bool) -> list[str]:
+    ended = kind.completed + kind.expired
+    cells = [f"{kind.operations:,}", f"{kind.completed:,}", f"{kind.expired:,}"]
+    if waiting:
+        cells.append(f"{kind.pending:,}")
+    cells.append(f"{kind.completed / ended:.1%}" if ended else "-")
+    return cells + [_duration(kind.waits.quantile(share)) for share in (0.5, 0.99)]
+
+
+def _duration(wait_ms: int | None) -> str:
+    """A duration as a person would say it: 350 ms, 12.5 s, 2:31:00 (hours, minutes, seconds)."""
+    if wait_ms is None:
+        return "-"
+    if wait_ms < 1000:
+        return f"{wait_ms} ms"
+    if wait_ms < 60_000:
+        return f"{wait_ms / 1000:.1f} s"
+    minutes, seconds = divmod(wait_ms // 1000, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

@@ -1,0 +1,159 @@
+"""``purgatory serve``: run a server until SIGTERM or SIGINT.
+
+Called by `purgatory.cli`, from the main thread. A signal ends it in order: nothing new is accepted,
+what is in flight is answered, and it exits with 0; a second one is a plain one. SIGHUP reloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from mq import Mailbox
+from purgatory.cli.service_extra import implementation
+from purgatory.service.config import Config
+from purgatory.service.systemd import notify
+
+if TYPE_CHECKING:
+    from purgatory.service.daemon import Service
+
+# The store's thread waits for the interpreter after each statement; the others may compute on for
+# so long. The default, 5 ms, is longer than most commits take.
+SWITCH_SECONDS: Final = 0.0005
+_ENDED: Final = "ended"
+
+_DESCRIPTION: Final = """\
+Serve delayed operations to other processes over ZeroMQ. Settings come from, in rising order: the
+defaults, the TOML file, the environment (PURGATORY_ and the name in capitals, as in
+PURGATORY_DATA_DIR), flags. SIGTERM and SIGINT end it in order, SIGHUP reloads the allow-list."""
+
+_EXAMPLES: Final = """\
+examples:
+  purgatory serve --data-dir /var/lib/purgatory
+  purgatory serve --memory --bind tcp://127.0.0.1:7500
+  PURGATORY_MAX_PENDING=100000 purgatory serve --config purgatory.toml
+
+exit codes: 0 ended by a signal, 2 it could not start, or its disk failed"""
+
+_HELP: Final = {
+    "data_dir": "where the database and the journal are",
+    "memory": "keep nothing on disk",
+    "bind": "address of the protocol",
+    "http_bind": "host:port of the page and the metrics; empty for none",
+    "keys_dir": "where the CURVE keys are (default: keys in the data directory)",
+    "insecure": "allow a bind beyond loopback without keys",
+    "journal": "write the journal",
+    "journal_seconds": "seconds between its files",
+    "retention": "seconds that an outcome nobody acknowledges is kept",
+    "close_timeout": "seconds that ending may take",
+    "max_message_bytes": "bytes of a message",
+    "max_keys": "watch keys of an operation",
+    "max_text_bytes": "bytes of a key, id, kind or client name",
+    "max_payload_bytes": "bytes of a payload or value",
+    "max_pending_per_client": "operations and unacknowledged outcomes of a client",
+    "max_pending": "the same, of all clients",
+    "max_timeout": "longest timeout in seconds",
+    "max_clients": "connections at a time",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="run a timer service",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file of settings")
+    parser.add_argument("--verbose", action="store_true", help="log what is done, to stderr")
+    defaults = Config()
+    for field in fields(Config):
+        _add_setting(parser, field.name, field.type, getattr(defaults, field.name))
+    parser.set_defaults(run=run)
+
+
+def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, default: object) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    words = _HELP[name]
+    if kind is bool:
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=words)
+        return
+    if name != "keys_dir":
+        shown = f"{default:g}" if isinstance(default, float) else default
+        words += f" (default: {shown})"
+    metavar = {int: "N", float: "SECONDS", Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]
+    parser.add_argument(flag, metavar=metavar, help=words)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve; 0 when a signal ended it. Raises ServiceError and StoreError."""
+    file = None if arguments.config is None else Path(arguments.config)
+    config = Config.load(vars(arguments), file=file)
+    logging.basicConfig(
+        level=logging.INFO if arguments.verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    service = implementation("purgatory.service.daemon").Service(config)
+    # What waits is long-lived and has no cycles: the collector need not look at it often.
+    gc.set_threshold(100_000, 20, 100)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    return _serve(service)
+
+
+def _serve(service: Service) -> int:
+    server = service.server
+    # What comes from outside: signals by their names, and the end of the server by itself.
+    news: Mailbox[str] = Mailbox()
+    with _signals_to(news):
+        server.on_end(lambda: news.send(_ENDED))
+        try:
+            service.start()
+            gc.collect()
+            gc.freeze()
+            print(f"serving at {server.address}, {server.stats().pending:,} waiting", flush=True)
+            if service.url:
+                print(f"page and metrics at {service.url}", flush=True)
+            notify("READY=1")
+            while (name := news.recv()) == "SIGHUP":
+                server.reload()
+            if name != _ENDED:
+                print(f"{name}: ending", flush=True)
+            notify("STOPPING=1")
+        finally:
+            service.close()
+    if server.failure is not None:
+        raise server.failure
+    return 0
+
+
+@contextlib.contextmanager
+def _signals_to(news: Mailbox[str]) -> Iterator[None]:
+    """Have signals posted; after the first that ends us the next one is a plain one."""
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def post(number: int, _frame: FrameType | None) -> None:
+        news.send(signal.Signals(number).name)
+        if number != signal.SIGHUP:
+            restore()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        before[number] = signal.signal(number, post)
+    try:
+        yield
+    finally:
+        restore()

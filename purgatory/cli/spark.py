@@ -1,0 +1,33 @@
+"""The command group `purgatory spark`. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from purgatory.cli import spark_package as package_command
+from purgatory.cli import spark_report as report_command
+from purgatory.cli import spark_resolve as resolve_command
+from purgatory.cli import spark_run as run_command
+
+SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
+
+COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
+    resolve_command.add_parser,
+    run_command.add_parser,
+    report_command.add_parser,
+    package_command.add_parser,
+)
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    """Add `spark` and its commands."""
+    parser = subparsers.add_parser(
+        "spark",
+        help="the same on Spark, for more than one machine holds",
+        description="Traces on Apache Spark, on this machine or, under spark-submit, a cluster.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add_command in COMMANDS:
+        add_command(commands)

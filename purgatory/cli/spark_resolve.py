@@ -1,0 +1,47 @@
+"""`purgatory spark resolve`: the command line of a batch. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from purgatory.cli.spark_extra import add_session_options, implementation
+
+_DESCRIPTION = """\
+Give every operation its outcome, as a replay would, to the millisecond.
+
+Tables are files or directories of Parquet, CSV or JSON lines. The outcomes are written to DIR as
+Parquet. Rows that break a rule go to DIR/rejected, each with its reason; with --strict they stop
+the job instead, before anything is written."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "resolve",
+        help="operations and events in, outcomes out",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("operations", metavar="OPERATIONS", help="table of operations")
+    parser.add_argument("events", metavar="EVENTS", help="table of key events")
+    parser.add_argument("--out", required=True, metavar="DIR", help="new or empty directory")
+    parser.add_argument("--strict", action="store_true", help="fail when a row breaks a rule")
+    add_session_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    batch = implementation("purgatory.spark.batch.job")
+    session = implementation("purgatory.spark.session")
+    with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
+        done = batch.resolve_files(
+            spark, arguments.operations, arguments.events, arguments.out, strict=arguments.strict
+        )
+    print(
+        f"{done.operations:,} operations: {done.completed:,} completed, {done.expired:,} expired "
+        f"-> {arguments.out}"
+    )
+    if done.rejected:
+        print(f"{done.rejected:,} rows rejected -> {arguments.out}/{batch.REJECTED_PART}")
+    return 0

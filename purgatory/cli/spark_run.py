@@ -1,0 +1,214 @@
+"""`purgatory spark run`: the command line of a stream. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from purgatory.cli.spark_extra import add_session_options, implementation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from purgatory.spark.stream.checkpoint import Entry
+    from purgatory.spark.stream.query import Stream
+    from purgatory.spark.stream.sources import Source
+
+_DESCRIPTION = """\
+Run the purgatory as a stream: operations and events come as files that are put into two
+directories (Parquet or JSON lines, moved there whole), or as Kafka topics; each outcome leaves
+once, as Parquet in the directory of --out, also when the command is killed and started again.
+
+Event time is over up to the latest time that both sources have shown, less the watermark; what is
+over has its outcome. Rows that come later than that go to late/ below --out, rows that break a
+rule to rejected/, each with its reason. One command runs on a checkpoint at a time; it belongs to
+one pair of sources and one output."""
+
+_EXAMPLES = """\
+examples:
+  purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp
+  purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp --once
+  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 ... spark run \\
+      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "run",
+        help="operations and events as streams, outcomes exactly once",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for name, text in (("operations", "operations"), ("events", "key events")):
+        parser.add_argument(
+            f"--{name}", required=True, metavar="DIR", help=f"where {text} come (or Kafka topics)"
+        )
+    parser.add_argument("--out", required=True, metavar="DIR", help="where outcomes go")
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="DIR", help="where the stream stands"
+    )
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="take what is there, give every operation its outcome, and stop",
+    )
+    parser.add_argument("--strict", action="store_true", help="stop at a row that breaks a rule")
+    _add_time_options(parser)
+    _add_source_options(parser)
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
+    )
+    add_session_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_time_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--watermark",
+        type=_seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help="by how much rows may be out of order (default: 600)",
+    )
+    parser.add_argument(
+        "--trigger",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="look for new rows this often (default: 1)",
+    )
+
+
+def _add_source_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-files",
+        type=_count,
+        metavar="N",
+        help="files of each directory in one micro-batch (default: all that are there)",
+    )
+    parser.add_argument(
+        "--kafka",
+        metavar="HOST:PORT",
+        help="read Kafka topics: messages are JSON objects; needs Spark's Kafka connector",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        type=_pair,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of Spark's source, for both of them; may be repeated",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    session = implementation("purgatory.spark.session")
+    options = _options(arguments)
+    with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
+        done = _stream(spark, arguments, options)
+    _print_result(done, arguments.out)
+    return 0
+
+
+def _stream(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> Entry:
+    stream_module = implementation("purgatory.spark.stream.query")
+    progress_module = implementation("purgatory.spark.stream.progress")
+    with progress_module.StreamProgress() as progress:
+        stream: Stream = stream_module.Stream(
+            spark,
+            _source(spark, arguments, arguments.operations, options),
+            _source(spark, arguments, arguments.events, options),
+            out=arguments.out,
+            checkpoint=arguments.checkpoint,
+            watermark_ms=round(arguments.watermark * 1000),
+            strict=arguments.strict,
+            on_commit=progress.show,
+        )
+        with _metrics(spark, stream, arguments.metrics_port), _stop_on_terminate(stream.stop):
+            return stream.run(once=arguments.once, trigger_seconds=arguments.trigger)
+
+
+def _source(
+    spark: SparkSession, arguments: argparse.Namespace, place: str, options: dict[str, str]
+) -> Source:
+    sources = implementation("purgatory.spark.stream.sources")
+    if arguments.kafka is None:
+        found: Source = sources.directory(spark, place, options)
+    else:
+        found = sources.topic(place, arguments.kafka, options)
+    return found
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    options = dict(arguments.option)
+    if arguments.max_files is not None:
+        options["maxFilesPerTrigger"] = str(arguments.max_files)
+    return options
+
+
+@contextlib.contextmanager
+def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - only for this option
+
+    from purgatory import metrics  # noqa: PLC0415
+
+    listener = implementation("purgatory.spark.stream.metrics").StreamMetrics(stream)
+    registry = CollectorRegistry()
+    registry.register(listener)
+    spark.streams.addListener(listener)
+    try:
+        with metrics.serve(port, registry=registry):
+            yield
+    finally:
+        spark.streams.removeListener(listener)
+
+
+@contextlib.contextmanager
+def _stop_on_terminate(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM is how services are asked to end: between two looks, with an exit code of 0."""
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print_result(done: Entry, out: str) -> None:
+    counts = done.counts
+    print(
+        f"{counts['operations']:,} operations: {counts['completed']:,} completed, "
+        f"{counts['expired']:,} expired, {done.pending:,} pending -> {out}"
+    )
+    for fate in ("late", "rejected"):
+        rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "events"))
+        if rows:
+            print(f"{rows:,} rows {fate} -> {out}/{fate}")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds, 0 or more")
+    return seconds
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return count
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=VALUE")
+    return name, value

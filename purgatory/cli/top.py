@@ -1,0 +1,50 @@
+"""``purgatory top``: a server's figures, live in the terminal.
+
+Called by `purgatory.cli`, from the main thread. Ctrl-C is how one leaves it: exit code 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import threading
+from typing import Any
+
+from purgatory.cli.client import add_connection_options, connected
+from purgatory.cli.service_extra import implementation
+from purgatory.service.errors import ConfigError
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    words = "watch a server in the terminal"
+    parser = subparsers.add_parser("top", help=words, description=f"{words.capitalize()}.")
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)"
+    )
+    parser.add_argument("--count", type=int, metavar="N", help="end after so many looks")
+    add_connection_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the screen until interrupted. Raises what the client does."""
+    interval = arguments.interval
+    if not 0 < interval < math.inf:
+        raise ConfigError(f"--interval {interval}: expected a number of seconds above 0")
+    terminal = implementation("purgatory.cli.top_screen")
+    with connected(arguments) as client:
+        top = terminal.Top(client.address)
+        top.add(client.stats())
+        looks = itertools.count(1) if arguments.count is None else range(1, arguments.count)
+        tick = threading.Event()  # never set: an interrupt ends the wait
+        try:
+            with terminal.live(top) as live:
+                for _ in looks:
+                    tick.wait(interval)
+                    top.add(client.stats())
+                    live.refresh()
+        except KeyboardInterrupt:
+            pass
+    return 0

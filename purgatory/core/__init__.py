@@ -1,0 +1,1 @@
+"""Delayed operations, watch lists, and the purgatory that joins them with a timer."""

@@ -1,0 +1,83 @@
+"""Watch keys: what they may be, and which of them are plain.
+
+*Plain* keys are of built-in types that are hashed and compared, with each other, without running
+anybody's code. Compiled, that is what makes a look into a dict of them a part of a step (see
+``timingwheel._cpython.atomicity``). Any thread.
+"""
+
+import sys
+from collections.abc import Hashable
+from typing import Final
+
+from timingwheel import STEPS
+
+# From here on a set finds equal keys sooner than comparing each with each.
+_MANY: Final = 5
+
+# Asked for with -b, comparing bytes with a str warns, which runs code.
+_BYTES_ARE_PLAIN: Final[bool] = not sys.flags.bytes_warning
+
+
+def is_plain(key: object) -> bool:
+    """Whether it is exactly a str, bytes or int, or a tuple of these."""
+    if type(key) is not tuple:
+        return _is_simple(key)
+    assert isinstance(key, tuple)
+    for part in key:  # noqa: SIM110  # compiled, this is the quick way
+        if not _is_simple(part):
+            return False
+    return True
+
+
+def _is_simple(key: object) -> bool:
+    # What inherits from these types may have a hash and an equality of its own.
+    kind = type(key)
+    return kind is str or kind is int or (kind is bytes and _BYTES_ARE_PLAIN)
+
+
+def are_plain(keys: tuple[Hashable, ...]) -> bool:
+    """Whether all of them are plain."""
+    for key in keys:  # noqa: SIM110  # compiled, this is the quick way
+        if not is_plain(key):
+            return False
+    return True
+
+
+def distinct_keys(keys: object) -> tuple[Hashable, ...]:
+    """Watch keys without duplicates, in order.
+
+    TypeError for what is no collection, a single str or bytes, and unhashable keys; ValueError
+    when there are none.
+    """
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
+    try:
+        if type(keys) is tuple:
+            if len(keys) == 1:
+                hash(keys[0])
+                return keys
+            if STEPS and 1 < len(keys) < _MANY and are_plain(keys) and _differ(keys):
+                return keys
+        distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
+    except TypeError as error:
+        raise TypeError(f"keys is {keys!r}; expected a collection of hashable keys") from error
+    if not distinct:
+        raise ValueError("keys is empty; expected at least one watch key")
+    return distinct
+
+
+def _differ(keys: tuple[Hashable, ...]) -> bool:
+    """Whether no two of a few keys are equal. Compiled, sooner known than with a set of them."""
+    for n in range(1, len(keys)):
+        for m in range(n):
+            if keys[n] == keys[m]:
+                return False
+    return True
+
+
+def check_need(need: object, keys: int) -> None:
+    """TypeError or ValueError for a ``need`` that ``keys`` distinct keys cannot meet."""
+    if isinstance(need, bool) or not isinstance(need, int):
+        raise TypeError(f"need is {need!r}; expected an int")
+    if not 1 <= need <= keys:
+        raise ValueError(f"need is {need!r}; expected 1 to {keys}, the number of distinct keys")

@@ -1,0 +1,268 @@
+"""Purgatory: what waits for keys, with a deadline each.
+
+Any thread submits, completes, cancels; the timer's executor expires. Each step is decided under
+one lock, the watch lists', an operation's or the timer's, never two at once, and user code runs
+under none of them. See ``operation`` for how an operation ends exactly once, and ``watchers`` for
+why its memory is exact.
+
+What is done for each operation is inherited from `Entrance`. What is here is rare, and interpreted
+even where the rest is compiled: it can be referenced weakly then.
+"""
+
+import logging
+import os
+import weakref
+from collections.abc import Hashable
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+
+from purgatory import metrics
+from purgatory.bus.commands import Cancel, Complete
+from purgatory.bus.loop import Bus
+from purgatory.bus.worker_pool import Workers
+from purgatory.core.journal import Journal
+from purgatory.core.lifecycle import end
+from purgatory.core.outcome import CANCELLED, Outcome
+from purgatory.core.owner import FORKS, Keeper, OnError
+from purgatory.core.submission import Entrance
+from purgatory.core.watch_lists import WatchLists
+from purgatory.stats import PurgatoryStats
+from timingwheel import Timer, TimerError, to_ms
+
+log = logging.getLogger(__name__)
+
+
+class Purgatory(Entrance):
+    """Holds delayed operations until a watch key completes them or their timeout passes.
+
+    ``timer``: one that others may share, which is then neither started nor closed here; None: one
+    of its own, ``p.timer``. ``on_error(exc, operation)``: told of exceptions in user code; default:
+    they are logged. ``journal``: told of each outcome. ``registry``: a Prometheus registry to show
+    the metrics in. ``executor_workers``: how many threads run what expires, with a timer of its
+    own.
+
+    With a timer of its own nothing expires until it is started: ``with Purgatory() as p`` starts
+    and closes it. All methods may be called from any thread, and from callbacks.
+    """
+
+    def __init__(
+        self,
+        name: str = "purgatory",
+        *,
+        timer: Timer | None = None,
+        on_error: OnError | None = None,
+        journal: Journal | None = None,
+        registry: CollectorRegistry | None = None,
+        executor_workers: int | None = None,
+    ) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}; expected a str")
+        if timer is not None and not isinstance(timer, Timer):
+            raise TypeError(f"timer is {timer!r}; expected a Timer or None")
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+        if executor_workers is not None and timer is not None:
+            raise ValueError("executor_workers is for a timer of its own; this one has been given")
+        if registry is not None and not isinstance(registry, CollectorRegistry):
+            raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
+        self._owns_timer = timer is None
+        if timer is None:
+            timer = _own_timer(name, executor_workers)
+        own = timer if self._owns_timer else None
+        super().__init__(name, timer, Keeper(name, own, on_error, journal))
+        if timer.running:
+            self._keeper.hide_from_now_on()
+        self._bus = Bus(name, _Posted(self._lists))
+        self._registry = registry
+        if registry is not None:
+            metrics.register(self, registry)
+        _purgatories[id(self)] = self
+
+    def complete_later(self, key: Hashable, value: object = None) -> None:
+        """Post a completion to the purgatory's loop, and return at once.
+
+        From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
+        is done together, in order for each thread. Raises TypeError for an unhashable key,
+        PurgatoryClosed.
+        """
+        hash(key)
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
+        self._bus.post(Complete(key, value))
+
+    def cancel_later(self, key: Hashable) -> None:
+        """Post a `cancel_for_key`, as `complete_later` does a completion."""
+        hash(key)
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
+        self._bus.post(Cancel(key))
+
+    def step(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+
+        Waits up to ``timeout`` seconds for something to do. True if a bucket came due. Raises
+        RuntimeError while a loop runs, which does all that.
+        """
+        if self._loop_runs():
+            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
+        delay = self.timer.patience() if self._owns_timer else None
+        seconds = to_ms(timeout) / 1000
+        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        return self._owns_timer and self.timer.advance_clock()
+
+    def _loop_runs(self) -> bool:
+        return self.timer.running if self._owns_timer else self._bus.loop_runs()
+
+    def stats(self) -> PurgatoryStats:
+        """The figures of this moment. O(1)."""
+        ended = self._lists.ended
+        return PurgatoryStats(
+            name=self.name,
+            pending=self.delayed,
+            watch_entries=self.watched,
+            watched_keys=len(self._lists),
+            completed=ended[Outcome.COMPLETED],
+            expired=ended[Outcome.EXPIRED],
+            cancelled=ended[Outcome.CANCELLED],
+            mailbox_commands=self._bus.mailbox.sent,
+            mailbox_depth=self._bus.mailbox.depth,
+        )
+
+    def start(self) -> None:
+        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+
+        Nothing happens if it runs. Raises PurgatoryClosed.
+        """
+        self._keeper.refuse_in_child()
+        self._lists.refuse_if_closed()
+        if self._owns_timer:
+            self.timer.start(self._bus)
+        else:
+            self._bus.start_loop()
+        if self.timer.running:
+            self._keeper.hide_from_now_on()
+
+    def close(
+        self,
+        wait: bool = True,
+        cancel_pending: bool = True,
+        timeout: float | timedelta | None = None,
+    ) -> None:
+        """Refuse new operations and end those that wait. May be called again, and from a callback.
+
+        ``cancel_pending``: cancel them, so that their futures raise OperationCancelled; False: let
+        them complete or expire for up to ``timeout`` seconds, then cancel the rest. ``wait``:
+        return when all that has happened (with a shared timer, somebody else must advance its clock
+        meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
+        and ValueError for a bad timeout.
+        """
+        if self._keeper.forked:
+            return
+        seconds = None if timeout is None else to_ms(timeout) / 1000
+        self._lists.close()
+        if self._registry is not None:
+            metrics.unregister(self, self._registry)
+        self._bus.settle(self._loop_runs, seconds)
+        self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._end_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
+
+    def _end_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
+        if cancel_pending:
+            self._cancel_all()
+        if self._owns_timer:
+            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
+            if wait and len(self.timer):  # it was never started: nothing will expire
+                self._cancel_all()
+        elif cancel_pending:
+            return
+        elif wait:
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
+            self._cancel_all()
+        elif timeout is not None:
+            self._cancel_all_after(timeout)
+
+    def _cancel_all(self) -> None:
+        for operation in self._lists.all():
+            end(operation, CANCELLED)
+
+    def _cancel_all_after(self, timeout: float | timedelta) -> None:
+        try:
+            self.timer.schedule(timeout, self._cancel_all)
+        except TimerError:
+            self._cancel_all()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        """Verify every invariant; AssertionError says which one is broken."""
+        self._lists._check()
+        self.timer._check()
+        for operation in self._lists.all():
+            assert operation._op_outcome is None, operation
+
+    def __repr__(self) -> str:
+        return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
+
+
+class _Posted:
+    """What is done with posted commands; see `purgatory.bus.loop.Handler`."""
+
+    def __init__(self, lists: WatchLists) -> None:
+        self._lists = lists
+
+    def complete_posted(self, key: Hashable, value: object) -> None:
+        self._lists.complete(key, value)
+
+    def cancel_posted(self, key: Hashable) -> None:
+        self._lists.cancel(key)
+
+
+def _own_timer(name: str, workers: int | None) -> Timer:
+    workers = 1 if workers is None else workers
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"executor_workers is {workers!r}; expected an int")
+    if workers < 1:
+        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
+    return Timer(name, executor=Workers(name, workers))
+
+
+# By id: a subclass may compare as it likes.
+_purgatories: "weakref.WeakValueDictionary[int, Purgatory]" = weakref.WeakValueDictionary()
+
+
+def living() -> list[Purgatory]:
+    """All purgatories of this process that are referenced and not closed."""
+    # At once: others come and go in the meantime.
+    found = [reference() for reference in _purgatories.valuerefs()]
+    return [
+        purgatory
+        for purgatory in found
+        if purgatory is not None and not purgatory._lists.closed and not purgatory._keeper.forked
+    ]
+
+
+def _refuse_in_child() -> None:
+    FORKS.count += 1
+    metrics.forget_all()
+
+
+os.register_at_fork(after_in_child=_refuse_in_child)

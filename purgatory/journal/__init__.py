@@ -1,0 +1,5 @@
+"""The journal: how operations ended, written down."""
+
+from purgatory.core.journal import Journal, MailboxJournal
+
+__all__ = ["Journal", "MailboxJournal"]

@@ -1,0 +1,229 @@
+"""The Parquet files of a journal: rows in, each in exactly one file, whatever happens between.
+
+One table is a directory with a directory for each date (UTC), as Hive, Spark and pyarrow read it::
+
+    outcomes/date=2026-11-21/3f9c01d2-00000000000000000001-00000000000000000812.parquet
+
+A file is written under a hidden name, forced to disk, and only then given its own. That name says
+which rows it holds: of which *source*, from which sequence number to which. So what is on disk is
+known by listing names, and after a crash the writer goes on behind the last of them: a row whose
+file was not finished is written again, one whose file was finished is not. Rows of one source come
+in order of their numbers; when the date changes, a new file begins.
+
+`JournalLock` keeps a second process out. One thread at a time may use the objects of this module.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter, lt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
+
+from purgatory.errors import PurgatoryError
+from purgatory.trace.parquet_format import ParquetSink, load_pyarrow
+
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Table
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+
+# Rows in one file, so that a reader can share a long day's work among several tasks.
+FILE_ROWS: Final = 1_000_000
+_UNFINISHED: Final = ".unfinished-"
+_SOURCE: Final = re.compile(r"[0-9a-z]+")
+_NAME: Final = re.compile(r"([0-9a-z]+)-(\d{20})-(\d{20})\.parquet")
+_DATE: Final = "date="
+_DAY_MS: Final = 86_400_000
+_FIRST_DAY: Final = dt.date(1970, 1, 1)
+
+_first: Final = itemgetter(0)
+_second: Final = itemgetter(1)
+
+
+class JournalError(PurgatoryError):
+    """A journal cannot be written; the message names the file or directory and says why."""
+
+
+class Numbered(NamedTuple, Generic[RowT]):
+    """A row, and its number: unique and growing within its source, from 1."""
+
+    number: int
+    row: RowT
+
+
+class JournalFiles(Generic[RowT]):
+    """One table's files in ``directory``. ``source``: whose numbers these are, [0-9a-z]+.
+
+    ``last``: the number of the last row that is on disk; 0 before the first. Raises JournalError
+    when the directory cannot be made or read, TraceError without pyarrow.
+    """
+
+    def __init__(self, directory: Path, table: Table[RowT], source: str) -> None:
+        if not _SOURCE.fullmatch(source):
+            raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
+        # Now: the first array imports pandas, if that is there, and a journal's last rows may come
+        # at the end of the process, when nothing can be imported any more.
+        load_pyarrow(directory).array(())
+        self._directory = directory
+        self._table = table
+        self._source = source
+        self._new_names = itertools.count()
+        try:
+            _make_directory(directory)
+            self._sweep()
+            self.last = self._find_last()
+        except OSError as error:
+            raise _told(error, directory) from error
+
+    def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
+        """Write rows whose numbers grow and lie behind ``last``; on disk when this returns.
+
+        Each is a `Numbered`, or a plain tuple of the same.
+
+        ``last`` moves file by file. Raises JournalError when a file cannot be written; rows behind
+        ``last`` may then be given again. ValueError for numbers that do not grow.
+        """
+        time_at = itemgetter(self._table.names.index(self._table.time_column))
+        iterator = iter(rows)
+        while some := list(itertools.islice(iterator, FILE_ROWS)):
+            numbers, values = map(_first, some), map(_second, some)
+            self._append(list(numbers), list(values), time_at)
+
+    def _append(self, numbers: list[int], rows: list[RowT], time_at: Callable[[RowT], int]) -> None:
+        times = list(map(time_at, rows))
+        if min(times) // _DAY_MS == max(times) // _DAY_MS:  # nearly always
+            self._write(_date(times[0] // _DAY_MS), numbers, rows)
+            return
+        days = itertools.groupby(range(len(rows)), lambda place: times[place] // _DAY_MS)
+        for day, places in [(day, list(places)) for day, places in days]:
+            these = slice(places[0], places[-1] + 1)
+            self._write(_date(day), numbers[these], rows[these])
+
+    def _write(self, date: str, numbers: list[int], rows: list[RowT]) -> None:
+        directory = self._directory / (_DATE + date)
+        hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
+        self._refuse_disorder(numbers)
+        try:
+            _make_directory(directory)
+            try:
+                self._write_hidden(hidden, rows)
+                name = f"{self._source}-{numbers[0]:020}-{numbers[-1]:020}.parquet"
+                hidden.replace(directory / name)
+            except BaseException:
+                hidden.unlink(missing_ok=True)
+                raise
+            _force(directory)
+        except OSError as error:
+            raise _told(error, hidden) from error
+        self.last = numbers[-1]
+
+    def _refuse_disorder(self, numbers: list[int]) -> None:
+        # What is done for each row here and below is done by loops in C.
+        before = [self.last, *numbers[:-1]]
+        if not all(map(lt, before, numbers)):
+            last, number = next(pair for pair in zip(before, numbers, strict=True) if not lt(*pair))
+            raise ValueError(f"row {number} comes after row {last}; expected in order")
+
+    def _write_hidden(self, path: Path, rows: list[RowT]) -> None:
+        with path.open("xb") as file:
+            sink = ParquetSink(file, path, self._table)
+            try:
+                sink.write_all(rows)
+            finally:
+                sink.close()
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _find_last(self) -> int:
+        """The last number on disk, made sure to stay there.
+
+        A writer that was killed may not have forced the directory of its last file to disk.
+        """
+        last, newest = 0, None
+        for directory in self._dates():
+            for path in directory.iterdir():
+                match = _NAME.fullmatch(path.name)
+                if match and match[1] == self._source and int(match[3]) > last:
+                    last, newest = int(match[3]), directory
+        if newest is not None:
+            _force(newest)
+            _force(self._directory)
+        return last
+
+    def _sweep(self) -> None:
+        """Delete what a writer before us left unfinished."""
+        for directory in self._dates():
+            for path in directory.glob(f"{_UNFINISHED}*"):
+                path.unlink()
+
+    def _dates(self) -> Iterator[Path]:
+        return (path for path in self._directory.glob(f"{_DATE}*") if path.is_dir())
+
+
+class JournalLock:
+    """Holds a journal's directory for this process until closed; also a context manager.
+
+    Raises JournalError if another holds it, or it cannot be made.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / ".lock"
+        try:
+            _make_directory(directory)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _told(error, path) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            if isinstance(error, BlockingIOError):
+                raise JournalError(f"{directory}: another process writes this journal") from error
+            raise _told(error, path) from error
+
+    def close(self) -> None:
+        """Let go of the directory. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _date(day: int) -> str:
+    """A day's date in UTC; days that no calendar has are kept apart, as Hive does with nulls."""
+    try:
+        return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
+    except OverflowError:
+        return "__HIVE_DEFAULT_PARTITION__"
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory and those above it, each forced to disk in the one above."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    _force(path.parent)
+
+
+def _force(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _told(error: OSError, path: Path) -> JournalError:
+    return JournalError(f"{error.filename or path}: {error.strerror or error}")

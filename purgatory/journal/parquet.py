@@ -1,0 +1,145 @@
+"""ParquetJournal: the outcomes of a purgatory as Parquet files, for `Purgatory(journal=...)`.
+
+`ended` may be called by any thread: it makes the row and posts it to the journal's own, which
+writes. See ``journal_writer`` for that thread and ``journal_files`` for the files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from purgatory.core.deferred import DeferredOperation
+from purgatory.core.keyed import KeyedOperation
+from purgatory.core.outcome import Outcome
+from purgatory.journal.files import JournalFiles, JournalLock, Numbered
+from purgatory.journal.writer import JournalWriter
+from purgatory.trace.rows import Outcome as Row
+from purgatory.trace.tables import OUTCOMES
+from timingwheel import monotonic_ms
+
+if TYPE_CHECKING:
+    from purgatory.core.operation import DelayedOperation
+
+
+class ParquetJournal:
+    """Writes outcomes to ``directory``/outcomes, a directory for each date; also a context manager.
+
+    ``seconds``: how often; what came since is lost if the process is killed. ``clock``: that of the
+    purgatory's timer, if it has one of its own.
+
+    Columns are those of the table *outcomes* of a trace. ``op_id`` and ``kind`` are the operation's
+    attributes of that name, if it has them; else a name of the journal's making, and the class.
+
+    Raises JournalError when the directory cannot be written or another journal has it, TraceError
+    without pyarrow.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        seconds: float = 10.0,
+        clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self._clock = clock
+        rows = _Rows(Path(directory))
+        try:
+            self._writer = JournalWriter(rows, seconds)
+        except BaseException:
+            rows.close()
+            raise
+        # Also at the end of the process, for who forgets to close.
+        self._end = weakref.finalize(self, self._writer.close)
+
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        """Post one outcome; see `purgatory.Journal`.
+
+        Raises JournalError after `close`, and when the disk has taken none for too long.
+        """
+        self._writer.post(_row(operation, outcome, self._clock()))
+
+    def flush(self) -> None:
+        """Return when all that ended before is on disk. Raises JournalError if it cannot be."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write the rest, and end the thread. Idempotent. Raises JournalError if rows are lost."""
+        self._end.detach()
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Rows:
+    """See `purgatory.journal.writer.Rows`. Numbered as they are written, each run on its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._lock = JournalLock(directory)
+        self._source = secrets.token_hex(8)
+        self._rows: list[Row] = []
+        try:
+            self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, item: Row) -> None:
+        self._rows.append(item)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def write(self) -> None:
+        before = self._files.last
+        try:
+            self._files.append(map(self._numbered, range(before + 1, 2**63), self._rows))
+        finally:
+            del self._rows[: self._files.last - before]
+
+    def _numbered(self, number: int, row: Row) -> Numbered[Row]:
+        named = row if row.op_id else row._replace(op_id=f"{self._source}-{number}")
+        return Numbered(number, named)
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+def _row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> Row:
+    at_ms = time.time_ns() // 1_000_000
+    # An operation that ended before it was added to the timer has no deadline yet.
+    due_ms = operation.deadline_ms or now_ms + operation.delay_ms
+    submitted_ms = min(at_ms, at_ms + due_ms - operation.delay_ms - now_ms)
+    key = operation.by_key if isinstance(operation, KeyedOperation) else None
+    return Row(
+        op_id=_text(getattr(operation, "op_id", "")),
+        kind=_kind(operation),
+        outcome=str(outcome),
+        at_ms=at_ms,
+        by_key=_text(key) or None if outcome is Outcome.COMPLETED and key is not None else None,
+        submitted_ms=submitted_ms,
+        deadline_ms=submitted_ms + operation.delay_ms,
+        waited_ms=at_ms - submitted_ms,
+        lateness_ms=max(0, now_ms - due_ms) if outcome is Outcome.EXPIRED else 0,
+    )
+
+
+def _kind(operation: DelayedOperation) -> str:
+    kind = getattr(operation, "kind", None)
+    if kind is None:
+        kind = "" if isinstance(operation, DeferredOperation) else type(operation).__name__
+    return _text(kind)
+
+
+def _text(value: object) -> str:
+    # Half of a surrogate pair is no UTF-8, and would keep a whole file from being written.
+    return str(value).encode("utf-8", "backslashreplace").decode()

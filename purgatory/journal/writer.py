@@ -1,0 +1,168 @@
+"""JournalWriter: the thread of a journal, ``purgatory-journal``, and the queue it is fed through.
+
+Any thread posts; the journal's own gathers what was posted and writes it now and then: when its
+time has come, when there is much of it, at a flush and at the end. Posting does not wake it, for
+nothing is urgent, save when much has been posted since it looked. What a disk does not take stays
+in memory, up to a bound, and is tried again with the next round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from mq import Mailbox, MailboxClosed
+from purgatory.journal.files import JournalError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+#: Rows in memory after which they are written before their time.
+BATCH: Final = 65_536
+# Rows posted after which the thread is woken, to see whether that is enough.
+_MUCH: Final = 8_192
+#: Rows in memory, while the disk takes none, after which further ones are refused.
+MOST_WAITING: Final = 1_000_000
+# How often who waits for the thread sees whether it is alive, in seconds.
+_LOOK: Final = 0.1
+
+
+class Rows(Protocol[T_contra]):
+    """What waits to be written, and where to; the journal's thread alone uses it."""
+
+    def add(self, item: T_contra) -> None:
+        """Keep what was posted."""
+
+    def __len__(self) -> int:
+        """How many rows are kept."""
+
+    def write(self) -> None:
+        """Write all and keep none. Raises JournalError, and then keeps what was not written."""
+
+    def close(self) -> None:
+        """Let go of the files: nothing more will be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Much was posted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flush:
+    """Write what came before this, and set ``done``."""
+
+    done: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Write what came before this, and end."""
+
+
+class JournalWriter(Generic[T]):
+    """Writes ``rows`` every ``seconds``. Started by its constructor, ended by `close`."""
+
+    def __init__(self, rows: Rows[T], seconds: float) -> None:
+        if not seconds > 0:
+            raise ValueError(f"seconds is {seconds!r}; expected more than 0")
+        self._rows = rows
+        self._seconds = seconds
+        self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
+        # Rows of them, roughly: threads that post at once may lose some, which makes a wake-up come
+        # later. The time to write comes anyway.
+        self._unseen = 0
+        self._mailbox: Mailbox[_Look | _Flush | _Stop] = Mailbox()
+        # Written by the thread, read by others: the last failure, until a write succeeds.
+        self._error: JournalError | None = None
+        self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
+        self._thread.start()
+
+    def post(self, item: T, rows: int = 1) -> None:
+        """Hand over something of so many rows, to be written; returns at once.
+
+        Raises JournalError after `close`, and while too much waits for a disk that takes nothing.
+        """
+        if self._error is not None and len(self._posted) + len(self._rows) >= MOST_WAITING:
+            raise self._error
+        if self._mailbox.closed:
+            raise _closed()
+        self._posted.append(item)
+        self._unseen += rows
+        if self._unseen >= _MUCH:
+            self._unseen = 0
+            self._send(_Look())
+
+    def flush(self) -> None:
+        """Return when all that was posted before is on disk; JournalError if it cannot be."""
+        done = threading.Event()
+        self._send(_Flush(done))
+        while not done.wait(_LOOK):
+            if not self._thread.is_alive():
+                raise _closed()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Write the rest and end the thread. Idempotent. Raises JournalError if rows are lost."""
+        with contextlib.suppress(MailboxClosed):
+            self._mailbox.send(_Stop())
+        if threading.current_thread() is self._thread:  # a finalizer that the collector ran here
+            return
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _send(self, command: _Look | _Flush | _Stop) -> None:
+        try:
+            self._mailbox.send(command)
+        except MailboxClosed as error:
+            raise _closed() from error
+
+    def _run(self) -> None:
+        try:
+            while self._gather():
+                self._write()
+            self._write()
+        finally:
+            self._mailbox.close()
+            self._rows.close()
+
+    def _gather(self) -> bool:
+        """Take what is posted until it is time to write; False to end."""
+        write_at = time.monotonic() + self._seconds
+        while True:
+            command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
+            # After the command: what was posted before it is to be found.
+            while self._posted:
+                self._rows.add(self._posted.popleft())
+            match command:
+                case None:
+                    return True
+                case _Stop():
+                    return False
+                case _Flush(done):
+                    self._write()
+                    done.set()
+            if len(self._rows) >= BATCH and self._error is None:
+                return True
+
+    def _write(self) -> None:
+        try:
+            self._rows.write()
+            self._error = None
+        except JournalError as error:
+            if self._error is None:
+                log.warning("the journal waits for its disk: %s", error)
+            self._error = error
+
+
+def _closed() -> JournalError:
+    return JournalError("the journal is closed")

@@ -1,0 +1,1 @@
+"""Keys and authentication of the service."""

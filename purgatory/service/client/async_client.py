@@ -1,0 +1,164 @@
+"""AsyncClient: delayed operations at a server in another process, for asyncio.
+
+A `Client` underneath, with its thread; each method is called in an event loop's thread and resolves
+there.
+"""
+
+import asyncio
+import concurrent.futures
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from purgatory.errors import OperationCancelled
+from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.client.futures import Answered, ServiceFuture
+from purgatory.service.client.session import OnOutcome
+from purgatory.service.errors import RequestTimeout
+from purgatory.service.protocol import State
+
+
+class AsyncClient:
+    """The arguments are those of `Client`. Use it with ``async with``, or `close` it."""
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        name: str | None = None,
+        timeout: float = 30.0,
+        server_key: str | bytes | None = None,
+        public_key: str | bytes | None = None,
+        secret_key: str | bytes | None = None,
+        on_outcome: OnOutcome | None = None,
+    ) -> None:
+        self._client = Client(
+            address,
+            name=name,
+            timeout=timeout,
+            server_key=server_key,
+            public_key=public_key,
+            secret_key=secret_key,
+            on_outcome=on_outcome,
+        )
+        self.name = self._client.name
+        self.address = address
+
+    def defer(
+        self,
+        *keys: str,
+        timeout: float | timedelta = 30.0,
+        need: int = 1,
+        kind: str = "",
+        op_id: str | None = None,
+        payload: Any = None,
+    ) -> "asyncio.Future[Any]":
+        """Like `Client.defer`; ``await`` the future for the end.
+
+        Its attribute ``op_id`` is the operation's. Cancelling it cancels the operation.
+        """
+        return _OperationFuture(
+            self._client,
+            self._client.defer(
+                *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
+            ),
+        )
+
+    async def complete(self, key: str, value: Any = None) -> int:
+        """Like `Client.complete`."""
+        count: int = await self._answer(self._client.complete_later(key, value))
+        return count
+
+    async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
+        """Like `Client.cancel`."""
+        done: bool = await self._answer(self._client.cancel_later(_op_id(operation)))
+        return done
+
+    async def query(self, operation: "str | asyncio.Future[Any]") -> State:
+        """Like `Client.query`."""
+        state: State = await self._answer(self._client.query_later(_op_id(operation)))
+        return state
+
+    async def stats(self) -> dict[str, int | float]:
+        """Like `Client.stats`."""
+        figures: dict[str, int | float] = await self._answer(self._client.stats_later())
+        return figures
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Like `Client.flush`."""
+        await asyncio.to_thread(self._client.flush, timeout)
+
+    async def _answer(self, future: Answered) -> Any:
+        try:
+            return await asyncio.wait_for(_bridged(future), self._client.timeout)
+        except TimeoutError as error:
+            raise RequestTimeout(
+                f"no answer from {self.address} within {self._client.timeout:g} s"
+            ) from error
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Like `Client.close`."""
+        await asyncio.to_thread(self._client.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class _OperationFuture(asyncio.Future[Any]):
+    """The end of an operation, in an event loop."""
+
+    def __init__(self, client: Client, source: ServiceFuture) -> None:
+        super().__init__()
+        self.op_id = source.op_id
+        self._client = client
+        _follow(source, self)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the wait at once, and have the server cancel the operation."""
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._client.cancel_later(self.op_id)
+        return cancelled
+
+
+def _bridged(source: Answered) -> "asyncio.Future[Any]":
+    target: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    _follow(source, target)
+    return target
+
+
+def _follow(source: Answered, target: "asyncio.Future[Any]") -> None:
+    """Resolve ``target`` in its loop when ``source`` is."""
+    loop = target.get_loop()
+
+    def tell(_: "concurrent.futures.Future[Any]") -> None:
+        try:
+            loop.call_soon_threadsafe(_copy, source, target)
+        except RuntimeError:  # the loop was closed: nobody waits there any more
+            pass
+
+    source.add_done_callback(tell)
+
+
+def _copy(source: Answered, target: "asyncio.Future[Any]") -> None:
+    if target.done():
+        return
+    error = OperationCancelled("it was cancelled") if source.cancelled() else source.exception()
+    if error is None:
+        target.set_result(source.result())
+    else:
+        target.set_exception(error)
+
+
+def _op_id(operation: "str | asyncio.Future[Any]") -> str:
+    if isinstance(operation, _OperationFuture):
+        return operation.op_id
+    return operation  # type: ignore[return-value]  # what is no id, `Client` refuses

@@ -1,0 +1,112 @@
+"""Service: a server with all that surrounds it: journal, guard, page and metrics.
+
+What `purgatory serve` runs. Made, started, reloaded and closed by one thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from prometheus_client import CollectorRegistry
+
+from purgatory.service.auth.authenticator import guard_for
+from purgatory.service.errors import ConfigError
+from purgatory.service.http.metrics import ServerCollector
+from purgatory.service.http.server import WebServer
+from purgatory.service.http.snapshot import State
+from purgatory.service.server.parquet_sink import ServerJournal
+from purgatory.service.server.server import Server
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from purgatory.service.config import Config
+
+
+class Service:
+    """All that ``config`` asks for; ``server`` is the heart of it. Also a context manager.
+
+    Raises ConfigError for a bind that only a server with keys may have, KeysError for keys that
+    cannot be used.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._closing = False
+        self._web: WebServer | None = None
+        guard = guard_for(config)
+        registry = CollectorRegistry()
+        self.server = Server(
+            config,
+            registry=registry,
+            sink=_journal(config),
+            secure=guard,
+        )
+        self._guard = guard
+        if guard is not None:
+            self.server.on_reload(guard.reload)
+
+    @property
+    def url(self) -> str:
+        """Where the page is; empty when there is none."""
+        return "" if self._web is None else self._web.url
+
+    def start(self) -> None:
+        """Start the server, then the page. Raises what `Server.start` does, and JournalError."""
+        server = self.server
+        server.start()
+        if not self._config.http_bind:
+            return
+        try:
+            server.registry.register(ServerCollector(server.stats, self._strangers))
+            self._web = WebServer(
+                self._config.http_bind,
+                state=State(server.purgatory, server.stats, server.now_ms),
+                registry=server.registry,
+                health=self._trouble,
+                ready=self._not_ready,
+            )
+        except BaseException:
+            server.close()
+            raise
+
+    def _strangers(self) -> int:
+        return 0 if self._guard is None else self._guard.refused
+
+    def _trouble(self) -> str:
+        server = self.server
+        if server.failure is not None:
+            return str(server.failure)
+        return "the server has ended" if server.wait(0) and not self._closing else ""
+
+    def _not_ready(self) -> str:
+        return "closing" if self._closing else self._trouble()
+
+    def close(self) -> None:
+        """Close the server, and the page after it, so that it can be watched. May be repeated."""
+        self._closing = True
+        try:
+            self.server.close()
+        finally:
+            if self._web is not None:
+                self._web.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _journal(config: Config) -> ServerJournal | None:
+    if config.memory or not config.journal:
+        return None
+    if not config.journal_seconds:
+        raise ConfigError("journal_seconds is 0; expected more than 0")
+    return ServerJournal(config.journal_dir, seconds=config.journal_seconds)

@@ -1,0 +1,1 @@
+"""What a server shows over HTTP: the live page, metrics, health."""

@@ -1,0 +1,95 @@
+"""ServerCollector: a server's figures for Prometheus, read when it asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from purgatory.service.server.stats import ServerStats
+
+# What is of the moment; everything else counts from the start.
+_GAUGES: Final = {
+    "unacknowledged": "Outcomes kept for their clients",
+    "connections": "Connections that said hello",
+    "store_backlog": "Requests that the store thread has not taken yet",
+    "store_bytes": "Size of the database and its log",
+    "uptime_seconds": "Seconds since the start",
+}
+_COUNTERS: Final = {
+    "messages": "Messages read from clients",
+    "submitted": "Operations submitted",
+    "refused": "Requests, or operations of them, answered with an error",
+    "commits": "Transactions",
+    "commit_seconds": "Seconds that transactions took",
+    "commit_failures": "Transactions that were undone",
+}
+_OUTCOMES: Final = ("completed", "expired", "cancelled")
+
+
+class ServerCollector(Collector):
+    """Shows what ``stats`` returns, as ``purgatory_server_...``. Any thread may scrape.
+
+    ``strangers``: how many handshakes were refused, for want of an allowed key.
+    How many operations are pending is among the purgatory's own metrics.
+    """
+
+    def __init__(self, stats: Callable[[], ServerStats], strangers: Callable[[], int]) -> None:
+        self._stats = stats
+        self._strangers = strangers
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without samples, so that a registry can tell clashes of names."""
+        yield from (_gauge(name) for name in _GAUGES)
+        yield from (_counter(name) for name in _COUNTERS)
+        yield _outcomes()
+        yield _refused_handshakes()
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of this moment."""
+        stats = self._stats()
+        for name in _GAUGES:
+            gauge = _gauge(name)
+            gauge.add_metric((), getattr(stats, name))
+            yield gauge
+        for name in _COUNTERS:
+            counter = _counter(name)
+            counter.add_metric((), getattr(stats, name))
+            yield counter
+        outcomes = _outcomes()
+        for outcome in _OUTCOMES:
+            outcomes.add_metric((outcome,), getattr(stats, outcome))
+        yield outcomes
+        strangers = _refused_handshakes()
+        strangers.add_metric((), self._strangers())
+        yield strangers
+
+
+def _gauge(name: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"purgatory_server_{name}", _GAUGES[name])
+
+
+def _counter(name: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"purgatory_server_{name}", _COUNTERS[name])
+
+
+def _outcomes() -> CounterMetricFamily:
+    words = "Operations that ended, and whose end is on disk"
+    return CounterMetricFamily("purgatory_server_outcomes", words, labels=["outcome"])
+
+
+def _refused_handshakes() -> CounterMetricFamily:
+    words = "Connections refused for want of an allowed key"
+    return CounterMetricFamily("purgatory_server_refused_handshakes", words)
+
+
+# Every figure is shown here, or by the purgatory itself.
+assert {field.name for field in fields(ServerStats)} == {
+    "pending",
+    *_GAUGES,
+    *_COUNTERS,
+    *_OUTCOMES,
+}

@@ -1,0 +1,209 @@
+"""Web: what a server shows over HTTP. It is for looking: nothing here changes anything.
+
+``/`` the live page, ``/state.json`` and ``/history.json`` what feeds it, ``/metrics`` for
+Prometheus, ``/healthz`` whether the process works, ``/readyz`` whether it takes requests. A thread
+of its own, ``purgatory-http``, answers; `WebServer` may be made and closed by any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+import uvicorn
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from purgatory.service.errors import ServerError
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+
+    from purgatory.service.http.snapshot import State
+
+#: Tells why something is not as it should be; empty if it is.
+Check = Callable[[], str]
+Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+
+# Seconds for which a browser's open request may hold up the end.
+_GRACE: Final = 1
+# Connections at a time; more are answered 503. One browser opens six.
+_MOST_CONNECTIONS: Final = 200
+# Seconds that the charts go back.
+_REMEMBERED: Final = 120
+
+_PAGE: Final = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/charts.js": ("charts.js", "text/javascript"),
+    "/rings.js": ("rings.js", "text/javascript"),
+    "/text.js": ("text.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+# The page needs nothing from elsewhere, nobody may frame it, and its figures go nowhere else.
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class WebServer:
+    """Serves ``state`` and ``registry`` at ``bind``, "host:port"; port 0 takes a free one.
+
+    ``health`` and ``ready`` are asked for each request; both are called in the server's thread.
+    Also a context manager. Raises ServerError when the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        *,
+        state: State,
+        registry: CollectorRegistry,
+        health: Check,
+        ready: Check,
+    ) -> None:
+        self._socket = _listen(bind)
+        self.addr, self.port = self._socket.getsockname()[:2]
+        config = uvicorn.Config(
+            _application(state, registry, health, ready),
+            http="h11",
+            loop="asyncio",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="purgatory-http", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = f"[{self.addr}]" if ":" in self.addr else self.addr
+        return f"http://{host}:{self.port}/"
+
+    def _run(self) -> None:
+        with contextlib.closing(self._socket):
+            self._server.run(sockets=[self._socket])
+
+    def close(self) -> None:
+        """Stop listening, and end the thread within a moment. Idempotent."""
+        self._server.should_exit = True
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def host_and_port(bind: str) -> tuple[str, int]:
+    """The parts of "host:port" or "[address]:port". ServerError for anything else."""
+    host, colon, port = bind.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ServerError(f"http_bind is {bind!r}; expected host:port")
+    return host, int(port)
+
+
+def _listen(bind: str) -> socket.socket:
+    host, port = host_and_port(bind)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
+
+
+class _History:
+    """What the charts show of the time before a browser came; a row a second."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=_REMEMBERED + 1)
+
+    async def write(self) -> None:
+        """Go on adding rows until cancelled."""
+        while True:
+            self._rows.append(self._state.sample())
+            await asyncio.sleep(1)
+
+    async def answer(self, _: Request) -> Response:
+        """The rows, oldest first."""
+        return _json({"uptime_s": self._state.uptime_s, "rows": list(self._rows)})
+
+    @contextlib.asynccontextmanager
+    async def kept(self, _: Starlette) -> AsyncIterator[None]:
+        """Written as long as the application runs."""
+        writing = asyncio.create_task(self.write())
+        try:
+            yield
+        finally:
+            writing.cancel()
+
+
+def _application(
+    state: State, registry: CollectorRegistry, health: Check, ready: Check
+) -> Starlette:
+    # Coroutines, though nothing in them waits: functions would be run by further threads.
+    async def state_now(_: Request) -> Response:
+        return _json(state.read())
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers=_HEADERS | {"Content-Type": content_type})
+
+    history = _History(state)
+    return Starlette(
+        routes=[
+            *(Route(path, _file(*file)) for path, file in _PAGE.items()),
+            Route("/state.json", state_now),
+            Route("/history.json", history.answer),
+            Route("/metrics", metrics),
+            Route("/healthz", _checked(health)),
+            Route("/readyz", _checked(ready)),
+        ],
+        lifespan=history.kept,
+    )
+
+
+def _json(content: object) -> Response:
+    return JSONResponse(content, headers=_HEADERS)
+
+
+def _file(name: str, kind: str) -> Endpoint:
+    content = resources.files("purgatory.service.http").joinpath("dashboard", name).read_bytes()
+
+    async def answer(_: Request) -> Response:
+        return Response(content, media_type=kind, headers=_HEADERS)
+
+    return answer
+
+
+def _checked(check: Check) -> Endpoint:
+    async def answer(_: Request) -> Response:
+        trouble = check()
+        text = f"{trouble or 'ok'}\n"
+        return PlainTextResponse(text, status_code=503 if trouble else 200, headers=_HEADERS)
+
+    return answer

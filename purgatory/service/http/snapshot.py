@@ -1,0 +1,115 @@
+"""State: what the page shows, as plain values for JSON. Any thread; reads figures, changes nothing.
+
+The figures are those of ``/metrics``, and the wheel slot by slot besides. Read one after the other
+while the purgatory works, so they may be a moment apart.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timingwheel import monotonic_ms
+
+if TYPE_CHECKING:
+    from purgatory.core.purgatory import Purgatory
+    from purgatory.service.server.stats import ServerStats
+    from purgatory.stats import PurgatoryStats
+    from timingwheel import Lateness, WheelLevel
+
+
+class State:
+    """Looks at one purgatory, and the ``service`` that it is part of, if it is of one.
+
+    ``now_ms``: the time that its wheel follows. (A server moves its timer's own clock in steps.)
+    """
+
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        service: Callable[[], ServerStats] | None = None,
+        now_ms: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self._purgatory = purgatory
+        self._service = service
+        self._now_ms = now_ms
+        self._version = importlib.metadata.version("timer-purgatory")
+        self._started = time.monotonic()
+
+    def read(self) -> dict[str, Any]:
+        """The state: strings, numbers, lists and dicts alone.
+
+        ``now_ms``: the wheel's time. ``levels``: lowest first, with the number of tasks in each of
+        their ``slots``. ``lateness``: as `timingwheel.Lateness`. ``service``: as
+        `ServerStats`, or None. Counts are since the start.
+        """
+        purgatory = self._purgatory
+        stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
+        service = None if self._service is None else self._service()
+        depth, commands = _mailbox(stats, service)
+        return {
+            "name": stats.name,
+            "version": self._version,
+            "uptime_s": self.uptime_s,
+            "pending": stats.pending,
+            "watch_entries": stats.watch_entries,
+            "watched_keys": stats.watched_keys,
+            "outcomes": {
+                "completed": stats.completed,
+                "expired": stats.expired,
+                "cancelled": stats.cancelled,
+            },
+            "mailbox": {"depth": depth, "commands": commands},
+            "executor_backlog": timer.executor_backlog,
+            "timers": {
+                "pending": timer.pending,
+                "fired": timer.fired,
+                "cancelled": timer.cancelled,
+                "cascades": timer.cascades,
+            },
+            "lateness": _lateness(timer.lateness),
+            "levels": [_level(level, now_ms) for level in purgatory.timer.levels()],
+            "now_ms": now_ms,
+            "service": None if service is None else service.as_dict(),
+        }
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since this was made."""
+        return time.monotonic() - self._started
+
+    def sample(self) -> tuple[float, ...]:
+        """A row of the charts: uptime, completed, expired, cancelled, pending, both backlogs."""
+        stats = self._purgatory.stats()
+        service = None if self._service is None else self._service()
+        return (
+            self.uptime_s,
+            stats.completed,
+            stats.expired,
+            stats.cancelled,
+            stats.pending,
+            _mailbox(stats, service)[0],
+            self._purgatory.timer.stats().executor_backlog,
+        )
+
+
+def _lateness(lateness: Lateness) -> dict[str, Any]:
+    return {
+        "bounds_ms": list(lateness.bounds_ms),
+        "counts": list(lateness.counts),
+        "sum_ms": lateness.sum_ms,
+    }
+
+
+def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
+    hand = now_ms // level.tick_ms % len(level.slots)
+    return {"tick_ms": level.tick_ms, "hand": hand, "slots": list(level.slots)}
+
+
+def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, int]:
+    """Commands that wait, and those there ever were, of who does the work."""
+    if service is None:
+        return stats.mailbox_depth, stats.mailbox_commands
+    return service.store_backlog, service.messages

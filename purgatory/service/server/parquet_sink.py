@@ -1,0 +1,143 @@
+"""The journal of a server: its operations and outcomes as Parquet files, for good.
+
+A `Sink`: the store's thread hands committed rows over, a thread of the journal's own,
+``purgatory-journal``, writes them and confirms what is on disk. The store keeps a row until it is
+confirmed, and its numbers are in the names of the files: so after a crash the journal goes on
+behind its last file, and every row is in exactly one. `start` and `close` are called by one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from purgatory.journal.files import JournalError, JournalFiles, JournalLock
+from purgatory.journal.writer import JournalWriter
+from purgatory.service.store.store import Position
+from purgatory.trace.tables import OPERATIONS, OUTCOMES
+
+if TYPE_CHECKING:
+    from purgatory.service.server.journal_sink import Confirm, OperationValues, OutcomeValues
+
+log = logging.getLogger(__name__)
+
+
+_number: Final = itemgetter(0)
+_values: Final = itemgetter(slice(1, None))
+
+
+class _Batch(NamedTuple):
+    """Rows that were committed together."""
+
+    operations: Sequence[OperationValues]
+    outcomes: Sequence[OutcomeValues]
+
+
+class ServerJournal:
+    """Writes ``directory``/operations and ``directory``/outcomes every ``seconds``; see `Sink`."""
+
+    def __init__(self, directory: Path, *, seconds: float) -> None:
+        self._directory = directory
+        self._seconds = seconds
+        self._writer: JournalWriter[_Batch] | None = None
+        self._behind = False  # the store's thread's: rows were refused, and with them all later
+
+    def start(self, source: str, confirm: Confirm) -> Position:
+        """Open the files and start the thread; see `Sink`. Raises JournalError, TraceError."""
+        rows = _Rows(self._directory, source, confirm)
+        position = rows.position
+        try:
+            self._writer = JournalWriter(rows, self._seconds)
+        except BaseException:
+            rows.close()
+            raise
+        return position
+
+    def write(
+        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+    ) -> None:
+        """See `Sink`. When the disk fails for too long, the rest waits in the store for a start."""
+        if self._behind or self._writer is None:
+            return
+        try:
+            self._writer.post(_Batch(operations, outcomes), len(operations) + len(outcomes))
+        except JournalError:
+            self._behind = True
+            log.exception("the journal is behind, and goes on when the server is started again")
+
+    def flush(self) -> None:
+        """Return when what was handed over before is on disk. JournalError if it cannot be."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """See `Sink`. Rows that cannot be written stay in the store."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close()
+            except JournalError:
+                log.exception("the journal's last rows stay in the store")
+
+
+class _Rows:
+    """See `purgatory.journal.writer.Rows`."""
+
+    def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:
+        self._confirm = confirm
+        self._batches: list[_Batch] = []
+        self._count = 0
+        self._lock = JournalLock(directory)
+        try:
+            self._operations: JournalFiles[Any] = JournalFiles(
+                directory / OPERATIONS.name, OPERATIONS, source
+            )
+            self._outcomes: JournalFiles[Any] = JournalFiles(
+                directory / OUTCOMES.name, OUTCOMES, source
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def position(self) -> Position:
+        return Position(self._operations.last, self._outcomes.last)
+
+    def add(self, item: _Batch) -> None:
+        self._batches.append(item)
+        self._count += len(item.operations) + len(item.outcomes)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def write(self) -> None:
+        if not self._batches:
+            return
+        # What a failed attempt wrote, it confirmed; the rest is tried again, so look at positions.
+        before = self.position
+        try:
+            self._operations.append(
+                _numbered((b.operations for b in self._batches), before.operations)
+            )
+            self._outcomes.append(_numbered((b.outcomes for b in self._batches), before.outcomes))
+            self._batches.clear()
+            self._count = 0
+        finally:
+            if self.position != before:
+                self._confirm(self.position)
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+def _numbered(
+    batches: Iterable[Sequence[tuple[Any, ...]]], after: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Each row's number, which is its first value, and the rest: of those behind ``after``."""
+    for rows in batches:
+        if rows and rows[0][0] <= after:
+            rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # after a failure
+        yield from zip(map(_number, rows), map(_values, rows), strict=True)

@@ -1,0 +1,316 @@
+"""Server: the threads of the service, put together; `purgatory serve` without the command line.
+
+Two threads: ``NAME-network`` owns the socket, ``NAME-store`` (the keeper's) the database and all
+that waits; they talk by commands. Made, started and closed by one thread; `stats` is for any.
+"""
+
+import contextlib
+import fcntl
+import importlib.metadata
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import zmq
+from prometheus_client import CollectorRegistry
+
+from mq import Mailbox, MailboxClosed
+from purgatory import metrics
+from purgatory.errors import StoreError
+from purgatory.service.config import Config
+from purgatory.service.errors import ServerError
+from purgatory.service.protocol import Limits
+from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.commands import Close, NetworkCommand, Recheck
+from purgatory.service.server.journal_sink import Sink
+from purgatory.service.server.network import Network
+from purgatory.service.server.request_handler import Desk
+from purgatory.service.server.state import Room
+from purgatory.service.server.stats import ServerStats
+from purgatory.service.server.store_loop import Keeper
+from purgatory.service.server.validation import Checks
+from purgatory.service.store.store import Store
+from timingwheel import Reaper
+
+if TYPE_CHECKING:
+    from purgatory import Purgatory
+    from purgatory.service.auth.authenticator import Secure
+    from timingwheel import Timer
+
+
+log = logging.getLogger(__name__)
+
+# Seconds that `close` grants the threads to end once their time is over.
+MOMENT = 1.0
+
+
+class Server:
+    """A timer service. ``registry``: where its metrics are shown, default one of its own.
+
+    ``sink``: its journal. ``secure``: see `Secure`. ``open_store``: opens the database. After
+    `start` it serves until `close`, or until its disk fails it: then `failure` says how. A context
+    manager starts and closes it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        registry: CollectorRegistry | None = None,
+        sink: Sink | None = None,
+        secure: "Secure | None" = None,
+        open_store: Callable[[Path | None], Store] = Store,
+    ) -> None:
+        self.config = config
+        self.registry = CollectorRegistry() if registry is None else registry
+        self._sink = sink
+        self._secure = secure
+        self._open_store = open_store
+        self._ends: list[Callable[[], None]] = []
+        self._reloads: list[Callable[[], None]] = []
+        self._parts: _Parts | None = None
+        self._ended = threading.Event()
+        self._started_at = time.monotonic()
+        #: The address that is bound, with its port; empty before `start`.
+        self.address = ""
+        #: Why it ended by itself; None if it has not.
+        self.failure: Exception | None = None
+
+    @property
+    def purgatory(self) -> "Purgatory":
+        """What waits; for its figures only. There from `start` on."""
+        return self._running.keeper.room.purgatory
+
+    @property
+    def timer(self) -> "Timer":
+        """Its timer; for its figures only."""
+        return self.purgatory.timer
+
+    @property
+    def _running(self) -> "_Parts":
+        if self._parts is None:
+            raise ServerError("the server was not started")
+        return self._parts
+
+    def start(self) -> None:
+        """Open the data, load what waits, listen. Raises ServerError, StoreError."""
+        if self._parts is not None:
+            raise ServerError("the server was started before; make another one")
+        self._started_at = time.monotonic()
+        with contextlib.ExitStack() as undo:
+            if not self.config.memory:
+                undo.enter_context(_lock(self.config.data_dir))
+            store = self._open_store(self.config.database)
+            undo.callback(store.close)
+            parts = self._assemble(store)
+            undo.callback(metrics.unregister, parts.keeper.room.purgatory, self.registry)
+            if self._sink is not None:
+                undo.callback(self._sink.close)
+            parts.keeper.start()
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            undo.callback(context.destroy, 0)
+            if self._secure is not None:
+                undo.callback(self._secure.close)
+            self.address = parts.network.listen(context, self.config.bind, self._secure)
+            self._parts = parts
+            self._run(parts)
+            # From here on it is the threads' and `close`'s to end all that.
+            parts.cleanup = undo.pop_all()
+
+    def _assemble(self, store: Store) -> "_Parts":
+        config = self.config
+        checks = Checks(_limits(config))
+        clock = ServiceClock(store.meta())
+        if clock.shift_ms:
+            store.shift(clock.shift_ms, clock.facts())
+        else:
+            store.set_meta(clock.facts())
+        now_ms = clock.now_ms()
+        since_ms = store.since_ms()
+        start_ms = now_ms if since_ms is None else min(now_ms, since_ms)
+        room = Room("service", checks, start_ms, self.registry)
+        room.load(store)
+        desk = Desk(room, store, lambda: self.stats().as_dict(), f"purgatory {_version()}")
+        mailbox: Mailbox[NetworkCommand] = Mailbox()
+        keeper = Keeper(
+            room,
+            store,
+            clock,
+            desk,
+            tell=_teller(mailbox),
+            retention_ms=int(config.retention * 1000),
+            sink=self._sink,
+        )
+        network = Network(
+            checks, mailbox, keeper.mailbox.send, self._end, max_clients=config.max_clients
+        )
+        return _Parts(keeper, network, desk)
+
+    def _run(self, parts: "_Parts") -> None:
+        parts.store_thread = Reaper(parts.keeper, parts.keeper, "service-store")
+        parts.network_thread = threading.Thread(
+            target=parts.network.run, name="service-network", daemon=True
+        )
+        parts.store_thread.start()
+        parts.network_thread.start()
+
+    def _end(self, failure: Exception | None) -> None:
+        """The network's last word."""
+        if failure is not None:
+            self.failure = failure
+        self._ended.set()
+        for call in self._ends:
+            call()
+
+    def stats(self) -> ServerStats:
+        """The figures of this moment; O(1), from any thread."""
+        parts = self._running
+        keeper, network, room = parts.keeper, parts.network, parts.keeper.room
+        return ServerStats(
+            pending=room.purgatory.delayed,
+            unacknowledged=room.unacknowledged,
+            connections=network.connections,
+            messages=network.messages,
+            submitted=keeper.submitted,
+            completed=keeper.ended["completed"],
+            expired=keeper.ended["expired"],
+            cancelled=keeper.ended["cancelled"],
+            refused=network.refused + parts.desk.refused,
+            commits=keeper.commits,
+            commit_seconds=keeper.commit_seconds,
+            commit_failures=keeper.commit_failures,
+            store_backlog=keeper.mailbox.depth,
+            store_bytes=_size(self.config.database),
+            uptime_seconds=time.monotonic() - self._started_at,
+        )
+
+    def now_ms(self) -> int:
+        """Unix milliseconds by the server's own clock, which its wheel follows; any thread."""
+        return self._running.keeper.now_ms()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended by itself; False if it runs on after ``timeout`` seconds."""
+        return self._ended.wait(timeout)
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Have something called, by a thread of the server, when its threads are about to end."""
+        self._ends.append(call)
+
+    def on_reload(self, call: Callable[[], None]) -> None:
+        """Have something called at each `reload`."""
+        self._reloads.append(call)
+
+    def reload(self) -> None:
+        """Read again what may change meanwhile (the allow-list); SIGHUP does this."""
+        for call in self._reloads:
+            call()
+        if self._parts is not None:
+            with contextlib.suppress(MailboxClosed):  # it has ended
+                self._parts.network.mailbox.send(Recheck())
+
+    def close(self, timeout: float | None = None) -> None:
+        """Stop accepting, answer what is in flight, commit, end the threads. May be repeated.
+
+        Takes ``timeout`` seconds at most, default ``config.close_timeout``. What waits stays on
+        disk.
+        """
+        parts = self._parts
+        if parts is None or parts.cleanup is None:
+            return
+        seconds = self.config.close_timeout if timeout is None else timeout
+        with contextlib.suppress(MailboxClosed):  # it has ended by itself
+            parts.network.mailbox.send(Close(seconds))
+        parts.network_thread.join(seconds + MOMENT)
+        parts.store_thread.join(MOMENT)
+        if parts.network_thread.is_alive() or not parts.store_thread.ended():
+            # What they use cannot be closed under them; the process's end will do that.
+            log.error("the server's threads have not ended within %g s: the disk hangs", seconds)
+            return
+        parts.cleanup.close()
+        parts.cleanup = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Parts:
+    """What a started server consists of."""
+
+    store_thread: Reaper
+    network_thread: threading.Thread
+
+    def __init__(self, keeper: Keeper, network: Network, desk: Desk) -> None:
+        self.keeper = keeper
+        self.network = network
+        self.desk = desk
+        self.cleanup: contextlib.ExitStack | None = None
+
+
+def _teller(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
+    def tell(command: NetworkCommand) -> None:
+        with contextlib.suppress(MailboxClosed):  # its time was over, or it has failed
+            mailbox.send(command)
+
+    return tell
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        message_bytes=config.max_message_bytes,
+        keys=config.max_keys,
+        text_bytes=config.max_text_bytes,
+        payload_bytes=config.max_payload_bytes,
+        pending_per_client=config.max_pending_per_client,
+        pending=config.max_pending,
+        timeout_ms=int(config.max_timeout * 1000),
+    )
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Any:
+    """Keep other servers out of a directory, which is made when needed."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise ServerError(f"{directory}: another server has its data there") from error
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+def _size(database: Path | None) -> int:
+    if database is None:
+        return 0
+    return sum(
+        path.stat().st_size
+        for path in (database, database.with_name(database.name + "-wal"))
+        if path.exists()
+    )
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("timer-purgatory")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,1 @@
+"""The durable store of the service, on SQLite."""

@@ -1,0 +1,113 @@
+"""A batch: operations and events in, outcomes out, to the millisecond those of a replay.
+
+Pure DataFrame transformations of built-in functions: no session, no action, no UDF. Any thread may
+call.
+
+How: a row for each operation and watch key is laid among the events of that key, in order of time;
+a window over each key, read backwards, tells every such row the first event at or after the
+submission. That is one sort, however often a key occurs, where a join of operations and events on
+a hot key would make each pair. A second window, over each operation, puts those first events in
+order; the one at place `need` decides, if it is there by the deadline.
+
+Rows of operations need no distinct `op_id`: each row has an outcome of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from purgatory.spark.tables.schema import COMPLETED, EXPIRED, OPERATIONS, OUTCOMES, SEQUENCE
+
+# What is known of the operation in a row of its own; null in the row of an event.
+_OPERATION: Final = ("op_id", "kind", "submitted_ms", "deadline_ms", "need", "_digest")
+# When something is: a submission, or an event.
+_TIME: Final = "_time_ms"
+# The event that a row stands for, and later the first one that counts for the row.
+_AT: Final = "_at_ms"
+_SEQ: Final = "_seq"
+
+
+def resolve(operations: DataFrame, events: DataFrame) -> DataFrame:
+    """The outcome of each operation, as `schema.OUTCOMES`, in no order.
+
+    Takes rows that `schema.check_operations` and `schema.check_events` found good. At one instant
+    submissions come first, then events, then expirations. Events of one instant count in the order
+    of the column `seq` (int64), where the events have one (`reading` gives them the order of the
+    file); else, and among equals, in the order of their keys. Only `by_key` depends on that.
+    `lateness_ms` is 0.
+    """
+    firsts = _first_events(_watches(operations).unionByName(_moments(events), True))
+    return _nth_of(firsts).select(*_outcome())
+
+
+def _watches(operations: DataFrame) -> DataFrame:
+    """A row for each operation and distinct watch key."""
+    return operations.select(
+        "op_id",
+        "kind",
+        "submitted_ms",
+        (F.col("submitted_ms") + F.col("timeout_ms")).alias("deadline_ms"),
+        "need",
+        # With op_id, the identity of a row. What is the same in all columns has the same outcome,
+        # so those need no telling apart; a number for each row would change when a part of the
+        # work is done again after a failure.
+        F.xxhash64(*OPERATIONS.names).alias("_digest"),
+        F.col("submitted_ms").alias(_TIME),
+        F.explode(F.array_distinct("keys")).alias("key"),
+    )
+
+
+def _moments(events: DataFrame) -> DataFrame:
+    """A row for each event, in the columns that `_watches` has too, and its own."""
+    # Never null: the window below looks for the nearest that is not.
+    seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in events.columns else F.lit(0)
+    at = F.col("at_ms")
+    return events.select("key", at.alias(_TIME), at.alias(_AT), seq.cast("bigint").alias(_SEQ))
+
+
+def _first_events(timeline: DataFrame) -> DataFrame:
+    """The rows of operations alone, each with the first event of its key in its time, or null."""
+    is_operation = F.col("op_id").isNotNull()
+    # Backwards, as only the frame of all rows so far is computed in passing. At one instant events
+    # come before operations, and of events the first one last.
+    backwards = (
+        Window.partitionBy("key")
+        .orderBy(F.desc(_TIME), is_operation, F.desc(_SEQ))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    nearest = timeline.select(
+        *_OPERATION,
+        "key",
+        F.last(_AT, ignorenulls=True).over(backwards).alias(_AT),
+        F.last(_SEQ, ignorenulls=True).over(backwards).alias(_SEQ),
+    ).where(is_operation)
+    in_time = F.col(_AT) <= F.col("deadline_ms")
+    return nearest.withColumn(_AT, F.when(in_time, F.col(_AT)))
+
+
+def _nth_of(firsts: DataFrame) -> DataFrame:
+    """Of each operation the row that decides: the one at place `need`, in order of time.
+
+    There always is one, as an operation has at least `need` rows; without an event in it, the
+    operation expired. Operations the same in all columns share the places, so all are kept.
+    """
+    place = F.dense_rank().over(
+        Window.partitionBy("op_id", "_digest").orderBy(F.asc_nulls_last(_AT), _SEQ, "key")
+    )
+    return firsts.withColumn("_place", place).where(F.col("_place") == F.col("need"))
+
+
+def _outcome() -> list[Column]:
+    completed = F.col(_AT).isNotNull()
+    at_ms = F.coalesce(F.col(_AT), F.col("deadline_ms"))
+    columns = {
+        "outcome": F.when(completed, COMPLETED).otherwise(EXPIRED),
+        "at_ms": at_ms,
+        "by_key": F.when(completed, F.col("key")),
+        "waited_ms": at_ms - F.col("submitted_ms"),
+        "lateness_ms": F.lit(0).cast("bigint"),
+    }
+    return [columns.get(name, F.col(name)).alias(name) for name in OUTCOMES.names]

@@ -1,0 +1,1 @@
+"""What outcomes say: aggregates, plots, a page."""

@@ -1,0 +1,95 @@
+"""Figures in words: durations, moments, shares, names, as a page and a terminal show them.
+
+Pure functions; any thread may call them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.report import WheelRow
+
+# Units of durations, largest first: ms, and what they are called.
+_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING: Final = "\N{EN DASH}"
+
+
+def duration(ms: float | None) -> str:
+    """A duration with its unit, to three digits or so: "250 ms", "1.25 s", "3 d"."""
+    if ms is None:
+        return NOTHING
+    for size, unit in _UNITS:
+        if abs(ms) >= size:
+            return f"{number(ms / size)} {unit}"
+    return f"{number(ms)} ms"
+
+
+def number(value: float) -> str:
+    """A number to three digits, or all of those before the point: "0.00123", "1.5", "12,345"."""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    if abs(value) < 0.001:
+        return f"{value:.8f}".rstrip("0").rstrip(".")
+    return f"{value:.3g}"
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage, with more digits next to 0 and 100."""
+    if value is None:
+        return NOTHING
+    percent = 100 * value
+    near = min(percent, 100 - percent)
+    # Rounding must not turn nearly all into all.
+    digits = 1 if near >= 1 or near == 0 else 2 if near >= 0.1 else 3 if near >= 0.01 else 5
+    text = f"{percent:.{digits}f}".rstrip("0").rstrip(".")
+    return f"{text} %"
+
+
+def count(value: int | None) -> str:
+    """A whole number, its digits in groups."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def moment(unix_ms: int, to_ms: int = 1) -> str:
+    """A time in UTC, as far as multiples of ``to_ms`` need; Unix ms where no calendar reaches."""
+    try:
+        at = _EPOCH + timedelta(milliseconds=unix_ms)
+    except OverflowError:
+        return f"{unix_ms} ms"
+    if to_ms >= 86_400_000:
+        return f"{at:%Y-%m-%d}"
+    if to_ms >= 60_000:
+        return f"{at:%Y-%m-%d %H:%M}"
+    if to_ms >= 1000:
+        return f"{at:%Y-%m-%d %H:%M:%S}"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
+
+
+def name(text: str, most: int = 60) -> str:
+    """A name from the data in one printable line of at most ``most`` characters."""
+    # Control characters, lone surrogates and what changes the direction of the text around it.
+    clean = "".join("\N{REPLACEMENT CHARACTER}" if _odd(letter) else letter for letter in text)
+    return clean if len(clean) <= most else f"{clean[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _odd(letter: str) -> bool:
+    return unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+
+
+def wheel(row: WheelRow) -> list[str]:
+    """The cells of a row of the wheel tuning table."""
+    return [
+        duration(row.tick_ms),
+        count(row.wheel_size),
+        count(row.levels),
+        number(row.buckets),
+        number(row.cascades_per_operation),
+        number(row.moves_per_operation),
+        number(row.wakeups_per_second),
+        duration(row.lateness_ms),
+        duration(row.max_lateness_ms),
+    ]

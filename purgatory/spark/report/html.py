@@ -1,0 +1,85 @@
+"""The parts of a page: HTML that needs nothing else, with words for every plot.
+
+All that is given as text is escaped here. Pure functions; any thread may call them.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from purgatory.spark.report import formatting as words
+from purgatory.spark.report.stylesheet import STYLE
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.charts import Chart
+
+_LONGEST: Final = 1000  # characters of a text
+
+_DOCUMENT: Final = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """The whole page."""
+    return _DOCUMENT.format(title=text(title), style=STYLE, body="\n".join(parts))
+
+
+def section(title: str, parts: Iterable[str]) -> str:
+    """A part of the page under a heading."""
+    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
+
+
+def folded(title: str, content: str) -> str:
+    """What is shown when asked for."""
+    return f"<details><summary>{text(title)}</summary>{content}</details>"
+
+
+def paragraph(content: str) -> str:
+    """Text."""
+    return f"<p>{text(content)}</p>"
+
+
+def figure(chart: Chart) -> str:
+    """A plot, and for those who do not see it what there is to see."""
+    return (
+        f'<figure role="img" aria-label="{text(f"{chart.title}. {chart.alternative}")}">'
+        f'<figcaption aria-hidden="true">{text(chart.title)}</figcaption>{chart.svg}</figure>'
+    )
+
+
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first column names the row; wider than the window, it scrolls."""
+    head = "".join(f'<th scope="col">{text(cell)}</th>' for cell in heads)
+    body = "".join(
+        f'<tr><th scope="row">{text(words.name(first))}</th>'
+        + "".join(f"<td>{text(cell)}</td>" for cell in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(title)}">'
+        f"<table><caption>{text(title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def text(content: str) -> str:
+    """Text as it stands in HTML, what is not printable replaced."""
+    return html.escape(words.name(content, _LONGEST), quote=True)

@@ -1,0 +1,299 @@
+"""Report: what a journal says, in figures that fit into memory, a page and a terminal.
+
+`make_report` runs the Spark jobs and returns a `Report` of plain rows; `page` and
+`terminal` show it. One report at a time a session, from any thread; a Report is
+immutable and may go anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from purgatory.spark.report import aggregates as figures
+from purgatory.spark.report import formatting as words
+from purgatory.spark.report import survival
+from purgatory.spark.report import wheel_tuning as tuning
+from purgatory.spark.tables import schema
+
+# Up to so many outcomes, quantiles and curves are exact; above, see `figures` and `survival`.
+EXACT_ROWS: Final = 1_000_000
+DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
+# Kinds that have rows of their own, largest first; the others are shown together.
+MOST_KINDS: Final = 20
+MOST_KEYS: Final = 10
+
+
+class Kind(NamedTuple):
+    """Whom a row is about: all kinds, one, or (neither total nor a name) the small ones."""
+
+    total: bool
+    name: str | None
+
+    def __str__(self) -> str:
+        if self.total:
+            return "all kinds"
+        if self.name is None:
+            return "other kinds"
+        return words.name(self.name) or "(no kind)"
+
+
+class Summary(NamedTuple):
+    """How operations ended, and how long it took; quantiles are at `figures.QUANTILES`.
+
+    ``submitted``: rows of the operations table, None without one.
+    """
+
+    kind: Kind
+    submitted: int | None
+    operations: int
+    completed: int
+    expired: int
+    cancelled: int
+    mean_waited_ms: float
+    waited_ms: tuple[int, ...]
+    completed_waited_ms: tuple[int, ...]
+    lateness_ms: tuple[int, ...]
+
+
+class Bin(NamedTuple):
+    """How many ended in one stretch of time."""
+
+    kind: Kind
+    start_ms: int
+    completed: int
+    expired: int
+    cancelled: int
+
+
+class HotKey(NamedTuple):
+    """A key and how many operations have it (None: unknown), and how many it completed."""
+
+    kind: Kind
+    key: str
+    watched: int | None
+    completed: int
+
+
+class CurvePoint(NamedTuple):
+    """What a timeout achieves: share completed, and the average wait; see `survival`.
+
+    ``watched``: how many operations waited so long, which is what the estimate rests on here.
+    """
+
+    kind: Kind
+    timeout_ms: int
+    share: float
+    mean_wait_ms: float
+    watched: int
+
+
+class Suggestion(NamedTuple):
+    """The shortest timeout for a wanted share; None where nothing tells of one that reaches it."""
+
+    kind: Kind
+    wanted: float
+    point: CurvePoint | None
+
+
+class WheelRow(NamedTuple):
+    """A wheel of other dimensions; see `tuning.tuning`."""
+
+    tick_ms: int
+    wheel_size: int
+    levels: int
+    buckets: float
+    cascades: int
+    cascades_per_operation: float
+    moves_per_operation: float
+    wakeups: int
+    wakeups_per_second: float
+    lateness_ms: float
+    max_lateness_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to ask of a journal. ValueError for shares and wheels that cannot be."""
+
+    shares: Sequence[float] = DEFAULT_SHARES
+    wheels: Sequence[tuning.WheelSize] = field(default_factory=tuning.wheel_sizes)
+    exact_rows: int = EXACT_ROWS
+    most_kinds: int = MOST_KINDS
+    most_keys: int = MOST_KEYS
+
+    def __post_init__(self) -> None:
+        survival.check_shares(self.shares)
+        tuning.check_candidates(self.wheels)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a report says. Rows are in the order in which they are to be shown.
+
+    ``exact``: whether quantiles and curves are. ``first_ms``, ``last_ms``: from the first
+    submission to the last end. ``kinds``: how many there are; see `MOST_KINDS`. ``bin_ms``: width
+    of a `Bin`; those in which nothing ended are left out.
+    """
+
+    operations: int
+    kinds: int
+    first_ms: int
+    last_ms: int
+    exact: bool
+    bin_ms: int
+    summaries: tuple[Summary, ...] = ()
+    bins: tuple[Bin, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    curves: tuple[CurvePoint, ...] = ()
+    wheels: tuple[WheelRow, ...] = ()
+
+
+def make_report(
+    outcomes: DataFrame,
+    operations: DataFrame | None = None,
+    options: Options | None = None,
+    progress: Callable[[str], object] = lambda _: None,
+) -> Report:
+    """Compute a report of checked tables; ``progress`` is told what is being worked at.
+
+    Without ``operations`` what needs them is None: how many were submitted, and watched a key.
+    """
+    with ExitStack() as kept:
+        progress("reading")
+        outcomes = _keep(kept, outcomes, _OUTCOME_COLUMNS)
+        if operations is not None:
+            operations = _keep(kept, operations, _OPERATION_COLUMNS)
+        return _make_report(outcomes, operations, options or Options(), progress)
+
+
+# What a report needs of its tables.
+_OUTCOME_COLUMNS: Final = [name for name in schema.OUTCOMES.names if name != "op_id"]
+_OPERATION_COLUMNS: Final = ["kind", "keys"]
+
+
+def _keep(kept: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
+    """Hold what is needed of a table in memory, or on disk: it is read many times.
+
+    The checks of its rows, which cost more than all that comes after, are then made once.
+    """
+    needed = table.select(*columns).persist(StorageLevel.MEMORY_AND_DISK)
+    kept.callback(needed.unpersist)
+    return needed
+
+
+def _make_report(
+    outcomes: DataFrame,
+    operations: DataFrame | None,
+    options: Options,
+    progress: Callable[[str], object],
+) -> Report:
+    extent = _extent(outcomes)
+    if not extent.operations:
+        return Report(0, 0, 0, 0, exact=True, bin_ms=1)
+    kinds = [row.kind for row in figures.count_kinds(outcomes).limit(options.most_kinds).collect()]
+    outcomes = figures.fold_kinds(outcomes, kinds)
+    operations = None if operations is None else figures.fold_kinds(operations, kinds)
+    exact = extent.operations <= options.exact_rows
+    bin_ms = figures.bin_width_ms(extent.last_ms - extent.first_end_ms + 1)
+    progress("waits and lateness")
+    summaries = _summaries(outcomes, operations, exact)
+    progress("ends over time")
+    bins = _rows(Bin, figures.over_time(outcomes, bin_ms))
+    progress("hot keys")
+    hot_keys = _rows(HotKey, figures.hot_keys(outcomes, operations, options.most_keys))
+    progress("timeouts")
+    curves, suggestions = _timeouts(outcomes, options.shares, exact, [s.kind for s in summaries])
+    progress("wheels")
+    wheels = tuning.tuning(outcomes, options.wheels).collect()
+    return Report(
+        operations=extent.operations,
+        kinds=extent.kinds,
+        first_ms=extent.first_ms,
+        last_ms=extent.last_ms,
+        exact=exact,
+        bin_ms=bin_ms,
+        summaries=summaries,
+        bins=bins,
+        hot_keys=hot_keys,
+        suggestions=suggestions,
+        curves=curves,
+        wheels=tuple(WheelRow(*(row[name] for name in WheelRow._fields)) for row in wheels),
+    )
+
+
+def _extent(outcomes: DataFrame) -> Row:
+    (row,) = outcomes.agg(
+        F.count("*").alias("operations"),
+        F.count_distinct("kind").alias("kinds"),
+        F.min("submitted_ms").alias("first_ms"),
+        F.min("at_ms").alias("first_end_ms"),
+        F.max("at_ms").alias("last_ms"),
+    ).collect()
+    return row
+
+
+def _kind(row: Row) -> Kind:
+    return Kind("total" in row and row["total"], row["kind"])
+
+
+def _rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
+    return tuple(_labelled(make, row) for row in frame.collect())
+
+
+def _labelled(make: Callable[..., Any], row: Row) -> Any:
+    """A labelled row as the named tuple ``make``, whose first field is the kind."""
+    names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
+    return make(_kind(row), *(row[name] for name in names))
+
+
+def _summaries(
+    outcomes: DataFrame, operations: DataFrame | None, exact: bool
+) -> tuple[Summary, ...]:
+    submitted: dict[Kind, int] = {}
+    if operations is not None:
+        counts = {_kind(row): row["count"] for row in figures.count_kinds(operations).collect()}
+        submitted = {Kind(True, None): sum(counts.values()), **counts}
+    return tuple(
+        _summary(row, submitted.get(_kind(row), 0) if operations is not None else None)
+        for row in figures.summary(outcomes, exact=exact).collect()
+    )
+
+
+def _summary(row: Row, submitted: int | None) -> Summary:
+    return Summary(
+        kind=_kind(row),
+        submitted=submitted,
+        operations=row["operations"],
+        completed=row["completed"],
+        expired=row["expired"],
+        cancelled=row["cancelled"],
+        mean_waited_ms=row["mean_waited_ms"],
+        waited_ms=tuple(row["waited_ms"]),
+        completed_waited_ms=tuple(row["completed_waited_ms"] or ()),
+        lateness_ms=tuple(row["lateness_ms"]),
+    )
+
+
+def _timeouts(
+    outcomes: DataFrame, shares: Sequence[float], exact: bool, kinds: Sequence[Kind]
+) -> tuple[tuple[CurvePoint, ...], tuple[Suggestion, ...]]:
+    curve = survival.completion_curve(outcomes, exact=exact).persist()
+    try:
+        curves = _rows(CurvePoint, survival.thinned(curve))
+        found = {
+            (_kind(row), row["wanted"]): _labelled(CurvePoint, row)
+            for row in survival.suggestions(curve, shares).collect()
+        }
+    finally:
+        curve.unpersist()
+    wanted = sorted(set(map(float, shares)))
+    suggestions = (Suggestion(k, share, found.get((k, share))) for k in kinds for share in wanted)
+    return curves, tuple(suggestions)

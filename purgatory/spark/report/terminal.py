@@ -1,0 +1,105 @@
+"""A report in the terminal: tables by rich, for 80 columns or more. The page has plots, and more.
+
+Call from the thread that owns the console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from purgatory.spark.report import formatting as words
+from purgatory.spark.report.aggregates import QUANTILES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from purgatory.spark.report.report import Report, Summary
+
+_MOST_KEYS = 5
+_NAME_WIDTH = 8  # columns of a terminal that a name has at least
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the tables of a report."""
+    if not report.operations:
+        console.print("There are no outcomes in the journal.")
+        return
+    _print(console, "Operations", *_used(_SUMMARY_HEADS, map(_summary, report.summaries)))
+    _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
+    if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
+        rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
+        _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(words.wheel, report.wheels)))
+
+
+_SUMMARY_HEADS = (
+    *("kind", "ended", "completed", "expired", "cancelled"),
+    *(f"wait p{100 * q:g}" for q in QUANTILES),
+    f"late p{100 * QUANTILES[-1]:g}",
+)
+_RARE = {words.share(0), words.duration(0)}
+
+
+def _used(
+    heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """The same without columns of nothing but zeros: few journals have cancellations, or delays."""
+    columns = [
+        (head, *cells)
+        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+        if not _RARE.issuperset(cells)
+    ]
+    kept, *kept_rows = zip(*columns, strict=True)
+    return kept, kept_rows
+
+
+def _summary(row: Summary) -> list[str]:
+    return [
+        str(row.kind),
+        words.count(row.operations),
+        *(words.share(n / row.operations) for n in (row.completed, row.expired, row.cancelled)),
+        *map(words.duration, row.waited_ms),
+        words.duration(row.lateness_ms[-1]),
+    ]
+
+
+_TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
+
+
+def _timeouts(report: Report) -> Iterable[Sequence[str]]:
+    """Those of all kinds together; the page has those of each."""
+    for suggestion in report.suggestions:
+        if suggestion.kind.total:
+            wanted = words.share(suggestion.wanted)
+            if (point := suggestion.point) is None:
+                yield ["all kinds", wanted, "not seen", words.NOTHING]
+                continue
+            wait = words.duration(point.mean_wait_ms)
+            yield ["all kinds", wanted, words.duration(point.timeout_ms), wait]
+
+
+_WHEEL_HEADS = (
+    *("tick", "size", "levels", "buckets", "cascades per op", "moves per op"),
+    *("wake-ups per s", "late, average", "late, most"),
+)
+
+
+def _print(
+    console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, head in enumerate(heads):
+        if place:
+            # On two lines: figures are narrow, what they mean is not.
+            table.add_column(head.replace(" ", "\n", 1), justify="right", no_wrap=True)
+        else:
+            table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
+    for first, *rest in rows:
+        # As Text: a name in brackets is a name, no markup.
+        table.add_row(Text(words.name(first, 32)), *rest)
+    console.print(table)
+    console.print()

@@ -1,0 +1,1 @@
+"""Outcomes of a trace, computed as a stream with checkpoints."""

@@ -1,0 +1,124 @@
+"""Metrics of a stream for Prometheus: the ledger's counts, and what Spark says of its batches.
+
+    metrics = StreamMetrics(stream)
+    spark.streams.addListener(metrics)
+    registry.register(metrics)
+
+Spark calls the listener from a thread of its own, a scrape comes from another. What they share are
+references to immutable objects, so no lock is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+    from purgatory.spark.stream.checkpoint import Entry
+    from purgatory.spark.stream.query import Stream
+
+_PREFIX = "purgatory_stream_"
+
+
+class StreamMetrics(StreamingQueryListener, Collector):
+    """Listens to the query of one stream, and shows its metrics with its name as a label."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.ended = threading.Event()  # set while no query runs, after the first has
+        # Written by Spark's thread alone.
+        self._run: UUID | None = None
+        self._running = False
+        self._progress: StreamingQueryProgress | None = None
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Note that the query runs."""
+        if event.name == self._stream.name:
+            self._run, self._running = event.runId, True
+            self.ended.clear()
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Keep what Spark says of the last batch."""
+        if event.progress.name == self._stream.name:
+            self._progress = event.progress
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing came; the last batch stays what is shown."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """Note that the query has ended, if it was the stream's."""
+        if event.runId == self._run:
+            self._running = False
+            self.ended.set()
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics, of which a registry wants the names."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of this moment."""
+        entry, progress, name = self._stream.entry, self._progress, self._stream.name
+        yield _gauge(name, "running", "1 while the query runs", int(self._running))
+        yield from _of_ledger(name, entry)
+        yield from _of_spark(name, progress)
+
+
+def _of_ledger(name: str, entry: Entry) -> Iterator[Metric]:
+    yield _gauge(name, "operations_pending", "Operations that wait", entry.pending)
+    yield _gauge(name, "events_kept", "Events of instants that are not over", entry.kept)
+    yield _gauge(
+        name,
+        "event_time_seconds",
+        "The last instant that is over, Unix time",
+        entry.closed_ms / 1000,
+    )
+    yield _counter(name, "batches", "Micro-batches committed", {(): entry.batch + 1}, ())
+    counts = entry.counts
+    ended = {(outcome,): counts[outcome] for outcome in ("completed", "expired")}
+    yield _counter(name, "operations", "Operations that ended", ended, ("outcome",))
+    rows = {
+        (table, fate): counts[prefix + table]
+        for table in ("operations", "events")
+        for fate, prefix in (("taken", ""), ("late", "late_"), ("rejected", "rejected_"))
+    }
+    yield _counter(name, "rows", "Rows of input", rows, ("table", "fate"))
+
+
+def _of_spark(name: str, progress: StreamingQueryProgress | None) -> Iterator[Metric]:
+    last = progress.batchDuration / 1000 if progress else 0.0
+    yield _gauge(name, "batch_seconds", "How long the last micro-batch took", last)
+    speed = progress.processedRowsPerSecond if progress else 0.0
+    yield _gauge(name, "rows_per_second", "Rows a second of the last micro-batch", speed)
+
+
+def _gauge(name: str, metric: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(_PREFIX + metric, text, labels=["name"])
+    family.add_metric([name], value)
+    return family
+
+
+def _counter(
+    name: str,
+    metric: str,
+    text: str,
+    values: dict[Any, int],
+    labels: tuple[str, ...],
+) -> Metric:
+    family = CounterMetricFamily(_PREFIX + metric, text, labels=["name", *labels])
+    for key, value in values.items():
+        family.add_metric([name, *key], value)
+    return family

@@ -1,0 +1,72 @@
+"""Where a stream stands, in the terminal: one line that changes, or a line a batch in a log.
+
+Made and closed by the main thread; `show` is called by whichever thread commits, one at a time.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from purgatory.spark.stream.checkpoint import Entry
+
+_STARTING: Final = "starting the stream"
+
+
+class StreamProgress:
+    """Shows each commit on stderr; use it in a `with` block."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._stack.enter_context(self._console.status(_STARTING))
+        return self
+
+    def show(self, entry: Entry) -> None:
+        """Show where the stream stands."""
+        if self._console.is_terminal:
+            self._status.update(described(entry))
+        else:
+            self._console.print(described(entry), soft_wrap=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+
+def described(entry: Entry) -> str:
+    """One line about an entry."""
+    counts = entry.counts
+    parts = [
+        f"batch {entry.batch}",
+        f"event time {_shown(entry.closed_ms)}",
+        f"{counts['operations']:,} operations",
+        f"{counts['completed']:,} completed",
+        f"{counts['expired']:,} expired",
+        f"{entry.pending:,} pending",
+    ]
+    for fate in ("late", "rejected"):
+        rows = counts[f"{fate}_operations"] + counts[f"{fate}_events"]
+        if rows:
+            parts.append(f"{rows:,} rows {fate}")
+    return ", ".join(parts)
+
+
+def _shown(closed_ms: int) -> str:
+    """A time as people read it; one that no calendar holds as it is."""
+    try:
+        return datetime.fromtimestamp(closed_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return "not begun" if closed_ms < 0 else f"{closed_ms} ms"

@@ -1,0 +1,228 @@
+"""Where the rows of a stream come from: directories that files are put into, or Kafka topics.
+
+A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, all in the
+same columns (`ROWS`), so that both sources can be one stream. Nothing is read before the stream
+starts. Any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from purgatory.spark.errors import SparkError, TableError, in_one_line
+from purgatory.spark.filesystem import files_for
+from purgatory.spark.tables.reader import json_cell
+from purgatory.spark.tables.schema import (
+    EVENTS,
+    OPERATIONS,
+    Cell,
+    Found,
+    Table,
+    as_text,
+    find,
+    why_rejected,
+)
+
+# A checked row of a stream: the `table` it is of, `time_ms` of the row, why it was rejected (null:
+# it was not) and what it was then, the `file` it came from and its `place` there; and the columns
+# of both tables, of which the other's are null. Flat, as what is kept for a second use is kept by
+# columns, and a reader takes only those that it needs.
+ROWS: Final = StructType(
+    [
+        StructField("table", StringType()),
+        StructField("time_ms", LongType()),
+        *OPERATIONS,
+        *EVENTS,
+        StructField("reason", StringType()),
+        StructField("row", StringType()),
+        StructField("file", StringType()),
+        StructField("place", LongType()),
+    ]
+)
+
+PARQUET: Final = "parquet"
+JSON: Final = "json"
+KAFKA: Final = "kafka"
+
+# What a row has besides the columns of its table: the file it came from, its place there, and
+# itself if it could not be taken apart.
+FILE: Final = "_file"
+PLACE: Final = "_place"
+MALFORMED: Final = "_malformed"
+
+_FORMATS: Final = {".parquet": PARQUET, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON}
+_COMPRESSED: Final = ".gz"
+# Files that are older than the newest by more than this are passed over; by default that is a week.
+_MAX_AGE: Final = "100000d"
+_OFFSET_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream of rows.
+
+    `place`: a directory, or for Kafka the topics, separated by commas. `format`: "parquet", "json"
+    (an object a line) or "kafka" (an object a message, in its value). `options` are those of
+    Spark's source; for Kafka at least `kafka.bootstrap.servers`.
+    """
+
+    place: str
+    format: str = PARQUET
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What a checkpoint remembers of it."""
+        return f"{self.format}:{self.place}"
+
+    def rows(self, spark: SparkSession, table: Table) -> DataFrame:
+        """A streaming DataFrame of `ROWS`.
+
+        For JSON `place` is where the block of the file begins that the row is in; add the number
+        of the row, which Spark does not tell of a stream. `TableError` where a file that is there
+        already is not of the table; `SparkError` where Spark has no Kafka connector.
+        """
+        if self.format == KAFKA:
+            return checked(table, parse_messages(self._messages(spark), table))
+        _check_a_file(spark, self, table)
+        rows = (
+            spark.readStream.format(self.format)
+            .options(maxFileAge=_MAX_AGE, columnNameOfCorruptRecord=MALFORMED, **self.options)
+            .schema(_asked(self.format, table))
+            .load(self.place)
+        )
+        place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
+        file = F.substring_index("_metadata.file_path", "/", -1)
+        return checked(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
+
+    def _messages(self, spark: SparkSession) -> DataFrame:
+        try:
+            reader = spark.readStream.format(KAFKA).options(subscribe=self.place, **self.options)
+            return reader.load()
+        except AnalysisException as error:
+            raise SparkError(
+                f"{self.name}: Spark has no Kafka connector; give it one with --packages "
+                f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+            ) from error
+
+
+def checked(table: Table, rows: DataFrame) -> DataFrame:
+    """Rows as they came, with `FILE`, `PLACE` and `MALFORMED`, as `ROWS`."""
+    cells = {column.name: _cell(rows, column) for column in table.schema}
+    found = Found(rows, cells, F.col(FILE), F.col(MALFORMED))
+    reason = why_rejected(table, found)
+    flat = rows.select(
+        F.lit(table.name).alias("table"),
+        *table.result(cells),
+        reason.alias("reason"),
+        F.when(reason.isNotNull(), as_text(found)).alias("row"),
+        F.col(FILE).alias("file"),
+        F.col(PLACE).alias("place"),
+    )
+    time = "submitted_ms" if table.schema is OPERATIONS else "at_ms"
+    there = {*flat.columns}
+    return flat.withColumn("time_ms", F.col(time)).select(
+        *(F.col(c.name) if c.name in there or c.name == "time_ms" else _nothing(c) for c in ROWS)
+    )
+
+
+def directory(spark: SparkSession, path: str, options: Mapping[str, str] | None = None) -> Source:
+    """A directory as a source, in the format of the files that are there; of none: Parquet.
+
+    Files put there later must be in the same format. `TableError` if it is not there, or holds
+    files of both formats or of none of them.
+    """
+    files, place = files_for(spark, path)
+    if not files.exists(place):
+        raise TableError(f"{path}: no such directory")
+    names = [name for name in files.names(place) if not name.startswith(("_", "."))]
+    formats = {format_of(name): name for name in names}
+    if None in formats:
+        raise TableError(f"{path}: {formats[None]} is neither Parquet nor JSON by its name")
+    if len(formats) > 1:
+        raise TableError(f"{path}: has files of both formats; a stream reads one of them")
+    return Source(place, next(iter(formats), None) or PARQUET, options or {})
+
+
+def topic(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
+    """A Kafka topic, or several with commas between, as a source; from the oldest message on.
+
+    `servers`: as host:port, the same. The session must have Spark's Kafka connector.
+    """
+    given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
+    return Source(name, KAFKA, given | dict(options or {}))
+
+
+def format_of(name: str) -> str | None:
+    """The format that a file name tells of, None for neither."""
+    return _FORMATS.get(PurePosixPath(name.removesuffix(_COMPRESSED)).suffix)
+
+
+def parse_messages(messages: DataFrame, table: Table) -> DataFrame:
+    """Kafka's messages as rows of a table: a JSON object each; what is none is malformed."""
+    value = F.col("value").cast("string")
+    row = F.try_parse_json(value)
+    is_object = F.coalesce(F.schema_of_variant(row).startswith("OBJECT"), F.lit(False))
+    columns = {
+        name: F.when(is_object, F.try_variant_get(row, f"$.{name}", "variant"))
+        for name in table.schema.names
+    }
+    partition = F.lpad(F.col("partition").cast("string"), _OFFSET_DIGITS, "0")
+    return messages.select(
+        *(column.alias(name) for name, column in columns.items()),
+        F.when(~is_object, F.coalesce(value, F.lit(""))).alias(MALFORMED),
+        F.concat_ws("-", "topic", partition).alias(FILE),
+        F.col("offset").alias(PLACE),
+    )
+
+
+def _check_a_file(spark: SparkSession, source: Source, table: Table) -> None:
+    """Look at one file, if there is any: better an error now than after hours.
+
+    A Parquet file says what columns it has; of JSON each row is looked at when it comes.
+    """
+    files, place = files_for(spark, source.place)
+    names = [name for name in files.names(place) if format_of(name) == PARQUET]
+    if source.format == PARQUET and names:
+        path = f"{place}/{names[0]}"
+        with in_one_line(path):
+            rows = spark.read.parquet(path)
+        find(table, rows, f"{path}: ")
+
+
+def _asked(format: str, table: Table) -> StructType:  # noqa: A002 - as Spark calls it
+    """The columns to ask files for.
+
+    Of Parquet all integers as 64 bits, so that one out of range is seen. Of JSON variants: a reader
+    told to expect a string makes one of anything.
+    """
+    columns = []
+    for column in table.schema:
+        datatype = LongType() if isinstance(column.dataType, IntegralType) else column.dataType
+        columns.append(StructField(column.name, datatype if format == PARQUET else VariantType()))
+    return StructType([*columns, StructField(MALFORMED, StringType())])
+
+
+def _cell(rows: DataFrame, column: StructField) -> Cell:
+    if isinstance(rows.schema[column.name].dataType, VariantType):
+        return json_cell(column.name, column.dataType)
+    return Cell(F.col(column.name), F.col(column.name).cast("string"))
+
+
+def _nothing(column: StructField) -> Column:
+    return F.lit(None).cast(column.dataType).alias(column.name)

@@ -1,0 +1,1 @@
+"""The tables of a trace and of a journal, as checked DataFrames."""

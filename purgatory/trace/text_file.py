@@ -1,0 +1,65 @@
+"""Text files, gzip-compressed or not: what CSV and JSON lines have in common.
+
+Used by `purgatory.trace.csv_format` and `purgatory.trace.json_format`. A file belongs to the thread
+that opened it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import IO, Any, Final
+
+from purgatory.trace.errors import TraceError
+
+# What iterating a text file, and csv.reader upon it, can raise. Bytes that are not UTF-8 are not
+# among them: see open_text.
+READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
+
+
+def open_text(path: Path, newline: str) -> io.TextIOWrapper:
+    """Open a file for reading, decompressing `.gz`.
+
+    Bytes that are not UTF-8 become lone surrogates, which the check of a row's values refuses; so
+    a bad byte is a bad row with a place, and not the end of the file. A byte order mark is dropped.
+    """
+    opened = gzip.GzipFile if is_gzip(path) else open
+    raw = opened(path, "rb")
+    return io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline)
+
+
+def wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
+    """Write text into a file already open, compressing when `path` says so.
+
+    Closing the result ends the compressed stream and leaves `file` open. The same rows give the
+    same bytes: the gzip header holds neither name nor time.
+    """
+    raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _Borrowed(file)
+    return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
+
+
+def is_gzip(path: Path) -> bool:
+    """Tell by its suffix whether a file is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def check_header(path: Path, header: str) -> None:
+    """Refuse a first line that no UTF-8 text begins with: another encoding or a binary file."""
+    if "\0" in header or any("\ud800" <= char <= "\udfff" for char in header):
+        raise TraceError(f"{path}: not UTF-8 text")
+
+
+class _Borrowed(io.BufferedIOBase):
+    """Passes writes on to a file and leaves it open, as GzipFile does."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)

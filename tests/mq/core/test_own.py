@@ -1,0 +1,106 @@
+"""The own tree: sequence numbers, acknowledgements, late children."""
+
+from mq.core.own import Own
+from mq.pipes.commands import Command, Term
+from mq.queues.mailbox import Mailbox
+
+
+class Node(Own):
+    """An Own that notes its end."""
+
+    def __init__(self, mailbox, log, name):
+        super().__init__(mailbox)
+        self.log = log
+        self.name = name
+
+    def process_destroy(self):
+        self.log.append(self.name)
+
+
+def run(*mailboxes: Mailbox[Command]):
+    """Deliver until nothing is left."""
+    busy = True
+    while busy:
+        busy = False
+        for mailbox in mailboxes:
+            while (command := mailbox.recv(0)) is not None:
+                command.deliver()
+                busy = True
+
+
+def make(names):
+    """Nodes with a mailbox each, and their common log."""
+    log = []
+    return [Node(Mailbox(), log, name) for name in names], log
+
+
+def test_children_end_before_their_owner():
+    """A root ends last, after each below it has acknowledged."""
+    (root, child, grandchild), log = make(["root", "child", "grandchild"])
+    boxes = [node.mailbox for node in (root, child, grandchild)]
+    root.launch_child(child)
+    child.launch_child(grandchild)
+    run(*boxes)
+    root.terminate()
+    assert log == []
+    run(*boxes)
+    assert log == ["grandchild", "child", "root"]
+
+
+def test_a_child_asks_its_owner():
+    """A child that terminates itself does so through its owner, once."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    run(root.mailbox)
+    child.terminate()
+    child.terminate()
+    run(root.mailbox, child.mailbox)
+    assert log == ["child"]
+    root.terminate()
+    assert log == ["child", "root"]
+
+
+def test_a_child_that_arrives_late_is_ended_without_linger():
+    """An own that arrives while its owner terminates gets term with linger 0, and is waited for."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    root.process_term(500)
+    assert log == []
+    run(root.mailbox)
+    command = child.mailbox.recv(0)
+    assert command == Term(child, 0)
+    command.deliver()
+    run(root.mailbox)
+    assert log == ["child", "root"]
+
+
+def test_a_request_that_crosses_the_term_is_ignored():
+    """Owner and child end it at the same time: the child gets one term, and one ack is awaited."""
+    (root, child), log = make(["root", "child"])
+    root.launch_child(child)
+    run(root.mailbox)
+    child.terminate()
+    root.terminate()
+    run(root.mailbox, child.mailbox)
+    assert log == ["child", "root"]
+
+
+def test_an_announced_command_is_waited_for():
+    """What inc_seqnum announced must be processed before the end."""
+    (root,), log = make(["root"])
+    root.inc_seqnum()
+    root.terminate()
+    assert log == []
+    root.process_seqnum()
+    assert log == ["root"]
+
+
+def test_acknowledgements_are_waited_for():
+    """Registered acks, as those of pipes, hold an object; the last lets it go, once."""
+    (root,), log = make(["root"])
+    root.register_term_acks(2)
+    root.terminate()
+    root.unregister_term_ack()
+    assert log == []
+    root.unregister_term_ack()
+    assert log == ["root"]

@@ -1,0 +1,232 @@
+"""A pipe's end, state by state, with the commands between the ends delivered by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mq.pipes.commands import PipeHwm, PipeTerm, PipeTermAck
+from mq.pipes.hwm import Hwms
+from mq.pipes.message import Piece
+from mq.pipes.pipe import State, pipepair
+from mq.queues.mailbox import Mailbox
+
+X = b"x"
+UNLIMITED = Hwms(0, 0)
+
+
+class Sink:
+    """Notes what a pipe tells its socket."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattr__(self, name):
+        return lambda pipe: self.events.append(name)
+
+
+@pytest.fixture
+def ends():
+    """Two ends, each with a mailbox and a sink."""
+    return make()
+
+
+def make(hwms=UNLIMITED):
+    """Two linked ends."""
+    pair = pipepair(hwms, hwms, conflate=False)
+    for end in pair:
+        end.mailbox, end.sink = Mailbox(), Sink()
+    return pair
+
+
+def deliver(end, count=1000):
+    """Let the owner of `end` process so many commands; their kinds."""
+    kinds = []
+    while len(kinds) < count and (command := end.mailbox.recv(0)) is not None:
+        command.deliver()
+        kinds.append(type(command))
+    return kinds
+
+
+def dead(end):
+    return end.sink is None
+
+
+def test_asked_by_one_side(ends):
+    """active -> term_req_sent1; the other reads its delimiter and acknowledges; both are dead."""
+    near, far = ends
+    near.terminate(False)
+    assert near.state is State.TERM_REQ_SENT1
+    assert deliver(far)[0] is PipeTerm
+    assert far.state is State.WAITING_FOR_DELIMITER
+    assert far.read() is None
+    assert far.state is State.TERM_ACK_SENT
+    assert deliver(near) == [PipeTermAck]
+    assert dead(near)
+    assert deliver(far) == [PipeTermAck]
+    assert dead(far)
+
+
+def test_messages_left_are_read_before_the_acknowledgement(ends):
+    """waiting_for_delimiter: what was sent stays readable, and nothing can be written."""
+    near, far = ends
+    near.write(X)
+    near.write(X)
+    near.flush()
+    near.terminate(False)
+    deliver(far)
+    assert not far.write(X)
+    assert [far.read(), far.read(), far.read()] == [X, X, None]
+    assert far.state is State.TERM_ACK_SENT
+
+
+def test_delimiter_before_the_command(ends):
+    """delimiter_received: the delimiter was read first, the command then acknowledges at once."""
+    near, far = ends
+    near.terminate(False)
+    assert far.read() is None
+    assert far.state is State.DELIMITER_RECEIVED
+    deliver(far)
+    assert far.state is State.TERM_ACK_SENT
+
+
+def test_delimiter_received_and_then_terminated_here(ends):
+    """delimiter_received: our own terminate makes it term_req_sent1, and both end."""
+    near, far = ends
+    near.terminate(False)
+    far.read()
+    far.terminate(False)
+    assert far.state is State.TERM_REQ_SENT1
+    for _ in range(3):
+        deliver(near)
+        deliver(far)
+    assert dead(near)
+    assert dead(far)
+
+
+def test_no_delay_acknowledges_at_once(ends):
+    """Without delay (PUSH, PUB) the command alone is enough: no delimiter would ever be read."""
+    near, far = ends
+    far.delay = False
+    near.write(X)
+    near.flush()
+    near.terminate(False)
+    deliver(far)
+    assert far.state is State.TERM_ACK_SENT
+    assert far.read() is None
+
+
+def test_both_ask(ends):
+    """term_req_sent1 on both sides -> term_req_sent2, each acknowledges, both are dead."""
+    near, far = ends
+    near.terminate(False)
+    far.terminate(False)
+    deliver(near, 1)
+    assert near.state is State.TERM_REQ_SENT2
+    for _ in range(2):
+        deliver(far)
+        deliver(near)
+    assert dead(near)
+    assert dead(far)
+
+
+def test_impatience_while_waiting_for_the_delimiter(ends):
+    """waiting_for_delimiter: terminate with delay waits on, without it acknowledges at once."""
+    near, far = ends
+    near.write(X)
+    near.flush()
+    near.terminate(False)
+    deliver(far)
+    far.terminate(True)
+    assert far.state is State.WAITING_FOR_DELIMITER
+    assert far.read() == X
+    far.terminate(False)
+    assert far.state is State.TERM_ACK_SENT
+    deliver(near)
+    deliver(far)
+    assert dead(far)
+
+
+def test_terminate_takes_back_a_begun_message(ends):
+    """The parts of a message not completed are never seen."""
+    near, far = ends
+    near.write(Piece(b"part", True))
+    near.terminate(False)
+    deliver(far)
+    assert far.read() is None
+    assert far.state is State.TERM_ACK_SENT
+
+
+def test_the_delimiter_needs_no_room(ends):
+    """A full pipe can be ended."""
+    near, far = make(Hwms(1, 1))
+    while near.write(X):
+        pass
+    near.flush()
+    near.terminate(False)
+    deliver(far)
+    assert [far.read(), far.read(), far.read()] == [X, X, None]
+
+
+def test_no_marks_to_a_peer_that_is_ending(ends):
+    """A change of HWM is told to an active peer only."""
+    near, far = make(Hwms(5, 5))
+    near.set_hwms(Hwms(6, 6))
+    assert PipeHwm in deliver(far)
+    deliver(near)
+    near.terminate(False)
+    deliver(far)
+    near.set_hwms(Hwms(7, 7))
+    far.set_hwms(Hwms(7, 7))
+    assert deliver(far) == []
+    assert deliver(near) == []
+
+
+def test_a_dry_reader_and_a_full_writer_are_activated(ends):
+    """The sink hears of both, once."""
+    near, far = make(Hwms(1, 1))
+    assert far.read() is None
+    assert near.write(X)
+    assert near.write(X)
+    assert not near.write(X)
+    near.flush()
+    deliver(far)
+    assert far.sink.events == ["read_activated"]
+    far.read()
+    deliver(near)
+    assert near.sink.events == ["write_activated"]
+
+
+@given(st.lists(st.sampled_from("wrtdWRTD"), max_size=30), st.booleans(), st.booleans())
+def test_every_order_of_events_ends(steps, near_delay, far_delay):  # noqa: C901 - cases of a step
+    """Writes, reads, terminations and deliveries in any order: after both have asked, and all has
+    been delivered, both ends are dead, and what was read is what was written, in order.
+    """
+    near, far = make(Hwms(2, 2))
+    near.delay, far.delay = near_delay, far_delay
+    written, read = {near: [], far: []}, {near: [], far: []}
+    for n, step in enumerate(steps):
+        end = near if step.islower() else far
+        if step.lower() == "w":
+            part = b"%d" % n
+            if not dead(end) and end.write(part):
+                written[end].append(part)
+                end.flush()
+        elif step.lower() == "r":
+            part = end.read()
+            if part is not None:
+                read[end].append(part)
+        elif step.lower() == "t":
+            if not dead(end):
+                end.terminate(False)
+        else:
+            deliver(end, 1)
+    for end in (near, far):
+        if not dead(end):
+            end.terminate(False)
+    for _ in range(4):
+        deliver(near)
+        deliver(far)
+    assert dead(near)
+    assert dead(far)
+    for end in (near, far):
+        assert read[end] == written[end.peer][: len(read[end])]

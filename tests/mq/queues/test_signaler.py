@@ -1,0 +1,91 @@
+"""Signaler: with an eventfd that blocks, with one that does not, and with a pipe."""
+
+import os
+import select
+import threading
+
+import pytest
+
+from mq.queues import signaler as module
+from mq.queues.signaler import Signaler
+
+PATIENCE = 20.0
+
+
+@pytest.fixture(params=["eventfd", "eventfd of an old Linux", "pipe"])
+def signaler(request, monkeypatch):
+    """All kinds."""
+    if request.param == "eventfd of an old Linux":
+        monkeypatch.setattr(module, "_BLOCKS", False)
+    made = Signaler(use_pipe=request.param == "pipe")
+    yield made
+    made.close()
+
+
+def test_a_signal_is_seen_and_consumed(signaler):
+    """wait is True until recv has consumed the signal."""
+    assert not signaler.wait(0)
+    signaler.send()
+    assert signaler.wait(None)
+    assert signaler.wait(0)
+    assert signaler.recv()
+    assert not signaler.wait(0)
+    assert not signaler.recv()
+
+
+def test_take_waits_and_consumes(signaler):
+    """take returns with a signal, sent before or while it waits, and leaves none."""
+    signaler.send()
+    signaler.take()
+    assert not signaler.wait(0)
+    thread = threading.Thread(target=signaler.take)
+    thread.start()
+    signaler.send()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert not signaler.recv()
+
+
+def test_signals_merge(signaler):
+    """Many signals are consumed by one recv."""
+    for _ in range(10_000):
+        signaler.send()
+    assert signaler.recv()
+    assert not signaler.wait(0)
+
+
+def test_more_signals_than_a_pipe_holds_do_not_block():
+    """send never blocks: when the pipe is full there is a signal outstanding anyway."""
+    signaler = Signaler(use_pipe=True)
+    for _ in range(20_000):
+        signaler.send()
+    assert signaler.recv()
+    assert not signaler.wait(0)
+    signaler.close()
+
+
+def test_any_poller_can_watch_it(signaler):
+    """fileno is readable with a signal, and only then."""
+    assert select.select([signaler], [], [], 0)[0] == []
+    signaler.send()
+    assert select.select([signaler], [], [], 10)[0] == [signaler]
+
+
+def test_wait_ends_at_its_timeout(signaler):
+    """Without a signal wait returns False."""
+    assert not signaler.wait(0.001)
+
+
+def test_close_gives_the_descriptors_back(signaler):
+    """After close there is no descriptor; closing again is nothing."""
+    fd = signaler.fileno()
+    signaler.close()
+    signaler.close()
+    assert signaler.fileno() == -1
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(fd)
+
+
+def test_children_do_not_inherit_it(signaler):
+    """The descriptors are closed on exec."""
+    assert not os.get_inheritable(signaler.fileno())

@@ -1,0 +1,311 @@
+"""Races of the end: what others see of it, forks, descriptors given back, closing anywhere."""
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import threading
+import traceback
+from functools import partial
+from itertools import count
+
+import pytest
+
+import mq
+from tests.testing.leaks import PATIENCE, at_once, close_all, ends, new_context
+from tests.testing.sockets import drain, in_threads
+
+MINUTE = 60  # after which a forked child is killed
+
+
+def for_ever(call):
+    """Call until it raises anything but Again."""
+    while True:
+        with contextlib.suppress(mq.Again):
+            call()
+
+
+# 8. What another thread must see
+
+
+def test_a_busy_thread_sees_the_end():
+    """ "terminating not volatile": who never blocks sees the end of the context all the same."""
+    ctx = new_context()
+    started = threading.Barrier(4)
+
+    def spin(call):
+        started.wait()
+        with pytest.raises(mq.ContextTerminated):
+            for_ever(call)
+
+    pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+    poller, polled = mq.Poller(), ctx.socket(mq.PULL)
+    poller.register(polled)
+    push.bind("inproc://a")
+
+    def finish():
+        started.wait()
+        ctx._core.stop_sockets()
+
+    in_threads(
+        partial(spin, partial(pull.recv, mq.DONTWAIT)),
+        partial(spin, partial(push.send, b"x", mq.DONTWAIT)),
+        partial(spin, partial(poller.poll, 0)),
+        finish,
+    )
+    close_all([pull, push, polled])
+    assert ends(ctx)
+
+
+# 9. Fork
+
+
+def in_child(work):
+    """Fork; the child does `work`, and is killed if it hangs.  Its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(MINUTE)
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def talk(ctx):
+    """A message from one socket to another."""
+    with ctx.socket(mq.PAIR) as one, ctx.socket(mq.PAIR) as two:
+        one.bind("inproc://mine")
+        two.connect("inproc://mine")
+        one.send(b"x")
+        assert two.recv() == b"x"
+
+
+def test_fork_while_all_locks_are_held(ctx):
+    """A child forked while other threads hold the ctx's locks closes, ends and starts anew."""
+    made = ctx.socket(mq.PULL)
+    made.bind("inproc://a")
+    core = ctx._core
+
+    def work():
+        made.close()
+        with pytest.raises(mq.ZMQError):
+            ctx.socket(mq.PULL)
+        ctx.term()
+        own = mq.Context()
+        talk(own)
+        own.term()
+
+    with core._slot_lock, core.endpoints._lock, made._core._seqnum_lock:
+        code = in_child(work)
+    made.close()
+    assert code == 0
+
+
+def test_a_child_closes_what_its_parent_waits_in(ctx):
+    """Whoever waits in a socket at the fork is not in the child: there it is closed, no more."""
+    pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+    pull.bind("inproc://a")
+    push.connect("inproc://a")
+    waiting = threading.Thread(target=pull.recv)
+    waiting.start()
+    while not pull._core.mailbox.waiting:
+        pass
+    assert in_child(pull.close) == 0
+    push.send(b"x")
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()
+    close_all([pull, push])
+
+
+def test_the_child_does_not_eat_its_parents_signals(ctx):
+    """An inherited eventfd is shared: the child must not put its parent to sleep for good."""
+    for number in range(5):
+        pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+        pull.bind(f"inproc://{number}")
+        push.connect(f"inproc://{number}")
+        push.send(b"for the parent")
+
+        def work(pull=pull, push=push):
+            for call in (pull.recv, partial(pull.get, mq.EVENTS), partial(push.send, b"child's")):
+                with pytest.raises(mq.ZMQError):
+                    call()
+            close_all([pull, push])
+            gc.collect()
+
+        assert in_child(work) == 0
+        poller = mq.Poller()
+        poller.register(pull, mq.POLLIN)
+        assert poller.poll(PATIENCE * 1000) == [(pull, mq.POLLIN)]
+        assert pull.recv() == b"for the parent"
+        assert drain(pull) == []
+        close_all([pull, push])
+
+
+def test_fork_amid_traffic(ctx):
+    """Forked while threads send, receive, connect and close: each child ends well, so do they."""
+    stop = threading.Event()
+
+    def traffic(number):
+        chance = random.Random(number)
+        for turn in count():
+            if stop.is_set():
+                break
+            with ctx.socket(mq.DEALER) as one, ctx.socket(mq.DEALER) as two:
+                for call in chance.sample((one.bind, two.connect), 2):
+                    call(f"inproc://{number}-{turn}")
+                for _ in range(20):
+                    one.send(b"x")
+                    assert two.recv() == b"x"
+
+    def fork():
+        try:
+            for _ in range(10):
+                assert in_child(partial(talk_anew, ctx)) == 0
+        finally:
+            stop.set()
+
+    in_threads(*[partial(traffic, number) for number in range(3)], fork)
+
+
+def talk_anew(inherited):
+    """Let the inherited context go, and use a new one."""
+    inherited.destroy()
+    own = mq.Context.instance()
+    talk(own)
+    own.term()
+
+
+# 10. A descriptor closed while a sender is about to write to it
+
+
+def test_a_sender_holds_the_signaler_it_writes_to(monkeypatch):
+    """ "EBADF, or a write into a reused number": the descriptor outlives the sender's write."""
+    box = mq.Mailbox()
+    number = box.fileno()
+    send = mq.Signaler.send
+    taken, wrote = [], []
+
+    def delayed(signaler):
+        if signaler.fileno() == number and not wrote:
+            wrote.append(signaler)
+            box.close()  # by the reader, at the worst moment
+            gc.collect()
+            taken.extend(mq.Signaler() for _ in range(20))  # would get the freed number
+        send(signaler)
+
+    monkeypatch.setattr(mq.Signaler, "send", delayed)
+    box.send("late")
+    monkeypatch.undo()
+    assert wrote
+    assert number not in {signaler.fileno() for signaler in taken}
+    assert not any(signaler.wait(0) for signaler in taken)
+    wrote.clear()
+    gc.collect()
+    assert mq.Signaler().fileno() <= number  # it is free now
+
+
+def test_senders_race_the_close_of_their_mailbox():
+    """8 senders to a mailbox that is closed and replaced: MailboxClosed and no other error."""
+    for _ in range(50):
+        box = mq.Mailbox()
+        start = threading.Barrier(9)
+
+        def send(box=box, start=start):
+            start.wait()
+            with pytest.raises(mq.MailboxClosed):
+                for_ever(partial(box.send, "x"))
+
+        def close(box=box, start=start):
+            start.wait()
+            box.recv()
+            box.close()
+            mq.Signaler().close()
+
+        in_threads(*[send] * 8, close)
+
+
+# 11. Closing in the wrong place
+
+
+def test_closing_amid_polling(pair):
+    """ "Dispose from the poller's own thread": the closed one is ENOTSOCK, the others go on."""
+    pull, push = pair(mq.PULL, mq.PUSH)
+    closed, _ = pair(mq.PULL, mq.PUSH)
+    poller = mq.Poller()
+    poller.register(pull, mq.POLLIN)
+    poller.register(closed, mq.POLLIN)
+    push.send(b"x")
+    for ready, _event in poller.poll():
+        assert ready is pull
+        closed.close()
+    with pytest.raises(mq.ZMQError) as raised:
+        poller.poll(0)
+    assert raised.value.errno == mq.ENOTSOCK
+    poller.unregister(closed)
+    assert poller.poll(0) == [(pull, mq.POLLIN)]
+
+
+def test_removing_from_a_poller_after_the_end():
+    """ "Removing after stop never runs": unregistering works when all is over."""
+    ctx = new_context()
+    poller = mq.Poller()
+    made = ctx.socket(mq.PULL)
+    poller.register(made)
+    ctx.destroy()
+    poller.unregister(made)
+    assert made not in poller
+    assert poller.poll(0) == []
+
+
+@pytest.mark.parametrize("bound", [mq.ROUTER, mq.DEALER, mq.PAIR, mq.XPUB, mq.PULL])
+def test_the_list_of_pipes_changes_while_the_socket_ends(bound):
+    """ "Iterate a copy": 40 pipes end from their other side while this side ends them."""
+    connecting = {mq.XPUB: mq.SUB, mq.PULL: mq.PUSH, mq.PAIR: mq.PAIR}.get(bound, mq.DEALER)
+    for number in range(5):
+        ctx = new_context()
+        binder = ctx.socket(bound)
+        binder.bind("inproc://a")
+        peers = [ctx.socket(connecting) for _ in range(40)]
+        for peer in peers:
+            peer.connect("inproc://a")
+            if connecting == mq.SUB:
+                peer.subscribe(b"")
+            elif connecting != mq.PAIR:
+                peer.send(b"x")
+        if number % 2:
+            binder.getsockopt(mq.EVENTS)
+        at_once(binder.close, partial(close_all, peers))
+        assert ends(ctx)
+
+
+def test_sockets_closed_by_the_collector_in_any_thread():
+    """Finalizers that close sockets and shut contexts down, run wherever garbage is found."""
+
+    def make():
+        ctx = new_context()
+        one, two = ctx.socket(mq.PUSH), ctx.socket(mq.PULL)
+        one.bind("inproc://a")
+        two.connect("inproc://a")
+        one.send(b"x")
+        cycle = [one, two, ctx]
+        cycle.append(cycle)
+        for thing in (one, two, ctx):  # past the options
+            object.__setattr__(thing, "cycle", cycle)
+
+    def make_and_collect():
+        in_threads(*[make] * 20)
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="Unclosed"):
+        make_and_collect()
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("mq-reaper")]
+    for thread in left:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()

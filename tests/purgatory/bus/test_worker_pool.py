@@ -1,0 +1,157 @@
+"""Workers: expired tasks in several threads, each once, and a handshake at the end."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from purgatory import DelayedOperation, Purgatory
+from purgatory.bus.worker_pool import Workers
+from timingwheel import ManualClock, Timer
+
+PATIENCE = 60
+
+
+def timer_with(count):
+    """A timer moved by hand whose tasks run in ``count`` workers."""
+    clock = ManualClock()
+    return clock, Timer("w", clock=clock, executor=Workers("w", count))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_task_runs_once(count):
+    """Many buckets, of one task and of thousands."""
+    clock, timer = timer_with(count)
+    runs, last = Counter(), threading.Event()
+    for number in range(20_000):
+        timer.schedule(0.001 + number % 10 / 1000, runs.update, [number])
+    timer.schedule(0.02, last.set)
+    clock.advance(0.02)
+    timer.advance_clock()
+    assert last.wait(PATIENCE)
+    timer.close()
+    assert len(runs) == 20_000
+    assert set(runs.values()) == {1}
+
+
+def test_a_blocked_worker_holds_up_no_other():
+    """Load balancing: what comes due later goes to the worker that has nothing to do."""
+    clock, timer = timer_with(2)
+    blocked, release, free = threading.Event(), threading.Event(), threading.Event()
+
+    def block():
+        blocked.set()
+        release.wait(PATIENCE)
+
+    timer.schedule(0.001, block)
+    timer.schedule(0.002, free.set)
+    clock.advance(0.001)
+    timer.advance_clock()
+    assert blocked.wait(PATIENCE)
+    clock.advance(0.001)
+    timer.advance_clock()
+    assert free.wait(PATIENCE)
+    release.set()
+    timer.close()
+
+
+def test_a_large_bucket_is_shared():
+    """Two workers take from one bucket: a task that waits for another of it gets it."""
+    clock, timer = timer_with(2)
+    meet = threading.Barrier(2)
+    for _ in range(2):
+        timer.schedule(0.001, meet.wait, PATIENCE)
+    for _ in range(3000):
+        timer.schedule(0.001, int)
+    clock.advance(0.001)
+    timer.advance_clock()
+    timer.close()
+    assert not meet.broken
+    assert timer.stats().fired == 3002
+
+
+def test_exceptions_stop_no_worker():
+    """Not even SystemExit."""
+    clock, timer = timer_with(1)
+    done = threading.Event()
+
+    def leave():
+        raise SystemExit
+
+    errors = []
+    timer = Timer(
+        "w", clock=clock, executor=Workers("w", 1), on_error=lambda e, t: errors.append(e)
+    )
+    timer.schedule(0.001, leave)
+    timer.schedule(0.002, done.set)
+    clock.advance(0.002)
+    timer.advance_clock()
+    assert done.wait(PATIENCE)
+    timer.close()
+    assert [type(error) for error in errors] == [SystemExit]
+
+
+def test_close_finishes_what_was_handed_over():
+    """Term comes behind the batches: all of them are run before the acknowledgement."""
+    clock, timer = timer_with(3)
+    runs = []
+    for number in range(5000):
+        timer.schedule(0.001 + number % 7 / 1000, runs.append, number)
+    clock.advance(0.01)
+    timer.advance_clock()
+    timer.close()
+    assert sorted(runs) == list(range(5000))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
+
+
+def test_close_gives_up_on_a_worker_that_hangs():
+    """A timeout is a timeout; the thread ends when its task does."""
+    clock, timer = timer_with(2)
+    release, hangs = threading.Event(), threading.Event()
+
+    def hang():
+        hangs.set()
+        release.wait(PATIENCE)
+
+    timer.schedule(0.001, hang)
+    clock.advance(0.001)
+    timer.advance_clock()
+    assert hangs.wait(PATIENCE)
+    timer.close(timeout=0.05)
+    release.set()
+    timer.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
+
+
+def test_two_workers_may_close_at_once():
+    """Neither waits for the other."""
+    p = Purgatory(executor_workers=2)
+    meet, closed = threading.Barrier(2), threading.Semaphore(0)
+
+    class Op(DelayedOperation):
+        def on_expiration(self):
+            meet.wait(PATIENCE)
+            p.close()
+            closed.release()
+
+    p.start()
+    p.try_complete_else_watch(Op(0.01), ["a"])
+    p.try_complete_else_watch(Op(0.03), ["b"])
+    assert closed.acquire(timeout=PATIENCE)
+    assert closed.acquire(timeout=PATIENCE)
+    p.close()
+
+
+@pytest.mark.parametrize(
+    ("workers", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)]
+)
+def test_bad_count(workers, error):
+    """A whole number of at least one worker."""
+    with pytest.raises(error, match="executor_workers"):
+        Purgatory(executor_workers=workers)
+
+
+def test_not_with_a_timer_of_somebody_else():
+    """Whose timer, his executor."""
+    with pytest.raises(ValueError, match="executor_workers"):
+        Purgatory(timer=Timer(), executor_workers=2)

@@ -1,0 +1,5 @@
+"""The fixtures of the commands' tests: servers in this process."""
+
+from tests.testing.servers import connect, no_thread_is_left, peer, serve, server
+
+__all__ = ["connect", "no_thread_is_left", "peer", "serve", "server"]

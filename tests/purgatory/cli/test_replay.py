@@ -1,0 +1,182 @@
+"""``purgatory replay`` as a user runs it: a process, its output, its exit code."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
+from tests.testing.purgatory_harness import free_port
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """A hundred operations a second apart; every third never completes."""
+    operations, events = tmp_path / "operations.csv", tmp_path / "events.jsonl.gz"
+    with write_operations(operations) as writer:
+        for number in range(100):
+            kind = ("slow", "quick")[number % 2]
+            writer.write(Operation(f"o{number}", kind, number * 1000, 5000, (f"k{number}",)))
+    with write_events(events) as writer:
+        for number in range(100):
+            if number % 3:
+                writer.write(KeyEvent(f"k{number}", number * 1000 + 400))
+    return str(operations), str(events)
+
+
+def command(*arguments):
+    """The command line of a replay."""
+    return [sys.executable, "-m", "purgatory", "replay", *map(str, arguments)]
+
+
+def run(*arguments):
+    """A replay run to its end."""
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE)
+
+
+def row(output, kind):
+    """The cells of one row of the table."""
+    line = next(line for line in output.splitlines() if re.search(rf"[│|]\s*{kind}\s", line))
+    return [cell.strip() for cell in re.split("[│|]", line)[1:-1]]
+
+
+def scrape(port):
+    """The metrics as text; None while nobody serves them."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+            return page.read().decode()
+    except OSError:
+        return None
+
+
+def counter(page, outcome):
+    """The count of one outcome in scraped metrics."""
+    found = re.search(
+        rf'purgatory_operations_total\{{name="replay",outcome="{outcome}"\}} (\S+)', page
+    )
+    return float(found[1])
+
+
+def test_table(trace):
+    """A row a kind, and one for all; counts, share and waits."""
+    done = run(*trace)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert row(done.stdout, "all") == ["all", "100", "66", "34", "66.0%", "400 ms", "5.0 s"]
+    assert row(done.stdout, "slow")[:4] == ["slow", "50", "33", "17"]
+    assert "100 operations, 100 outcomes" in done.stdout
+
+
+def test_real_time_gives_the_same_table(trace):
+    """Any speed, the same outcomes."""
+    assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")
+
+
+def test_outcomes_file(trace, tmp_path):
+    """The outcomes as a table of their own."""
+    target = tmp_path / "outcomes.parquet"
+    assert run(*trace, "--outcomes", target).returncode == 0
+    rows = list(read_outcomes(target))
+    assert len(rows) == 100
+    assert {row.outcome for row in rows} == {"completed", "expired"}
+
+
+def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
+    """The row is named; --sort makes it right."""
+    events = tmp_path / "events.csv"
+    events.write_text("key,at_ms\nk1,1400\nk0,400\n")
+    refused = run(trace[0], events)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "events.csv, line 3" in refused.stderr
+    assert row(run(trace[0], events, "--sort").stdout, "all")[2] == "2"
+
+
+def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
+    """The row is named; --skip-bad counts it and goes on."""
+    events = tmp_path / "events.csv"
+    events.write_text("key,at_ms\nk0,400\nk1,soon\n")
+    refused = run(trace[0], events)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "line 3" in refused.stderr
+    assert "soon" in refused.stderr
+    skipped = run(trace[0], events, "--skip-bad")
+    assert skipped.returncode == 0
+    assert "skipped 1 bad rows of" in skipped.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["missing.parquet", "missing.parquet"], "missing.parquet"),
+        (["a.csv"], "EVENTS"),
+        (["--speed", "-1"], "--speed"),
+        (["--speed", "fast"], "--speed"),
+        (["--outcomes", "/nowhere/o.parquet"], "/nowhere"),
+        (["--outcomes", "o.txt"], "o.txt"),
+        (["--metrics-port", "99999999"], "99999999"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
+    """Never a traceback."""
+    done = run(*arguments, *(trace if arguments[0].startswith("-") else ()))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert named in done.stderr
+
+
+def test_port_in_use(trace):
+    """The address is named."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(*trace, "--metrics-port", port)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert str(port) in done.stderr
+
+
+def test_metrics_move_and_end_equal_to_the_table(trace):
+    """Scrapes during the run see counters grow; the last one sees those of the table."""
+    port = free_port()
+    arguments = command(*trace, "--speed", 50, "--metrics-port", port)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        seen, pages = [], []
+        while process.poll() is None:
+            if page := scrape(port):
+                pages.append(page)
+                seen.append(counter(page, "completed"))
+        output = process.stdout.read()
+    assert process.returncode == 0
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 3
+    cells = row(output, "all")
+    assert (counter(pages[-1], "completed"), counter(pages[-1], "expired")) == (66, 34)
+    assert cells[2:4] == ["66", "34"]
+
+
+def test_interrupt_prints_what_was_done(trace, tmp_path):
+    """Ctrl-C: the table so far, a whole file of outcomes, exit code 130."""
+    target, port = tmp_path / "outcomes.csv", free_port()
+    arguments = command(*trace, "--speed", 10, "--outcomes", target, "--metrics-port", port)
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        give_up_at = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up_at:
+            if (page := scrape(port)) and counter(page, "completed") >= 2:
+                break
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, "")
+    assert "interrupted, " in output
+    cells = row(output, "all")
+    assert int(cells[2]) + int(cells[3]) == len(list(read_outcomes(target))) >= 2
+    assert int(cells[4]) == int(cells[1]) - int(cells[2]) - int(cells[3]) > 0

@@ -1,0 +1,118 @@
+"""`purgatory spark run`, its progress and its metrics."""
+
+import io
+
+import pytest
+from prometheus_client import CollectorRegistry
+from rich.console import Console
+
+from purgatory.cli.entry_point import main
+from purgatory.spark.stream.checkpoint import Entry
+from purgatory.spark.stream.metrics import StreamMetrics
+from purgatory.spark.stream.progress import StreamProgress, described
+from purgatory.trace import KeyEvent, Operation
+from tests.testing.stream_input import Feed
+
+
+@pytest.fixture
+def feed(tmp_path):
+    """Two operations, of which one completes."""
+    feed = Feed(tmp_path)
+    feed.put("operations", [Operation("a", "", 0, 9, ("k",)), Operation("b", "", 5, 9, ("x",))])
+    feed.put("events", [KeyEvent("k", 9), KeyEvent("q", 50)])
+    return feed
+
+
+@pytest.fixture
+def arguments(feed):
+    """The command line for the feed."""
+    return [
+        "spark",
+        "run",
+        *("--operations", str(feed.path / "operations"), "--events", str(feed.path / "events")),
+        *("--out", str(feed.out), "--checkpoint", str(feed.checkpoint)),
+    ]
+
+
+def test_once_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
+    """Counts on stdout, with the place of late rows; a line a batch on stderr, no terminal."""
+    feed.put("operations", [Operation("late", "", 0, 9, ("k",)), Operation("c", "", 60, 0, ("k",))])
+    assert main([*arguments, "--once", "--max-files", "1", "--watermark", "0"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        f"3 operations: 1 completed, 2 expired, 0 pending -> {feed.out}",
+        f"1 rows late -> {feed.out}/late",
+    ]
+    assert (
+        "batch 0, event time 1970-01-01 00:00:00.004+00:00, 2 operations, 0 completed" in said.err
+    )
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("a", 9), ("b", 14), ("c", 60)]
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, arguments, capsys):
+    """With exit code 2."""
+    feed.checkpoint.mkdir()
+    (feed.checkpoint / "something").touch()
+    assert main([*arguments, "--once"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"purgatory: {feed.checkpoint}: not empty, and not a checkpoint of ours\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--watermark", "-1"],
+        ["--watermark", "nan"],
+        ["--trigger", "soon"],
+        ["--max-files", "0"],
+        ["--option", "no value"],
+    ],
+)
+def test_a_wrong_option_is_named(arguments, capsys, wrong):
+    """Before Spark is started."""
+    assert main([*arguments, *wrong]) == 2
+    assert wrong[0] in capsys.readouterr().err
+
+
+def test_metrics_show_the_ledger_and_what_spark_says(spark, feed):
+    """Counts of rows and outcomes; how long the last batch took, from the listener."""
+    stream = feed.stream(spark, name="one")
+    metrics = StreamMetrics(stream)
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    spark.streams.addListener(metrics)
+    try:
+        stream.run(once=True)
+        assert metrics.ended.wait(60)
+    finally:
+        spark.streams.removeListener(metrics)
+
+    def value(name, **labels):
+        return registry.get_sample_value(f"purgatory_stream_{name}", {"name": "one", **labels})
+
+    assert value("operations_total", outcome="completed") == 1
+    assert value("operations_total", outcome="expired") == 1
+    assert value("operations_pending") == 0
+    assert value("rows_total", table="events", fate="taken") == 2
+    assert value("rows_total", table="events", fate="late") == 0
+    assert value("batches_total") == 1
+    assert value("event_time_seconds") == 0.014
+    assert value("batch_seconds") > 0
+    assert value("running") == 0
+
+
+def test_in_a_terminal_one_line_changes(spark):
+    """And what was shown is taken away at the end."""
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=200)
+    with StreamProgress(console) as progress:
+        progress.show(Entry(batch=7, pending=1_234))
+    assert "batch 7" in text.getvalue() or "starting" in text.getvalue()
+
+
+def test_a_line_tells_where_a_stream_stands():
+    """Times before the first and after the last that a calendar holds, too."""
+    assert described(Entry()).startswith("batch -1, event time not begun, 0 operations")
+    assert "event time 9223372036854775807 ms" in described(Entry(closed_ms=2**63 - 1))
+    counts = dict(Entry().counts) | {"late_events": 2, "late_operations": 1, "rejected_events": 4}
+    assert described(Entry(counts=counts)).endswith("0 pending, 3 rows late, 4 rows rejected")

@@ -1,0 +1,154 @@
+"""A KeyboardInterrupt at every place where one can come: nothing is lost, nothing happens twice."""
+
+import gc
+
+import pytest
+
+from purgatory.core import lifecycle as duties
+from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
+from tests.testing.purgatory_harness import Bench, Hooked, Recorder
+from timingwheel import COMPILED
+
+# The places are seen through tracing, which compiled code does not do; nor does it have them.
+pytestmark = pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
+
+ENDS = {
+    "pending": [],
+    "completed": ["complete"],
+    "expired": ["complete", "expiration"],
+    "cancelled": ["cancel"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_collection():
+    """Interrupts hit our code, not what others have hung on the collector (hypothesis does)."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Scene:
+    """A purgatory with two operations and two futures, and something to do with them."""
+
+    def __init__(self):
+        self.journal = []
+        self.bench = Bench(journal=self)
+        self.p = self.bench.purgatory
+        self.ops = [Recorder(5), Recorder(9)]
+        self.extra = []
+        for op in self.ops:
+            self.p.try_complete_else_watch(op, ["a", "b", "c"])
+        self.futures = [self.p.defer("a", timeout=5), self.p.defer("a", "b", timeout=9, need=2)]
+
+    def ended(self, operation, outcome):
+        self.journal.append((id(operation), outcome))
+
+    def submit(self):
+        self.extra.append(Recorder(5))
+        self.p.try_complete_else_watch(self.extra[0], ["a", "x", "y"])
+
+    def submit_ready(self):
+        self.extra.append(Recorder(5, ready=True))
+        self.p.try_complete_else_watch(self.extra[0], ["a", "x", "y"])
+
+    def submit_due(self):
+        self.extra.append(Recorder(0))
+        self.p.try_complete_else_watch(self.extra[0], ["a", "x", "y"])
+
+    def defer(self):
+        self.p.defer("a", "x", timeout=5)
+
+    def check(self):
+        self.ops[0].ready = self.ops[1].ready = True
+        self.p.check_and_complete("b")
+
+    def complete(self):
+        self.ops[0].ready = True
+        self.p.complete("a", 1)
+        self.p.complete("b", 2)
+
+    def force_complete(self):
+        self.ops[0].force_complete()
+
+    def cancel(self):
+        self.ops[0].cancel()
+
+    def cancel_future(self):
+        self.futures[0].cancel()
+
+    def cancel_for_key(self):
+        self.p.cancel_for_key("a")
+
+    def expire(self):
+        self.bench.clock.advance(5)
+        self.bench.timer.advance_clock()
+
+    def prepare_chain(self):
+        """A row of callbacks, deeper than they nest."""
+        for i in range(5):
+            op = Hooked(9, on_complete=lambda i=i: self.complete_extra(i + 1))
+            self.p.try_complete_else_watch(op, [i])
+            self.extra.append(op)
+
+    def complete_extra(self, index):
+        for op in self.extra[index : index + 1]:
+            op.force_complete()
+
+    def chain(self):
+        self.complete_extra(0)
+
+    def close(self):
+        self.p.close()
+
+    def verify(self):
+        """All is whole, and what goes on from here works."""
+        p = self.p
+        self.bench.timer.advance_clock()  # an interrupted drain goes on
+        for op in self.ops + self.extra:
+            state = repr(op).split()[1].rstrip(",")
+            assert op.calls == ENDS[state], (op, op.calls)
+        p._check()
+        assert p.delayed == len(self.bench.timer), "on the lists is in the wheel"
+        ended = p.stats().completed + p.stats().expired + p.stats().cancelled
+        assert len(self.journal) == len(set(self.journal)) == ended
+        p.close()
+        p._check()
+        assert (p.watched, p.delayed, len(self.bench.timer)) == (0, 0, 0)
+        assert all(op.calls == ENDS[repr(op).split()[1].rstrip(",")] for op in self.ops)
+        assert all(op.done() for op in self.ops)
+        assert all(future.done() for future in self.futures)
+
+
+ACTIONS = [
+    "submit", "submit_ready", "submit_due", "defer", "check", "complete", "force_complete",
+    "cancel", "cancel_future", "cancel_for_key", "expire", "chain", "close",
+]  # fmt: skip
+
+
+# What lies between the timer's own steps while it drains is the timer's to mend.
+PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
+    (action, (PURGATORY, TIMINGWHEEL)) for action in ACTIONS if action != "expire"
+]
+
+
+@pytest.mark.parametrize(("action", "folders"), PLACES)
+def test_an_interrupt_at_every_place(action, folders, monkeypatch):
+    """One at the n-th place, for each n: counts, callbacks, lists and wheel agree afterwards."""
+    monkeypatch.setattr(duties, "MAX_NESTED", 2)
+    at, fired, broken = 0, True, []
+    while fired:
+        at += 1
+        scene = Scene()
+        getattr(scene, f"prepare_{action}", list)()
+        interrupter = interrupted_at(at, getattr(scene, action), folders)
+        fired = interrupter.fired
+        if interrupter.where.startswith("DelayedOperation.run:"):
+            continue  # before its first line: see there
+        try:
+            scene.verify()
+        except AssertionError as error:
+            broken.append(f"{interrupter.where}: {error}")
+    assert not broken, f"{len(broken)} of {at}: " + "\n".join(broken)
+    assert at > 15, "places where an interrupt can come"

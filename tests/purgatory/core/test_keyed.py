@@ -1,0 +1,104 @@
+"""KeyedOperation: n distinct keys, subclassed or not."""
+
+import gc
+
+import pytest
+
+from purgatory import KeyedOperation
+from tests.testing.purgatory_harness import Bench, in_thread
+
+
+class Order(KeyedOperation):
+    """Records its end."""
+
+    def __init__(self, need=1):
+        super().__init__(5, need)
+        self.ends = []
+
+    def on_complete(self):
+        self.ends.append((self.by_key, self.values))
+
+
+def test_the_completing_key_and_its_values():
+    """by_key is the n-th distinct key, values those that came in, in order."""
+    p = Bench().purgatory
+    order = Order(need=2)
+    p.try_complete_else_watch(order, ["paid", "packed", "sent"])
+    p.complete("packed", 1)
+    p.complete("packed", 2)
+    p.complete("sent", 3)
+    p.complete("paid", 4)
+    assert order.ends == [("sent", {"packed": 1, "sent": 3})]
+
+
+def test_values_are_a_copy():
+    """What a caller does with values changes nothing."""
+    p = Bench().purgatory
+    order = Order(need=2)
+    p.try_complete_else_watch(order, ["a", "b"])
+    p.complete("a")
+    order.values.clear()
+    assert order.values == {"a": None}
+    assert order.by_key is None
+
+
+def test_expiry_keeps_what_came():
+    """An expired operation still tells which keys had been completed."""
+    bench = Bench()
+    order = Order(need=2)
+    bench.purgatory.try_complete_else_watch(order, ["a", "b"])
+    bench.purgatory.complete("a", 1)
+    bench.advance(5)
+    assert order.ends == [(None, {"a": 1})]
+    bench.purgatory.complete("b", 2)
+    assert order.values == {"a": 1}
+
+
+class Key:
+    """A key whose ``turn``-th comparison from now on calls ``hook``."""
+
+    hook = None
+    turn = 0
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        Key.turn -= 1
+        if Key.turn == 0:
+            Key.hook()
+        return self.number == other.number
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+@pytest.mark.parametrize("by", ["a callback", "a finalizer"])
+def test_a_comparison_may_end_what_is_being_counted(turn, by):
+    """A key's __eq__, or a finalizer run in it, cancels: one end, and no hang."""
+    bench = Bench()
+    p = bench.purgatory
+    order = Order(need=2)
+    p.try_complete_else_watch(order, [Key(1), Key(2), Key(3)])
+    p.complete(Key(1))
+
+    class Trash:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            order.cancel()
+
+    def finalize():
+        Trash()
+        gc.collect()
+
+    Key.hook = order.cancel if by == "a callback" else finalize
+    Key.turn = turn
+    completed = in_thread(lambda: p.complete(Key(3), 3))
+    Key.turn = 0
+    assert completed == len(order.ends)
+    assert completed + order.cancelled() == 1
+    p._check()
+    assert p.delayed == 0

@@ -1,0 +1,94 @@
+"""Watch keys: which there may be, which are distinct, and which are plain."""
+
+import enum
+import subprocess
+import sys
+from collections import namedtuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purgatory.core.keys import are_plain, check_need, distinct_keys, is_plain
+
+
+class Text(str):
+    """A str with an equality of its own, as it might be."""
+
+    __slots__ = ()
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+Pair = namedtuple("Pair", "a b")  # noqa: PYI024  # the class is the point, not its types
+
+SIMPLE = st.one_of(st.integers(0, 3), st.sampled_from(["a", "b", b"a", True, 1.0, None]))
+KEYS = st.lists(st.one_of(SIMPLE, st.tuples(SIMPLE, SIMPLE)), min_size=1, max_size=7)
+
+
+class TestPlain:
+    @pytest.mark.parametrize("key", ["k", 7, -(2**80), b"k", (), ("topic", 3), (b"x", "y", 1)])
+    def test_exact_built_in_types_are(self, key):
+        """These are hashed and compared without any Python code."""
+        assert is_plain(key)
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            Text("k"),
+            Level.LOW,
+            Pair(1, 2),
+            True,
+            None,
+            1.5,
+            object(),
+            ("a", Text("k")),
+            ((1, 2), 3),
+        ],
+    )
+    def test_what_may_run_code_or_is_rare_is_not(self, key):
+        """Subclasses may do what they like, and tuples are looked into to a depth of one."""
+        assert not is_plain(key)
+        assert not are_plain(("a", key))
+
+    def test_bytes_are_not_when_comparing_them_warns(self):
+        """Under ``python -b`` bytes beside a str run the warnings machinery."""
+        check = "from purgatory.core.keys import is_plain; print(is_plain(b'x'), is_plain('x'))"
+        command = [sys.executable, "-b", "-c", check]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        assert done.stdout.split() == ["False", "True"]
+
+
+class TestDistinct:
+    @given(KEYS)
+    def test_is_what_a_dict_makes_of_them(self, keys):
+        """First come, first kept, and equal keys are one: of any collection, of any length."""
+        expected = list(dict.fromkeys(keys))
+        for collection in (tuple(keys), keys, iter(keys)):
+            found = distinct_keys(collection)
+            assert list(found) == expected
+            assert [type(key) for key in found] == [type(key) for key in expected]
+
+    @pytest.mark.parametrize("keys", [([],), ("a", []), ("a", ({},)), 5, None, "abc", b"abc"])
+    def test_type_error(self, keys):
+        """Unhashable keys, what is no collection, and one str that was meant to be a key."""
+        with pytest.raises(TypeError, match="keys is"):
+            distinct_keys(keys)
+
+    @pytest.mark.parametrize("keys", [(), [], iter(())])
+    def test_none_is_a_value_error(self, keys):
+        """There is at least one key."""
+        with pytest.raises(ValueError, match="keys is empty"):
+            distinct_keys(keys)
+
+
+def test_need_is_between_one_and_all():
+    """And is an int."""
+    check_need(3, 3)
+    for need in (0, 4):
+        with pytest.raises(ValueError, match="expected 1 to 3"):
+            check_need(need, 3)
+    with pytest.raises(TypeError, match="need is True"):
+        check_need(True, 3)

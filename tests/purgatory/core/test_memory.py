@@ -1,0 +1,217 @@
+"""Memory is exact: what has ended is released at once, without the cycle collector."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+from purgatory import DelayedOperation, Purgatory
+from tests.testing.purgatory_harness import HANG, Bench
+from timingwheel import HIDES, STEPS, InlineExecutor, ManualClock, Timer, TimerFull
+
+
+class Plain(DelayedOperation):
+    """An operation that may be referenced weakly."""
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """Only reference counts release anything here."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("end", ["complete", "expire", "cancel", "cancel_for_key", "close"])
+def test_an_ended_operation_is_released(end):
+    """No list, wheel or bucket pins it, although its other keys stay idle."""
+    bench = Bench()
+    p = bench.purgatory
+    op = Plain(1)
+    gone = weakref.ref(op)
+    p.try_complete_else_watch(op, ["a", "b", "c"])
+    neighbour = Plain(30)
+    p.try_complete_else_watch(neighbour, ["a", "b"])
+    if end == "complete":
+        op.force_complete()
+    elif end == "expire":
+        bench.advance(1)
+    elif end == "cancel":
+        op.cancel()
+    elif end == "cancel_for_key":
+        p.cancel_for_key("c")
+    else:
+        p.close()
+    del op
+    assert gone() is None
+
+
+@pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close"])
+def test_an_ended_future_is_released(end):
+    """The future and its operation are no cycle once it has ended."""
+    bench = Bench()
+    p = bench.purgatory
+    future = p.defer("a", "b", timeout=1, need=2)
+    operation = future._operation
+    assert operation is not None
+    futures = weakref.ref(future)
+    del operation
+    value = Plain(1)
+    values = weakref.ref(value)
+    p.complete("a", value)
+    del value
+    if end == "complete":
+        p.complete("b")
+    elif end == "expire":
+        bench.advance(1)
+    elif end == "cancel":
+        future.cancel()
+    else:
+        p.close()
+    assert future.done()
+    del future
+    assert futures() is None
+    assert values() is None
+
+
+def test_a_refused_operation_is_released():
+    """TimerFull keeps neither operation nor future, nor does its traceback."""
+    bench = Bench(max_pending=1)
+    p = bench.purgatory
+    p.defer("k")
+    op = Plain(1)
+    gone = weakref.ref(op)
+    before = len([o for o in gc.get_objects() if isinstance(o, DelayedOperation)])
+    for _ in range(3):
+        try:
+            p.try_complete_else_watch(op, ["k", "x"])
+        except TimerFull:
+            pass
+        with pytest.raises(TimerFull):
+            p.defer("k")
+    del op
+    assert gone() is None
+    assert len([o for o in gc.get_objects() if isinstance(o, DelayedOperation)]) == before - 1
+
+
+def test_keys_without_operations_take_no_memory():
+    """A key is forgotten with the last operation that watches it."""
+    p = Bench().purgatory
+    for number in range(1000):
+        p.defer(number, -number - 1)
+    for number in range(1000):
+        p.complete(number)
+    assert p.stats().watched_keys == 0
+    assert p._lists._of_key == {}
+
+
+def test_a_closed_purgatory_is_released():
+    """Neither a registry, nor the list of living ones, nor its timer pins it."""
+    bench = Bench()
+    gone = weakref.ref(bench.purgatory)
+    bench.purgatory.close()
+    bench.purgatory = None
+    assert gone() is None
+
+
+def test_a_purgatory_that_nobody_names_is_released():
+    """Dropped without close, it leaves the list of living ones by itself."""
+    gone = weakref.ref(Purgatory())
+    assert gone() is None
+
+
+class Cyclic(DelayedOperation):
+    """An operation in a cycle with its purgatory, that tells of its end."""
+
+    def __init__(self, timeout, purgatory):
+        super().__init__(timeout)
+        self.purgatory = purgatory
+        self.ended = threading.Event()
+
+    def on_complete(self):
+        self.ended.set()
+
+    on_cancel = on_complete
+
+
+class Driven:
+    """A purgatory whose timer has a reaper, and a clock moved by hand."""
+
+    def __init__(self):
+        self.clock = ManualClock()
+        self.timer = Timer(clock=self.clock, executor=InlineExecutor())
+        self.timer.start()
+        self.purgatory = Purgatory(timer=self.timer)
+
+    def submit(self, timeout=60):
+        op = Cyclic(timeout, self.purgatory)
+        self.purgatory.try_complete_else_watch(op, ["a", "b"])
+        return op
+
+
+@pytest.mark.skipif(not (HIDES and STEPS), reason="only compiled code hides anything")
+class TestHiding:
+    @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close", "close timer"])
+    def test_hidden_while_a_reaper_holds_it(self, end):
+        """The collector passes over an operation from its submission to its end, of any kind."""
+        driven = Driven()
+        op = driven.submit()
+        assert not gc.is_tracked(op)
+        if end == "complete":
+            assert op.force_complete()
+        elif end == "expire":
+            driven.clock.advance(60)
+        elif end == "cancel":
+            assert op.cancel()
+        elif end == "close":
+            driven.purgatory.close()
+        else:
+            driven.timer.close()
+        assert op.ended.wait(HANG)
+        assert gc.is_tracked(op)
+        driven.timer.close()
+
+    def test_its_own_timer_has_to_be_started(self):
+        """What is submitted before the start is seen; what comes later is hidden."""
+        p = Purgatory()
+        early, late = Cyclic(60, p), Cyclic(60, p)
+        p.try_complete_else_watch(early, ["k"])
+        p.start()
+        p.try_complete_else_watch(late, ["k"])
+        assert [gc.is_tracked(op) for op in (early, late)] == [True, False]
+        futures = [p.defer("k")]
+        assert not gc.is_tracked(futures[0]._operation)
+        p.close()
+        assert all(gc.is_tracked(op) for op in (early, late, futures[0]._operation))
+
+    def test_ended_at_once_it_is_seen(self):
+        """What never waits is never hidden."""
+        driven = Driven()
+        op = Cyclic(60, driven.purgatory)
+        op.try_complete = lambda: True
+        assert driven.purgatory.try_complete_else_watch(op, ["k"])
+        assert gc.is_tracked(op)
+        due = driven.submit(0)
+        assert due.ended.wait(HANG)
+        assert gc.is_tracked(due)
+        driven.timer.close()
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_cycle_of_purgatory_and_operation_is_freed(started):
+    """Dropped without close if it was never started, else closed: the collector finds all of it."""
+    p = Purgatory()
+    if started:
+        p.start()
+    op = Cyclic(60, p)
+    p.try_complete_else_watch(op, ["a", "b"])
+    future = p.defer("a")
+    future.purgatory = p
+    gone = [weakref.ref(thing) for thing in (p, op, future, p.timer)]
+    if started:
+        p.close()
+    del p, op, future
+    gc.collect()
+    assert [thing() for thing in gone] == [None] * 4

@@ -1,0 +1,737 @@
+"""Purgatory: submitting, completing, expiring, cancelling, closing."""
+
+import collections
+import concurrent.futures
+import os
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import purgatory
+from purgatory import (
+    KeyedOperation,
+    OperationCancelled,
+    OperationExpired,
+    Outcome,
+    Purgatory,
+    PurgatoryClosed,
+    PurgatoryError,
+    PurgatoryForked,
+)
+from tests.testing.purgatory_harness import HANG, Bench, Hooked, Recorder, all_in_threads, in_thread
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+class TestArguments:
+    @pytest.mark.parametrize("keys", [[], (), set(), {}, iter([])])
+    def test_empty_keys_are_a_value_error(self, bench, keys):
+        """An operation without a key could only expire."""
+        with pytest.raises(ValueError, match="keys is empty"):
+            bench.purgatory.try_complete_else_watch(Recorder(), keys)
+
+    @pytest.mark.parametrize("keys", ["abc", b"abc", 5, None, [[]], [{}], ["a", []]])
+    def test_what_is_no_collection_of_hashables_is_a_type_error(self, bench, keys):
+        """A str is no collection of keys, and keys must be hashable."""
+        op = Recorder()
+        with pytest.raises(TypeError, match="keys is"):
+            bench.purgatory.try_complete_else_watch(op, keys)
+        assert bench.purgatory.watched == 0
+        assert op.tries == 0
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+
+    def test_what_is_no_operation_is_a_type_error(self, bench):
+        """Only delayed operations may be submitted."""
+        with pytest.raises(TypeError, match="DelayedOperation"):
+            bench.purgatory.try_complete_else_watch(object(), ["k"])
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            ["a", "b", "a"],
+            ("a", "b"),
+            {"a", "b"},
+            {"a": 1, "b": 2},
+            iter(["a", "b"]),
+            collections.deque(["a", "b", "b"]),
+        ],
+    )
+    def test_keys_are_any_collection_and_count_once(self, bench, keys):
+        """Duplicates count once."""
+        bench.purgatory.try_complete_else_watch(Recorder(), keys)
+        assert bench.purgatory.watched == 2
+
+    def test_unhashable_keys_cannot_be_completed(self, bench):
+        """A key that could not be watched is a TypeError, not a silent zero."""
+        for method in (
+            bench.purgatory.complete,
+            bench.purgatory.check_and_complete,
+            bench.purgatory.cancel_for_key,
+        ):
+            with pytest.raises(TypeError):
+                method([])
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"name": 5}, {"timer": 1.0}, {"on_error": "log"}, {"registry": "default"}],
+    )
+    def test_bad_options_are_type_errors(self, options):
+        """Arguments of the constructor are checked."""
+        with pytest.raises(TypeError, match=next(iter(options))):
+            Purgatory(**options)
+
+    def test_an_operation_waits_in_one_place(self, bench):
+        """Submitting a waiting operation again is refused, and changes nothing."""
+        op = Recorder()
+        bench.purgatory.try_complete_else_watch(op, ["k"])
+        for other in (bench.purgatory, Bench().purgatory):
+            with pytest.raises(ValueError, match="was submitted already"):
+                other.try_complete_else_watch(op, ["x"])
+        assert (bench.purgatory.watched, bench.purgatory.delayed) == (1, 1)
+        op.ready = True
+        assert bench.purgatory.check_and_complete("k") == 1
+
+    def test_an_ended_operation_does_not_wait_again(self, bench):
+        """Submitted after its end it is left alone, in any purgatory."""
+        op = Recorder()
+        op.force_complete()
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert op.tries == 0
+        assert bench.purgatory.watched == 0
+        assert bench.purgatory.stats().completed == 0
+
+    def test_resubmitting_while_it_ends_breaks_no_lists(self, bench):
+        """An operation that another purgatory is just letting go of is not taken over."""
+        other = Bench()
+
+        class Resubmitting:
+            def ended(self, operation, outcome):
+                other.purgatory.try_complete_else_watch(operation, ["x", "y"])
+
+        first, op = Bench(journal=Resubmitting()), Recorder()
+        first.purgatory.try_complete_else_watch(op, ["k"])
+        op.force_complete()
+        assert first.purgatory.stats().completed == 1
+        assert other.purgatory.stats() == Bench().purgatory.stats()
+        first.purgatory._check()
+        other.purgatory._check()
+
+    def test_errors_have_one_base(self):
+        """All errors of the package but bad arguments can be caught at once."""
+        for name in (
+            "PurgatoryClosed",
+            "PurgatoryForked",
+            "OperationExpired",
+            "OperationCancelled",
+        ):
+            assert issubclass(getattr(purgatory, name), PurgatoryError)
+        assert issubclass(purgatory.metrics.MetricsError, PurgatoryError)
+        assert issubclass(OperationExpired, TimeoutError)
+        assert issubclass(OperationCancelled, concurrent.futures.CancelledError)
+
+
+class TestCheckWatchCheck:
+    def test_completed_at_once(self, bench):
+        """What is satisfied already is never watched."""
+        op = Recorder(ready=True)
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert (op.tries, op.calls) == (1, ["complete"])
+        assert (bench.purgatory.watched, len(bench.timer)) == (0, 0)
+
+    def test_the_condition_is_asked_twice_not_once_a_key(self, bench):
+        """Check, watch, check: two questions, however many keys."""
+        op = Recorder()
+        bench.purgatory.try_complete_else_watch(op, range(100))
+        assert op.tries == 2
+
+    def test_a_completion_between_check_and_watch_is_seen(self, bench):
+        """What comes true after the first check is found by the second."""
+
+        def come_true_after_first():
+            if op.tries == 0:
+                op.ready = True
+                op.tries += 1
+                return False
+            return None
+
+        op = Hooked(try_complete=come_true_after_first)
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert (bench.purgatory.watched, len(bench.timer)) == (0, 0)
+
+    def test_a_completion_between_second_check_and_timer_leaves_nothing(self, bench):
+        """What is completed after the second check is not left in the wheel."""
+
+        class Completing(Timer):
+            def add(self, task):
+                task.force_complete()
+                return super().add(task)
+
+        timer = Completing(clock=ManualClock(), executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        op = Recorder()
+        assert p.try_complete_else_watch(op, ["k"]) is False
+        assert op.calls == ["complete"]
+        assert (p.watched, len(timer)) == (0, 0)
+        p._check()
+
+    def test_no_wake_up_is_lost(self, bench):
+        """Submission races the one completion of its key: it never waits for a second."""
+        p = bench.purgatory
+        done = [False] * 2000
+        ops = []
+        for number in range(len(done)):
+            op = Hooked(try_complete=lambda number=number: done[number])
+            ops.append(op)
+
+        def complete():
+            for number in range(len(done)):
+                done[number] = True
+                p.check_and_complete(number)
+
+        def submit():
+            for number, op in enumerate(ops):
+                p.try_complete_else_watch(op, [number])
+
+        all_in_threads(complete, submit)
+        assert all(op.calls == ["complete"] for op in ops)
+        assert p.watched == 0
+        p._check()
+
+
+class TestCompleting:
+    def test_the_count_is_of_what_this_call_completed(self, bench):
+        """check_and_complete counts what it completed, not what it asked."""
+        p = bench.purgatory
+        ops = [Recorder(ready=False) for _ in range(4)]
+        for op in ops:
+            p.try_complete_else_watch(op, ["k"])
+        ops[1].ready = ops[2].ready = True
+        assert p.check_and_complete("k") == 2
+        assert p.check_and_complete("k") == 0
+        assert p.check_and_complete("unknown") == 0
+
+    def test_complete_asks_operations_too(self, bench):
+        """complete resolves futures and checks operations of the same key."""
+        p = bench.purgatory
+        op, future = Recorder(), p.defer("k")
+        p.try_complete_else_watch(op, ["k"])
+        op.ready = True
+        assert p.complete("k", 7) == 2
+        assert future.result(0) == 7
+
+    def test_it_leaves_all_its_lists_at_once(self, bench):
+        """Completing, expiring and cancelling remove an operation from every key and the wheel."""
+        p = bench.purgatory
+        for end in ("complete", "expire", "cancel"):
+            op = Recorder(1)
+            p.try_complete_else_watch(op, ["a", "b", "c"])
+            assert (p.watched, p.delayed, p.stats().watched_keys) == (3, 1, 3)
+            if end == "complete":
+                op.ready = True
+                p.check_and_complete("b")
+            elif end == "expire":
+                bench.advance(1)
+            else:
+                op.cancel()
+            assert (p.watched, p.delayed, p.stats().watched_keys) == (0, 0, 0)
+            assert len(bench.timer) == 0
+
+    def test_cancel_for_key_leaves_no_other_key(self, bench):
+        """Those cancelled leave their other keys and never expire; others of these keys stay."""
+        p = bench.purgatory
+        ops = [Recorder(1), Recorder(1), Recorder(1)]
+        p.try_complete_else_watch(ops[0], ["a", "b"])
+        p.try_complete_else_watch(ops[1], ["b"])
+        p.try_complete_else_watch(ops[2], ["c"])
+        assert p.cancel_for_key("a") == [ops[0]]
+        assert p.cancel_for_key("unknown") == []
+        assert (p.watched, p.delayed) == (2, 2)
+        bench.advance(5)
+        assert [op.calls for op in ops] == [["cancel"]] + [["complete", "expiration"]] * 2
+
+    def test_an_overridden_cancel_does_not_stop_the_others(self, bench):
+        """The purgatory ends operations itself, whatever a subclass makes of cancel()."""
+
+        class Stubborn(Recorder):
+            def cancel(self):
+                raise RuntimeError
+
+        op, other = Stubborn(), Recorder()
+        bench.purgatory.try_complete_else_watch(op, ["k"])
+        bench.purgatory.try_complete_else_watch(other, ["k"])
+        bench.purgatory.close()
+        assert op.calls == other.calls == ["cancel"]
+
+    def test_stats(self, bench):
+        """Each outcome is counted, once."""
+        p = bench.purgatory
+        for _ in range(6):
+            p.defer("a", "b", timeout=1)
+        p.complete("a")
+        p.defer("a", timeout=1)
+        bench.advance(1)
+        p.defer("a", "b", "c", timeout=1)
+        p.defer("a", timeout=1)
+        p.cancel_for_key("c")
+        stats = p.stats()
+        assert (stats.completed, stats.expired, stats.cancelled) == (6, 1, 1)
+        assert (stats.pending, stats.watch_entries, stats.watched_keys) == (1, 1, 1)
+        assert stats.name == "bench"
+        with pytest.raises(AttributeError):
+            stats.pending = 0
+
+    def test_repr(self, bench):
+        """The repr shows the counts."""
+        bench.purgatory.defer("a", "b")
+        assert repr(bench.purgatory) == "<Purgatory 'bench', 1 pending, 2 watched>"
+
+
+class TestTimerErrors:
+    def test_timer_full_leaves_the_operation_as_it_was(self):
+        """A refused operation is in no list and may be tried again; nothing else is lost."""
+        bench = Bench(max_pending=1)
+        p = bench.purgatory
+        first, op = Recorder(5), Recorder(5)
+        p.try_complete_else_watch(first, ["k"])
+        with pytest.raises(TimerFull):
+            p.try_complete_else_watch(op, ["k", "x"])
+        with pytest.raises(TimerFull):
+            p.defer("k")
+        p._check()
+        assert (p.watched, p.delayed, len(bench.timer)) == (1, 1, 1)
+        assert op.calls == []
+        first.cancel()
+        assert p.try_complete_else_watch(op, ["k", "x"]) is False
+        bench.advance(5)
+        assert op.calls == ["complete", "expiration"]
+
+    def test_timer_full_does_not_matter_to_what_has_ended(self):
+        """Completed while it was refused: it is completed, and that is no error."""
+
+        class Full(Timer):
+            def add(self, task):
+                task.force_complete()
+                raise TimerFull
+
+        p = Purgatory(timer=Full(clock=ManualClock()))
+        op = Recorder()
+        assert p.try_complete_else_watch(op, ["k"]) is False
+        assert op.calls == ["complete"]
+        assert p.watched == 0
+
+    def test_an_error_after_the_add_takes_it_off_the_wheel(self):
+        """A submission that fails late leaves nothing in the wheel that could expire."""
+
+        class Failing(Timer):
+            def add(self, task):
+                super().add(task)
+                raise KeyboardInterrupt
+
+        timer = Failing(clock=ManualClock(), executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        op = Recorder()
+        with pytest.raises(KeyboardInterrupt):
+            p.try_complete_else_watch(op, ["k"])
+        with pytest.raises(KeyboardInterrupt):
+            p.defer("k")
+        assert (p.watched, p.delayed, len(timer), op.done()) == (0, 0, 0, False)
+
+    def test_an_interrupt_is_not_swallowed_when_it_has_ended(self):
+        """A KeyboardInterrupt reaches the caller, although the operation has completed."""
+
+        class Interrupted(Timer):
+            def add(self, task):
+                task.force_complete()
+                raise KeyboardInterrupt
+
+        p = Purgatory(timer=Interrupted(clock=ManualClock()))
+        op = Recorder()
+        with pytest.raises(KeyboardInterrupt):
+            p.try_complete_else_watch(op, ["k"])
+        assert op.calls == ["complete"]
+
+    def test_an_interrupted_first_check_may_be_tried_again(self, bench):
+        """An operation whose try_complete was interrupted does not count as submitted."""
+        interrupts = [KeyboardInterrupt]
+
+        def interrupt():
+            if interrupts:
+                raise interrupts.pop()
+
+        op = Hooked(try_complete=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bench.purgatory.try_complete_else_watch(op, ["k"])
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert bench.purgatory.watched == 1
+
+    def test_closing_a_shared_timer_ends_its_operations(self, bench):
+        """A timer that closes cancels what waits in it: futures fail, lists are empty."""
+        op, future = Recorder(), bench.purgatory.defer("k")
+        bench.purgatory.try_complete_else_watch(op, ["k"])
+        bench.timer.close()
+        assert op.calls == ["cancel"]
+        with pytest.raises(OperationCancelled):
+            future.result(0)
+        assert (bench.purgatory.watched, bench.purgatory.delayed) == (0, 0)
+        late = Recorder()
+        with pytest.raises(TimerClosed):
+            bench.purgatory.try_complete_else_watch(late, ["k"])
+        assert bench.purgatory.watched == 0
+
+
+class TestSharing:
+    def test_two_purgatories_share_a_timer(self):
+        """They complete and close apart; the timer is neither started nor closed."""
+        clock = ManualClock()
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        one, two = Purgatory("one", timer=timer), Purgatory("two", timer=timer)
+        with one:
+            a, b = one.defer("k", timeout=1), two.defer("k", timeout=1)
+            foreign = timer.schedule(1, lambda: None)
+            assert len(timer) == 3
+            assert (one.delayed, two.delayed) == (1, 1)
+            assert one.complete("k", 1) == 1
+            assert not b.done()
+            c = one.defer("k", timeout=1)
+        assert a.result(0) == 1
+        assert isinstance(c.exception(0), OperationCancelled)
+        assert two.delayed == 1
+        clock.advance(1)
+        assert timer.advance_clock()
+        assert foreign.done()
+        assert isinstance(b.exception(0), OperationExpired)
+        assert "not started" in repr(timer)
+
+    def test_foreign_tasks_do_not_change_the_figures(self, bench):
+        """delayed counts operations, not what else waits in a shared timer."""
+        for _ in range(10):
+            bench.timer.schedule(1, lambda: None)
+        assert bench.purgatory.delayed == 0
+
+    def test_a_timer_with_an_add_of_its_own(self):
+        """What a subclass of Timer does when something is added, is done for operations too."""
+
+        class Counting(Timer):
+            def add(self, task):
+                added.append(task)
+                return super().add(task)
+
+        added, op = [], Recorder()
+        p = Purgatory(timer=Counting(clock=ManualClock(), executor=InlineExecutor()))
+        p.try_complete_else_watch(op, ["k"])
+        future = p.defer("k")
+        assert added == [op, future._operation]
+        assert p.complete("k") == 1
+        p.close()
+
+
+class TestJournal:
+    def test_each_end_is_told_once_before_the_callbacks(self):
+        """A journal hears of each outcome, off the lists, before any callback."""
+        seen = []
+
+        class Journal:
+            def ended(self, operation, outcome):
+                seen.append(
+                    (
+                        operation,
+                        outcome,
+                        list(getattr(operation, "calls", [])),
+                        bench.purgatory.watched,
+                        in_thread(lambda: True),
+                    )
+                )
+
+        bench = Bench(journal=Journal())
+        p = bench.purgatory
+        ops = [Recorder(1) for _ in range(3)]
+        for op, outcome in zip(ops, Outcome, strict=True):
+            p.try_complete_else_watch(op, ["k"])
+            if outcome is Outcome.COMPLETED:
+                op.force_complete()
+            elif outcome is Outcome.EXPIRED:
+                bench.advance(1)
+            else:
+                op.cancel()
+        assert [entry[1] for entry in seen] == list(Outcome)
+        assert all(entry[0] is op for entry, op in zip(seen, ops, strict=True))
+        assert all(entry[2:] == ([], 0, True) for entry in seen)
+
+    def test_a_journal_that_raises_keeps_nothing_from_ending(self):
+        """Its exception goes to on_error."""
+
+        class Journal:
+            def ended(self, operation, outcome):
+                raise OSError("disk full")
+
+        bench = Bench(journal=Journal())
+        op = Recorder(ready=True)
+        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert op.calls == ["complete"]
+        assert isinstance(bench.errors[0][0], OSError)
+
+
+class TestClose:
+    def test_close_ends_what_is_pending(self, bench):
+        """Watchers are removed, callbacks told, futures raise OperationCancelled."""
+        p = bench.purgatory
+        op, future = Recorder(), p.defer("k", "x")
+        p.try_complete_else_watch(op, ["k"])
+        p.close()
+        assert op.calls == ["cancel"]
+        with pytest.raises(OperationCancelled):
+            future.result(0)
+        assert (p.watched, p.delayed, p.stats().cancelled, len(bench.timer)) == (0, 0, 2, 0)
+        p.close()
+        p._check()
+
+    def test_after_close_everything_raises(self, bench):
+        """PurgatoryClosed names the purgatory, for each method."""
+        p = bench.purgatory
+        p.close()
+        for method in (
+            lambda: p.try_complete_else_watch(Recorder(), ["k"]),
+            lambda: p.defer("k"),
+            lambda: p.complete("k"),
+            lambda: p.check_and_complete("k"),
+            lambda: p.cancel_for_key("k"),
+            p.start,
+        ):
+            with pytest.raises(PurgatoryClosed, match="'bench' is closed"):
+                method()
+        assert p.stats().pending == 0
+
+    def test_no_thread_and_no_waiter_is_left(self):
+        """Closing an own, started timer ends its threads, and whoever waits for a result."""
+        before = set(threading.enumerate())
+        with Purgatory() as p:
+            futures = [p.defer(n, timeout=3600) for n in range(100)]
+            waiting = threading.Thread(target=lambda: concurrent.futures.wait(futures), daemon=True)
+            waiting.start()
+            p.defer("due", timeout=0).exception(HANG)
+        waiting.join(HANG)
+        assert not waiting.is_alive()
+        assert set(threading.enumerate()) <= before
+        assert all(isinstance(f.exception(0), OperationCancelled) for f in futures)
+
+    def test_own_timer_finishes_what_waits(self):
+        """cancel_pending=False: what waits completes or expires before close returns."""
+        p = Purgatory()
+        p.start()
+        soon, completed = p.defer("a", timeout=0.05), p.defer("b", timeout=3600)
+        closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
+        closing.start()
+        assert isinstance(soon.exception(HANG), OperationExpired)
+        assert p.complete("b", 1) == 1  # still accepted while something waits
+        closing.join(HANG)
+        assert not closing.is_alive()
+        assert completed.result(0) == 1
+        with pytest.raises(PurgatoryClosed):
+            p.complete("b")
+
+    def test_own_timer_gives_up_after_timeout(self):
+        """What neither completed nor expired within the timeout is cancelled."""
+        p = Purgatory()
+        p.start()
+        future = p.defer("a", timeout=3600)
+        p.close(cancel_pending=False, timeout=0.02)
+        assert isinstance(future.exception(HANG), OperationCancelled)
+        assert p.delayed == 0
+
+    @pytest.mark.parametrize("timeout", [None, 0, 0.01])
+    def test_an_own_timer_that_never_started_leaves_no_one_waiting(self, timeout):
+        """Nobody would expire them, so they are cancelled."""
+        p = Purgatory()
+        future = p.defer("a", timeout=3600)
+        p.close(cancel_pending=False, timeout=timeout)
+        assert isinstance(future.exception(0), OperationCancelled)
+
+    def test_shared_timer_finishes_what_waits(self, bench):
+        """With a shared timer, close waits until the last has ended."""
+        p = bench.purgatory
+        op = Recorder(1)
+        p.try_complete_else_watch(op, ["k"])
+        closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
+        closing.start()
+        while not p._lists.closed:
+            pass
+        with pytest.raises(PurgatoryClosed):
+            p.defer("k")
+        bench.advance(1)
+        closing.join(HANG)
+        assert not closing.is_alive()
+        assert op.calls == ["complete", "expiration"]
+
+    def test_shared_timer_gives_up_after_timeout(self, bench):
+        """After the timeout the rest is cancelled; the shared timer goes on."""
+        p = bench.purgatory
+        future = p.defer("k", timeout=3600)
+        p.close(cancel_pending=False, timeout=0.01)
+        assert isinstance(future.exception(0), OperationCancelled)
+        assert len(bench.timer) == 0
+        bench.timer.schedule(1, lambda: None)
+
+    def test_without_wait_a_shared_timer_keeps_its_word(self, bench):
+        """wait=False returns at once; the timeout still ends what is left, by the timer's time."""
+        p = bench.purgatory
+        soon, late = p.defer("k", timeout=1), p.defer("k", timeout=3600)
+        p.close(wait=False, cancel_pending=False, timeout=5)
+        assert not soon.done()
+        bench.advance(1)
+        assert isinstance(soon.exception(0), OperationExpired)
+        bench.advance(4)
+        assert isinstance(late.exception(0), OperationCancelled)
+
+    def test_without_wait_and_a_closed_timer_it_is_over(self, bench):
+        """A timer that takes no task to end them leaves no one waiting either."""
+        op = Recorder()
+        bench.purgatory.try_complete_else_watch(op, ["k"])
+        bench.timer.add = lambda task: None
+        bench.timer.close(cancel_pending=False)
+        bench.purgatory.close(wait=False, cancel_pending=False, timeout=5)
+        assert op.calls == ["cancel"]
+
+    @pytest.mark.parametrize("timeout", [-1, float("nan")])
+    def test_a_bad_timeout_closes_nothing(self, bench, timeout):
+        """Arguments are looked at before anything happens."""
+        future = bench.purgatory.defer("k")
+        with pytest.raises(ValueError, match="delay is"):
+            bench.purgatory.close(timeout=timeout)
+        with pytest.raises(TypeError):
+            bench.purgatory.close(timeout="soon")
+        assert not future.done()
+        assert bench.purgatory.complete("k") == 1
+
+    def test_close_from_a_callback(self):
+        """A callback on the timer's own thread may close the purgatory."""
+        p = Purgatory()
+        p.start()
+        other = p.defer("x", timeout=3600)
+        op = Hooked(0, on_complete=p.close)
+        p.try_complete_else_watch(op, ["k"])
+        assert isinstance(other.exception(HANG), OperationCancelled)
+        p.close()
+        assert p.delayed == 0
+
+    def test_what_comes_while_it_closes_ends_or_is_refused(self):
+        """Submissions racing close: each future ends, each refusal is PurgatoryClosed."""
+        for attempt in range(60):
+            p = Purgatory()
+            p.start()
+            futures = []
+
+            def submit(p=p, futures=futures):
+                try:
+                    while True:
+                        futures.append(p.defer("k", timeout=3600))
+                except PurgatoryClosed:
+                    pass
+
+            all_in_threads(
+                submit,
+                submit,
+                lambda p=p, n=attempt: p.close(cancel_pending=n % 2 == 0, timeout=0.001),
+            )
+            for future in futures:
+                assert isinstance(future.exception(HANG), OperationCancelled)
+            assert (p.watched, p.delayed) == (0, 0)
+            p._check()
+
+
+class TestFork:
+    @staticmethod
+    def in_child(function):
+        """Run a function in a forked child; what it returned, as text."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.write(write, repr(function()).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as result:
+            text = result.read()
+        os.waitpid(pid, 0)
+        return text
+
+    def test_the_childs_copy_refuses(self):
+        """Every method raises PurgatoryForked in the child; the parent does not notice."""
+        with Purgatory() as p:
+            future = p.defer("k", timeout=3600)
+            op = Recorder()
+            p.try_complete_else_watch(op, ["k"])
+
+            def child():
+                refused = []
+                for method in (
+                    lambda: p.try_complete_else_watch(Recorder(), ["k"]),
+                    lambda: p.defer("k"),
+                    lambda: p.complete("k"),
+                    lambda: p.check_and_complete("k"),
+                    lambda: p.cancel_for_key("k"),
+                    p.start,
+                    future.cancel,
+                    op.cancel,
+                    op.force_complete,
+                ):
+                    try:
+                        method()
+                    except PurgatoryForked as error:
+                        refused.append("before fork" in str(error))
+                p.close()
+                return refused, p.delayed
+
+            assert self.in_child(child) == repr(([True] * 9, 2))
+            assert p.complete("k", 5) == 1
+            assert future.result(0) == 5
+
+    def test_the_child_may_make_its_own(self):
+        """A purgatory made in the child works, under the parent's name in the same registry."""
+        registry = CollectorRegistry()
+        with Purgatory("same", registry=registry) as p:
+            p.defer("k", timeout=3600)
+
+            def child():
+                with Purgatory("same", registry=registry) as mine:
+                    future = mine.defer("k", timeout=0.01)
+                    outcome = type(future.exception(HANG)).__name__
+                    return (
+                        outcome,
+                        registry.get_sample_value(
+                            "purgatory_operations_total", {"name": "same", "outcome": "expired"}
+                        ),
+                        [p.name for p in purgatory.purgatory.living()],
+                    )
+
+            assert self.in_child(child) == repr(("OperationExpired", 1, ["same"]))
+
+    def test_operations_of_a_lost_purgatory_refuse_too(self, bench):
+        """In the child an operation refuses although its purgatory is gone."""
+        op = Recorder()
+        bench.purgatory.try_complete_else_watch(op, ["k"])
+        bench.purgatory = None
+
+        def child():
+            try:
+                op.cancel()
+            except PurgatoryForked:
+                return "refused"
+
+        assert self.in_child(child) == repr("refused")
+
+
+class TestKeyed:
+    def test_need_is_checked_at_submission(self, bench):
+        """A KeyedOperation that needs more keys than it watches could never complete."""
+        op = KeyedOperation(5, need=3)
+        with pytest.raises(ValueError, match="need is 3; expected 1 to 2"):
+            bench.purgatory.try_complete_else_watch(op, ["a", "b", "a"])
+        assert bench.purgatory.watched == 0
+        bench.purgatory.try_complete_else_watch(op, ["a", "b", "c"])
+        assert bench.purgatory.watched == 3

@@ -1,0 +1,327 @@
+"""The watch lists: exact at any moment, whatever keys there are."""
+
+import gc
+import random
+import threading
+
+import pytest
+
+from purgatory import Purgatory
+from purgatory.core.outcome import Outcome
+from purgatory.core.watch_lists import WatchLists
+from purgatory.errors import PurgatoryClosed
+from tests.testing.purgatory_harness import Bench, Recorder
+from timingwheel import TimerFull
+
+
+@pytest.fixture
+def lists():
+    return WatchLists("test")
+
+
+class Key:
+    """A key with a hash and an equality that the test can change or let fail."""
+
+    def __init__(self, value, on_compare=None):
+        self.value = value
+        self.on_compare = on_compare
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        for key in (self, other):
+            if isinstance(key, Key) and key.on_compare is not None:
+                key.on_compare()
+        return isinstance(other, Key) and self.value == other.value
+
+
+class TestWatching:
+    def test_first_come_first(self, lists):
+        """The operations of a key come in the order of their arrival."""
+        ops = [Recorder() for _ in range(5)]
+        for op in ops:
+            lists.watch(op, ("k",))
+            lists._check()
+        assert lists.watching("k") == ops
+        lists.remove(ops[0])
+        assert lists.watching("k") == ops[1:]
+
+    def test_lists_of_another_purgatory_leave_no_trace(self):
+        """What was refused by one purgatory stands beside the others in the next, for itself."""
+        full, other = Bench(max_pending=2), Bench()
+        op = Recorder()
+        for _ in range(2):
+            full.purgatory.try_complete_else_watch(Recorder(), ["k"])
+        with pytest.raises(TimerFull):
+            full.purgatory.try_complete_else_watch(op, ["k"])
+        ops = [Recorder() for _ in range(4)]
+        for waiting in (*ops, op):
+            other.purgatory.try_complete_else_watch(waiting, ["k"])
+        lists = other.purgatory._lists
+        assert lists.watching("k") == [*ops, op]
+        lists._check()
+        op.cancel()
+        assert lists.watching("k") == ops
+        lists._check()
+
+    def test_counts_are_exact(self, lists):
+        """Entries, operations and keys are counted where they change."""
+        a, b = Recorder(), Recorder()
+        lists.watch(a, ("x", "y"))
+        lists.watch(b, ("y", "z"))
+        assert (lists.entries, lists.pending, len(lists)) == (4, 2, 3)
+        lists.remove(a)
+        assert (lists.entries, lists.pending, len(lists)) == (2, 1, 2)
+        lists.remove(a)
+        assert (lists.entries, lists.pending, len(lists)) == (2, 1, 2)
+        lists.remove(b)
+        assert (lists.entries, lists.pending, len(lists)) == (0, 0, 0)
+        lists._check()
+
+    def test_an_ended_operation_stays_off(self, lists):
+        """Remaining keys are skipped once it has completed."""
+        op = Recorder()
+        op.force_complete()
+        lists.watch(op, ("k",))
+        assert lists.entries == 0
+
+    def test_an_outcome_counts_once(self, lists):
+        """release may be called again, after an interrupt."""
+        op = Recorder()
+        lists.watch(op, ("k",))
+        lists.release(op, Outcome.CANCELLED)
+        lists.release(op, Outcome.CANCELLED)
+        assert lists.ended == {"completed": 0, "expired": 0, "cancelled": 1}
+
+    def test_closed_lists_refuse(self, lists):
+        """After close nothing is watched; drained says that nothing is left."""
+        op = Recorder()
+        lists.watch(op, ("k",))
+        lists.close()
+        assert not lists.drained.is_set()
+        with pytest.raises(PurgatoryClosed, match="'test' is closed"):
+            lists.watch(Recorder(), ("k",))
+        lists.remove(op)
+        assert lists.drained.is_set()
+        with pytest.raises(PurgatoryClosed):
+            lists.refuse_if_ended()
+
+    def test_the_second_of_a_key(self, lists):
+        """One that shares some of its keys leaves the others, and those who were there, as ever."""
+        first, second, third = Recorder(), Recorder(), Recorder()
+        lists.watch(first, ("x",))
+        lists.watch(second, ("u", "x", "v"))
+        lists.watch(third, ("w", "x"))
+        lists._check()
+        assert (lists.entries, lists.pending, len(lists)) == (6, 3, 4)
+        assert lists.watching("x") == [first, second, third]
+        lists.release(second, Outcome.COMPLETED)
+        lists._check()
+        assert (lists.watching("u"), lists.watching("x")) == ([], [first, third])
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_like_a_list_of_pairs(self, lists, plain):
+        """Random changes, against the least clever thing that could work; with each kind of key."""
+        rng = random.Random(3)
+        keys = [n if plain or n % 3 else Key(n) for n in range(8)]
+        model: list[tuple[object, Recorder]] = []
+        ended = 0
+        for _ in range(2000):
+            operations = list(dict.fromkeys(op for _, op in model))
+            if operations and rng.random() < 0.5:
+                op = rng.choice(operations)
+                lists.release(op, Outcome.CANCELLED)
+                model = [pair for pair in model if pair[1] is not op]
+                ended += 1
+            else:
+                op = Recorder()
+                some = rng.sample(keys, rng.randint(1, 3))
+                lists.watch(op, tuple(some))
+                model += [(key, op) for key in some]
+            key = rng.choice(keys)
+            assert lists.watching(key) == [op for k, op in model if k is key]
+            assert (lists.entries, lists.cancelled) == (len(model), ended)
+        lists._check()
+
+    def test_repr(self, lists):
+        """The repr shows the counts."""
+        lists.watch(Recorder(), ("x", "y"))
+        assert repr(lists) == "<WatchLists 1 operations, 2 entries, 2 keys>"
+
+
+class TestHostileKeys:
+    def test_a_key_that_cannot_be_compared_leaves_nothing_behind(self, lists):
+        """A submission that fails in a key's __eq__ is taken back whole."""
+        lists.watch(Recorder(), (Key(1),))
+        before = (lists.entries, lists.pending, len(lists))
+        with pytest.raises(ZeroDivisionError):
+            lists.watch(Recorder(), ("a", "b", Key(2, lambda: 1 / 0), "c"))
+        assert (lists.entries, lists.pending, len(lists)) == before
+        lists._check()
+
+    def test_a_key_that_fails_at_the_end_is_reported_and_stops_nothing(self):
+        """An operation ends and leaves its other keys although one cannot be compared any more."""
+        bench = Bench()
+        p = bench.purgatory
+        fail = []
+        first, other = Recorder(), Recorder()
+        p.try_complete_else_watch(other, [Key(0)])
+        bad = Key(1, lambda: fail and 1 / 0)
+        p.try_complete_else_watch(first, ["a", bad, "b"])
+        # The one before it in the same chain of the hash table is compared with it first.
+        fail.append(True)
+        first.ready = True
+        assert p.check_and_complete("a") == 1
+        fail.clear()
+        assert first.calls == ["complete"]
+        assert [type(error) for error, _ in bench.errors] in ([ZeroDivisionError], [])
+        assert p.check_and_complete("b") == 0
+        assert p.delayed == 1
+        other.ready = True
+        assert p.check_and_complete(Key(0)) == 1
+
+    def test_a_key_whose_hash_changes_ends_all_the_same(self):
+        """Like in a dict, its entry is lost; the operation still ends, once, and so do others."""
+
+        class Changing:
+            hash = 1
+
+            def __hash__(self):
+                return self.hash
+
+        bench = Bench()
+        p = bench.purgatory
+        key, op, good = Changing(), Recorder(5), Recorder(5)
+        p.try_complete_else_watch(op, [key, "k"])
+        p.try_complete_else_watch(good, ["k"])
+        key.hash = 2
+        op.ready = good.ready = True
+        assert p.check_and_complete("k") == 2
+        assert op.calls == good.calls == ["complete"]
+        assert p.delayed == 0
+
+    def test_a_key_may_come_back_while_it_is_compared(self):
+        """A key's __eq__ that uses the purgatory neither hangs nor breaks the lists."""
+        bench = Bench()
+        p = bench.purgatory
+        busy = []
+        extra = []
+
+        def come_back():
+            if busy or len(extra) == 100:
+                return
+            busy.append(True)
+            op = Recorder()
+            p.try_complete_else_watch(op, [Key(3), "x"])
+            extra.append(op)
+            for old in extra[:-1]:
+                old.cancel()
+            p.complete("x")
+            busy.clear()
+
+        ops = [Recorder() for _ in range(6)]
+        for number, op in enumerate(ops):
+            p.try_complete_else_watch(op, [Key(number % 3, come_back), number])
+            assert op.cancelled() is False
+        for number in range(0, 6, 2):
+            ops[number].ready = True
+            assert p.check_and_complete(number) == 1
+        assert len(extra) > 3
+        p.close()
+        assert (p.watched, p.delayed) == (0, 0)
+        p._check()
+
+    def test_plain_keys_beside_one_that_comes_back(self):
+        """A plain key is compared with another of the same hash, whose __eq__ changes the lists."""
+        bench = Bench()
+        p = bench.purgatory
+        extra = []
+
+        def come_back():
+            op = Recorder()
+            extra.append(op)  # before: its key is plain, but the lists are in use
+            p.try_complete_else_watch(op, ["x", "y"])
+            p.complete("x")
+            if len(extra) % 2:
+                op.cancel()
+
+        hostile, op = Recorder(), Recorder(ready=False)
+        p.try_complete_else_watch(hostile, [Key(5, come_back)])
+        p.try_complete_else_watch(op, ["a", 1, "b"])  # hash(1) is 1, as that of every Key
+        assert extra
+        op.ready = True
+        assert p.check_and_complete(1) == 1
+        hostile.cancel()
+        for each in extra:
+            each.cancel()
+        p._check()
+        assert (p.watched, p.delayed, len(bench.timer)) == (0, 0, 0)
+        before = len(extra)
+        p.try_complete_else_watch(Recorder(), [1, "b"])
+        p._check()
+        assert len(extra) == before
+
+    def test_an_operation_may_end_while_it_is_put_on_the_lists(self):
+        """A key's __eq__ that cancels the very operation leaves no entry of it behind."""
+        bench = Bench()
+        p = bench.purgatory
+        p.try_complete_else_watch(Recorder(), [Key(1)])
+        op = Recorder()
+        assert p.try_complete_else_watch(op, ["a", Key(2, op.cancel), "b"]) is False
+        assert op.calls == ["cancel"]
+        assert (p.watched, p.delayed, len(bench.timer)) == (1, 1, 1)
+        p._check()
+
+    def test_a_finalizer_may_come_back(self):
+        """Finalizers that the collector runs anywhere submit and cancel; the lists stay exact."""
+        p = Bench().purgatory
+        threshold = gc.get_threshold()
+
+        class Trash:
+            def __init__(self, future):
+                self.future = future
+                self.me = self
+
+            def __del__(self):
+                self.future.cancel()
+                alive.append(p.defer("k", timeout=30))
+
+        alive = []
+        gc.set_threshold(7)
+        try:
+            for number in range(1500):
+                Trash(p.defer("k", number % 5, timeout=30))
+                if number % 3 == 0:
+                    p.complete("k" if number % 2 else number % 5)
+        finally:
+            gc.set_threshold(*threshold)
+        gc.collect()
+        p._check()
+        p.complete("k")
+        p._check()
+        assert all(future.done() for future in alive)
+
+
+class TestTogether:
+    def test_close_while_finalizers_change_the_lists(self):
+        """All operations of a moment are listed while others come and go."""
+        p = Purgatory()
+        stop = threading.Event()
+
+        def churn():
+            while not stop.is_set():
+                for future in [p.defer(number, timeout=30) for number in range(50)]:
+                    future.cancel()
+
+        thread = threading.Thread(target=churn)
+        thread.start()
+        try:
+            for _ in range(300):
+                p._lists.all()
+                p._lists._check()
+        finally:
+            stop.set()
+            thread.join()
+        assert p.delayed == 0
+        p.close()

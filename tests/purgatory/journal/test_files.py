@@ -1,0 +1,194 @@
+"""JournalFiles: each row in exactly one finished file, whatever fails or dies in between."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purgatory.journal import files as journal_files
+from purgatory.journal.files import JournalError, JournalFiles, JournalLock, Numbered
+from purgatory.trace import KeyEvent
+from purgatory.trace.tables import EVENTS
+
+DAY = 86_400_000
+
+
+class Died(BaseException):
+    """The process was killed here."""
+
+
+def numbered(*times, first=1):
+    """A row for each time, numbered from `first`."""
+    return [Numbered(n, KeyEvent(f"k{n}", at)) for n, at in enumerate(times, first)]
+
+
+def on_disk(directory):
+    """All rows that a reader of the directory sees, in order of their keys' numbers."""
+    found = pyarrow.dataset.dataset(directory, format="parquet", partitioning="hive")
+    rows = found.to_table().to_pylist() if found.files else []
+    return sorted((int(row["key"][1:]), row["at_ms"], row.get("date")) for row in rows)
+
+
+def files(directory):
+    """The paths of all files, hidden ones too."""
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.*"))
+
+
+class TestLayout:
+    def test_a_directory_a_date(self, tmp_path):
+        """Rows go to the date of their time, in UTC; the name says whose they are, from, to."""
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+        table.append(numbered(0, 1, DAY - 1, DAY, 3 * DAY))
+        assert files(tmp_path) == [
+            f"date=1970-01-01/abc-{1:020}-{3:020}.parquet",
+            f"date=1970-01-02/abc-{4:020}-{4:020}.parquet",
+            f"date=1970-01-04/abc-{5:020}-{5:020}.parquet",
+        ]
+        assert [number for number, *_ in on_disk(tmp_path)] == [1, 2, 3, 4, 5]
+        assert on_disk(tmp_path)[2] == (3, DAY - 1, "1970-01-01")
+
+    def test_nothing_makes_no_file(self, tmp_path):
+        """An empty append leaves all as it was."""
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+        table.append([])
+        assert (files(tmp_path), table.last) == ([], 0)
+
+    def test_a_time_no_calendar_has(self, tmp_path):
+        """Kept in Hive's partition for nulls, and read back."""
+        JournalFiles(tmp_path, EVENTS, "abc").append(numbered(2**62, 0, -(2**62)))
+        assert [at for _, at, _ in on_disk(tmp_path)] == [2**62, 0, -(2**62)]
+
+    def test_large_files_are_split(self, tmp_path, monkeypatch):
+        """No file has more than FILE_ROWS rows."""
+        monkeypatch.setattr(journal_files, "FILE_ROWS", 4)
+        JournalFiles(tmp_path, EVENTS, "abc").append(iter(numbered(*range(10))))
+        assert [name[-13:-8] for name in files(tmp_path)] == ["00004", "00008", "00010"]
+        assert len(on_disk(tmp_path)) == 10
+
+    @pytest.mark.parametrize("source", ["", "a-b", "A", "a/b"])
+    def test_names_of_sources(self, tmp_path, source):
+        """What would not fit into a name is refused."""
+        with pytest.raises(ValueError, match="source"):
+            JournalFiles(tmp_path, EVENTS, source)
+
+    def test_numbers_must_grow(self, tmp_path):
+        """Else no name could tell what a file holds; nothing is left of the attempt."""
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+        table.append(numbered(0, 0))
+        for rows in (numbered(0, first=2), [*numbered(0, first=9), *numbered(0, first=8)]):
+            with pytest.raises(ValueError, match="comes after"):
+                table.append(rows)
+        assert len(files(tmp_path)) == 1
+
+
+class TestGoingOn:
+    def test_behind_the_last(self, tmp_path):
+        """A new writer knows the last row on disk, of its own source alone."""
+        JournalFiles(tmp_path, EVENTS, "abc").append(numbered(0, DAY, 2 * DAY))
+        JournalFiles(tmp_path, EVENTS, "xyz").append(numbered(DAY, 0, first=40))
+        assert JournalFiles(tmp_path, EVENTS, "abc").last == 3
+        assert JournalFiles(tmp_path, EVENTS, "xyz").last == 41
+        assert JournalFiles(tmp_path, EVENTS, "new").last == 0
+
+    def test_what_was_unfinished_is_swept(self, tmp_path):
+        """A reader never sees a hidden file, the next writer removes it."""
+        day = tmp_path / "date=2026-01-01"
+        day.mkdir()
+        (day / ".unfinished-1-0").write_bytes(b"PAR1")
+        assert on_disk(tmp_path) == []
+        JournalFiles(tmp_path, EVENTS, "abc")
+        assert files(tmp_path) == []
+
+    @given(
+        batches=st.lists(st.lists(st.integers(0, 3 * DAY), max_size=8), min_size=1, max_size=5),
+        deaths=st.lists(st.integers(0, 30), max_size=4),
+    )
+    def test_exactly_once_over_deaths(self, tmp_path_factory, batches, deaths):
+        """Killed before any step that touches the disk, and started again: every row, once."""
+        directory = tmp_path_factory.mktemp("journal")
+        rows = numbered(*(at for batch in batches for at in batch))
+        ends = [sum(map(len, batches[: n + 1])) for n in range(len(batches))]
+        for steps in deaths:
+            dies_after(steps, lambda: write_all(directory, rows, ends))
+        write_all(directory, rows, ends)
+        assert on_disk(directory) == [(r.number, r.row.at_ms, date(r.row.at_ms)) for r in rows]
+        assert not [name for name in files(directory) if "unfinished" in name]
+
+
+def write_all(directory, rows, ends):
+    """A writer that goes on where the last one stopped, batch by batch."""
+    table = JournalFiles(directory, EVENTS, "abc")
+    for end in ends:
+        table.append(rows[table.last : end])
+
+
+def dies_after(steps, function):
+    """Run it until the given number of steps on the disk are done."""
+    left = [steps]
+
+    def counted(real):
+        def step(*arguments, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Died
+            return real(*arguments, **options)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", counted(os.fsync))
+        patch.setattr(Path, "mkdir", counted(Path.mkdir))
+        patch.setattr(Path, "replace", counted(Path.replace))
+        patch.setattr(Path, "unlink", counted(Path.unlink))  # a dead process cleans nothing up
+        try:
+            function()
+        except Died:
+            pass
+
+
+def date(at_ms):
+    """The date of a time on the first days of 1970."""
+    return f"1970-01-{1 + at_ms // DAY:02}"
+
+
+class TestErrors:
+    def test_a_disk_that_fails(self, tmp_path, monkeypatch):
+        """The error names the file; nothing counts as written; the next attempt writes all."""
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+
+        def full(descriptor):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(JournalError, match="No space left"):
+                table.append(numbered(1, 2))
+        assert (table.last, on_disk(tmp_path)) == (0, [])
+        table.append(numbered(1, 2))
+        assert (table.last, len(on_disk(tmp_path))) == (2, 2)
+
+    def test_a_file_in_the_way(self, tmp_path):
+        """A directory that cannot be made is a JournalError that names it."""
+        (tmp_path / "taken").write_text("")
+        with pytest.raises(JournalError, match="taken"):
+            JournalFiles(tmp_path / "taken" / "outcomes", EVENTS, "abc")
+
+    def test_one_process_at_a_time(self, tmp_path):
+        """A second lock is refused until the first is closed, in another process too."""
+        code = (
+            "import sys; from pathlib import Path\n"
+            "from purgatory.journal.files import JournalLock\n"
+            "JournalLock(Path(sys.argv[1]))"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        with JournalLock(tmp_path):
+            with pytest.raises(JournalError, match="another process"):
+                JournalLock(tmp_path)
+            refused = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert "another process writes this journal" in refused.stderr
+        assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,212 @@
+"""ParquetJournal: what a purgatory's operations came to, as Parquet."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pyarrow.dataset
+import pytest
+
+from purgatory import JournalError, ParquetJournal, Purgatory
+from purgatory.journal import writer as journal_writer
+from purgatory.trace.reader import Reader
+from purgatory.trace.tables import OUTCOMES
+from tests.testing.purgatory_harness import HANG, Bench, Recorder
+from timingwheel import ManualClock
+
+
+def rows(directory):
+    """All rows on disk."""
+    found = pyarrow.dataset.dataset(directory / "outcomes", format="parquet", partitioning="hive")
+    return found.to_table().to_pylist() if found.files else []
+
+
+class Named(Recorder):
+    """An operation with a name and a kind of its own."""
+
+    op_id = "order-17"
+    kind = "payment"
+
+
+class TestRows:
+    def test_every_outcome(self, tmp_path):
+        """Completed by a key, expired, cancelled: times are Unix, and agree with each other."""
+        clock = ManualClock()
+        with ParquetJournal(tmp_path, clock=clock) as journal:
+            bench = Bench(journal=journal)
+            bench.clock.advance(0)
+            started_ms = time.time_ns() // 1_000_000
+            bench.purgatory.defer("a", "b", timeout=9)
+            bench.purgatory.complete("b")
+            bench.purgatory.defer("c", timeout=0.5)
+            clock.advance(0.75)
+            bench.advance(0.75)
+            bench.purgatory.defer("d", timeout=9).cancel()
+            ended_ms = time.time_ns() // 1_000_000
+        completed, expired, cancelled = sorted(rows(tmp_path), key=lambda row: row["op_id"][-2:])
+        assert [r["outcome"] for r in (completed, expired, cancelled)] == [
+            "completed",
+            "expired",
+            "cancelled",
+        ]
+        assert [r["by_key"] for r in (completed, expired, cancelled)] == ["b", None, None]
+        assert (expired["waited_ms"], expired["lateness_ms"]) == (750, 250)
+        for row in (completed, expired, cancelled):
+            assert started_ms <= row["at_ms"] <= ended_ms
+            assert row["waited_ms"] == row["at_ms"] - row["submitted_ms"]
+        assert completed["deadline_ms"] - completed["submitted_ms"] == 9000
+        assert expired["at_ms"] - expired["deadline_ms"] == 250
+
+    def test_names_and_kinds(self, tmp_path):
+        """The operation's own; else the class, and a name that occurs once."""
+        with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
+            p.try_complete_else_watch(Named(timeout=9), ["k"])
+            p.try_complete_else_watch(Recorder(timeout=9), ["k"])
+            p.defer("k")
+            p.defer("k")
+        found = rows(tmp_path)
+        assert sorted(row["kind"] for row in found) == ["", "", "Recorder", "payment"]
+        assert len({row["op_id"] for row in found}) == 4
+        assert "order-17" in {row["op_id"] for row in found}
+
+    def test_keys_that_are_no_text(self, tmp_path):
+        """A key is written as str shows it, half a surrogate pair escaped, an empty one as null."""
+        with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
+            for key in ((1, 2), "\ud800", ""):
+                p.defer(key)
+                p.complete(key)
+        assert {row["by_key"] for row in rows(tmp_path)} == {"(1, 2)", "\\ud800", None}
+
+    def test_it_is_a_table_of_a_trace(self, tmp_path):
+        """Whatever reads outcomes reads the files, each row checked."""
+        with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
+            p.defer("k", timeout=4.6e15)
+            p.complete("k")
+        (path,) = tmp_path.rglob("*.parquet")
+        assert [row.outcome for row in Reader(path, OUTCOMES)] == ["completed"]
+
+
+class TestLife:
+    def test_flush(self, tmp_path):
+        """When it returns, all that ended before is on disk; the next goes on behind it."""
+        with ParquetJournal(tmp_path, seconds=1e6) as journal, Purgatory(journal=journal) as p:
+            for count in range(1, 4):
+                p.defer("k")
+                p.complete("k")
+                journal.flush()
+                assert len(rows(tmp_path)) == count
+            p.defer("k")
+        assert len(rows(tmp_path)) == 4
+
+    def test_a_second_journal(self, tmp_path):
+        """Not while the first is open; afterwards its rows come beside the others."""
+        for _ in range(2):
+            with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
+                with pytest.raises(JournalError, match="another process"):
+                    ParquetJournal(tmp_path)
+                p.defer("k")
+        assert len({row["op_id"] for row in rows(tmp_path)}) == 2
+
+    def test_close(self, tmp_path):
+        """Ends the thread, once and for all; what ends later is an error for on_error."""
+        before = set(threading.enumerate())
+        journal = ParquetJournal(tmp_path)
+        bench = Bench(journal=journal)
+        bench.purgatory.defer("k")
+        journal.close()
+        journal.close()
+        assert set(threading.enumerate()) <= before
+        bench.purgatory.complete("k")
+        ((error, _),) = bench.errors
+        assert isinstance(error, JournalError)
+        with pytest.raises(JournalError, match="closed"):
+            journal.flush()
+
+    def test_forgotten(self, tmp_path):
+        """A journal that nobody refers to any more writes what it has, and ends its thread."""
+        before = set(threading.enumerate())
+        with Purgatory(journal=ParquetJournal(tmp_path)) as p:
+            p.defer("k")
+        del p
+        gc.collect()
+        assert set(threading.enumerate()) <= before
+        assert len(rows(tmp_path)) == 1
+
+    def test_the_end_of_the_process(self, tmp_path):
+        """Also writes what is left, though nobody closed the journal."""
+        code = (
+            "import sys; from purgatory import *\n"
+            "p = Purgatory(journal=ParquetJournal(sys.argv[1]))\n"
+            "p.defer('k'); p.complete('k')"
+        )
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=HANG)
+        assert len(rows(tmp_path)) == 1
+
+    def test_many_threads(self, tmp_path):
+        """Every outcome is written once, whoever brings it about."""
+        with ParquetJournal(tmp_path, seconds=0.01) as journal, Purgatory(journal=journal) as p:
+
+            def work(name):
+                for number in range(500):
+                    p.defer((name, number), timeout=0.001 if number % 3 else 60)
+                    p.complete((name, number))
+
+            threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(HANG)
+            p.close()
+            stats = p.stats()
+        found = rows(tmp_path)
+        assert len({row["op_id"] for row in found}) == len(found) == 2000
+        outcomes = [row["outcome"] for row in found]
+        assert outcomes.count("completed") == stats.completed
+        assert outcomes.count("expired") == stats.expired
+
+    @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+    def test_bad_seconds(self, tmp_path, seconds):
+        """Refused, with the value."""
+        with pytest.raises(ValueError, match="seconds"):
+            ParquetJournal(tmp_path, seconds=seconds)
+
+
+class TestDiskThatFails:
+    def test_rows_wait_for_it(self, tmp_path, monkeypatch):
+        """A flush says so; once the disk takes them, they are all there."""
+        with ParquetJournal(tmp_path, seconds=1e6) as journal, Purgatory(journal=journal) as p:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", no_space)
+                for _ in range(3):
+                    p.defer("k")
+                p.complete("k")
+                with pytest.raises(JournalError, match="No space left"):
+                    journal.flush()
+            assert rows(tmp_path) == []
+            journal.flush()
+            assert len(rows(tmp_path)) == 3
+
+    def test_not_for_ever(self, tmp_path, monkeypatch):
+        """Memory is bounded: from some number of rows on, further ones are refused."""
+        monkeypatch.setattr(journal_writer, "MOST_WAITING", 3)
+        bench = Bench(journal=(journal := ParquetJournal(tmp_path, seconds=1e6)))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", no_space)
+            bench.purgatory.defer("k")
+            bench.purgatory.complete("k")
+            with pytest.raises(JournalError, match="No space left"):
+                journal.flush()
+            for _ in range(5):
+                bench.purgatory.defer("k")
+            bench.purgatory.complete("k")
+            assert len(bench.errors) == 3
+            with pytest.raises(JournalError, match="No space left"):
+                journal.close()
+
+
+def no_space(descriptor):
+    """A full disk."""
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,161 @@
+"""Replay: the outcomes of a trace, equal to the oracle's, in virtual and in real time."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from prometheus_client import CollectorRegistry
+
+from purgatory.replay.engine import Replay
+from purgatory.trace import KeyEvent, Operation
+from tests.testing.oracle import resolve, traces
+
+
+def replayed(operations, events, **options):
+    """The outcomes of a replay, in the order of the operations."""
+    outcomes = []
+    with Replay(on_outcome=outcomes.append, **options) as replay:
+        replay.run(operations, events)
+        replay._purgatory._check()
+        assert replay.pending == 0
+    order = {operation.op_id: place for place, operation in enumerate(operations)}
+    return sorted(outcomes, key=lambda outcome: order[outcome.op_id])
+
+
+def operation(op_id="o", submitted_ms=0, timeout_ms=10, keys=("k",), need=1, kind=""):
+    """An operation with what a test cares about."""
+    return Operation(op_id, kind, submitted_ms, timeout_ms, keys, need)
+
+
+@settings(max_examples=400)
+@given(traces())
+def test_equals_the_oracle(trace):
+    """Ties, shared keys, need=n, zero timeouts, reused keys: all as the rules say."""
+    operations, events = trace
+    assert replayed(operations, events) == resolve(operations, events)
+
+
+@settings(max_examples=50)
+@given(traces(start_ms=1_357_000_000_000))
+def test_at_the_times_of_today(trace):
+    """Unix milliseconds, far from the zero of the wheel."""
+    operations, events = trace
+    assert replayed(operations, events) == resolve(operations, events)
+
+
+@settings(max_examples=50)
+@given(traces(start_ms=-200_000))
+def test_before_the_epoch(trace):
+    """Negative times are times."""
+    operations, events = trace
+    assert replayed(operations, events) == resolve(operations, events)
+
+
+@settings(max_examples=20, deadline=None)
+@given(traces())
+def test_real_time_gives_the_same_outcomes(trace):
+    """Only the lateness is that of the real run."""
+    operations, events = trace
+    real = replayed(operations, events, speed=1e6)
+    assert [row._replace(lateness_ms=0) for row in real] == resolve(operations, events)
+    assert all(row.lateness_ms >= 0 for row in real)
+
+
+def test_outcomes_come_in_order_of_time():
+    """What ends earlier is told earlier."""
+    rows = [operation(f"o{place}", 0, 1000 - place, ("k",)) for place in range(100)]
+    outcomes = []
+    with Replay(on_outcome=outcomes.append) as replay:
+        replay.run(rows, [])
+    times = [outcome.at_ms for outcome in outcomes]
+    assert times == sorted(times)
+    assert len(times) == 100
+
+
+def test_summaries_per_kind():
+    """Counts and waits of each kind, and of all."""
+    rows = [operation("a", kind="x"), operation("b", kind="y", keys=("z",))]
+    with Replay() as replay:
+        total = replay.run(rows, [KeyEvent("k", 4)])
+    assert (total.operations, total.completed, total.expired, total.pending) == (2, 1, 1, 0)
+    assert replay.kinds["x"].waits.quantile(0.5) == 4
+    assert replay.kinds["y"].waits.quantile(0.5) == 10
+
+
+def test_timeouts_beyond_all_bounds():
+    """The longest timeout that a trace can hold is still a timeout."""
+    never = operation("never", 0, 2**63 - 1)
+    (outcome,) = replayed([never], [])
+    assert (outcome.outcome, outcome.at_ms) == ("expired", 2**63 - 1)
+
+
+def test_a_millisecond_counts_in_a_timeout_that_a_float_cannot_hold():
+    """2**53 + 1 ms is not 2**53 ms."""
+    rows = [operation("long", 0, 2**53 + 1)]
+    (outcome,) = replayed(rows, [KeyEvent("k", 2**53 + 1)])
+    assert outcome.outcome == "completed"
+
+
+def test_stop_leaves_the_rest_waiting():
+    """Stopping in the middle: what was done is counted, what waits has no outcome."""
+    rows = [operation(f"o{place}", place, 1_000_000, (f"k{place}",)) for place in range(100)]
+    events = [KeyEvent("k0", 5)]
+    outcomes = []
+    with Replay(on_outcome=outcomes.append) as replay:
+        total = replay.run(rows, events, lambda done: replay.stop() if done > 50 else None)
+    assert [outcome.op_id for outcome in outcomes] == ["o0"]
+    assert total.operations == total.pending + 1
+    assert 50 <= total.operations < 60
+
+
+def test_stop_ends_a_wait_in_real_time():
+    """A replay that would take days ends when asked to."""
+    rows = [operation("a"), operation("b", 10**9)]
+    with Replay(speed=1) as replay:
+        replay.run(rows, [], lambda done: replay.stop())
+    assert replay.seconds < 60
+
+
+@pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf")])
+def test_bad_speed(speed):
+    """A speed is a finite number above 0."""
+    with pytest.raises(ValueError, match="speed"):
+        Replay(speed=speed)
+
+
+def test_an_error_of_on_outcome_ends_the_run():
+    """A full disk is not passed over."""
+
+    def fail(outcome):
+        raise OSError("disk full")
+
+    with Replay(on_outcome=fail) as replay, pytest.raises(OSError, match="disk full"):
+        replay.run([operation()], [KeyEvent("k", 1)])
+
+
+def test_metrics_are_shown_until_closed():
+    """The registry has the counters of the run while the replay is open."""
+    registry = CollectorRegistry()
+    labels = {"name": "replay", "outcome": "completed"}
+    with Replay(registry=registry) as replay:
+        replay.run([operation()], [KeyEvent("k", 1)])
+        assert registry.get_sample_value("purgatory_operations_total", labels) == 1
+    assert registry.get_sample_value("purgatory_operations_total", labels) is None
+
+
+def test_memory_follows_what_is_pending():
+    """A trace ten times as long takes no more memory when no more is pending."""
+
+    def peak(count):
+        rows = (operation(f"o{n}", n, 5, (f"k{n}",)) for n in range(count))
+        events = (KeyEvent(f"k{n}", n + n % 7) for n in range(count))
+        ordered = sorted(events, key=lambda event: event.at_ms)
+        tracemalloc.start()
+        with Replay() as replay:
+            replay.run(rows, iter(ordered))
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return highest
+
+    peak(100)
+    assert peak(20_000) < 2 * peak(2_000) + 200_000

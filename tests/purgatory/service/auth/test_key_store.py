@@ -1,0 +1,124 @@
+"""Keys: pairs that only their owner reads, and the list of who is let in."""
+
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zmq.auth import load_certificate
+from zmq.utils import z85
+
+from purgatory.service.auth.key_store import Keys, KeysError, read_pair, read_public
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return Keys(tmp_path / "data" / "keys")
+
+
+class TestPairs:
+    def test_new(self, keys):
+        """A pair is written in pyzmq's form, and read back."""
+        pair = keys.new("server")
+        assert keys.pair("server") == pair
+        assert keys.names() == ["server"]
+        assert load_certificate(keys.directory / "server.key_secret") == pair
+        assert load_certificate(keys.directory / "server.key") == (pair.public, None)
+
+    def test_owner_alone(self, keys):
+        """Files are 0600, their directory 0700."""
+        public = keys.new("shop").public
+        keys.allow("shop", public)
+        modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in keys.directory.iterdir()}
+        assert modes == {"shop.key": 0o600, "shop.key_secret": 0o600, "allowed": 0o600}
+        assert stat.S_IMODE(keys.directory.stat().st_mode) == 0o700
+
+    def test_no_pair_is_overwritten(self, keys):
+        """A second one of a name is refused, and the first stays."""
+        pair = keys.new("shop")
+        with pytest.raises(KeysError, match="already"):
+            keys.new("shop")
+        assert keys.pair("shop") == pair
+
+    def test_a_secret_that_others_may_read(self, keys):
+        """Is not used, as ssh would not."""
+        keys.new("shop")
+        path = keys.directory / "shop.key_secret"
+        path.chmod(0o640)
+        with pytest.raises(KeysError, match="chmod 600"):
+            read_pair(path)
+
+    @pytest.mark.parametrize("name", ["", ".x", "a/b", "..", "a b", "x" * 65, "ä", "-x"])
+    def test_names(self, keys, name):
+        """What could lead out of the directory, or break a line, is no name."""
+        with pytest.raises(KeysError, match="is no name"):
+            keys.new(name)
+
+    def test_missing(self, keys):
+        """The file is named."""
+        with pytest.raises(KeysError, match=r"server.key_secret: No such file"):
+            keys.pair("server")
+
+    @pytest.mark.parametrize("text", ["", "curve\n", '    public-key = "short"\n'])
+    def test_damaged(self, keys, text):
+        """A file without keys is told apart from one that is missing."""
+        keys.new("shop")
+        path = keys.directory / "shop.key_secret"
+        path.write_text(text)
+        with pytest.raises(KeysError, match=r"file of keys|is no key|no secret key"):
+            keys.pair("shop")
+
+    def test_a_public_key_by_itself_or_in_a_file(self, keys):
+        """Both are what a user has at hand."""
+        public = keys.new("shop").public
+        assert read_public(public.decode()) == public
+        assert read_public(str(keys.directory / "shop.key")) == public
+        with pytest.raises(KeysError, match="nowhere"):
+            read_public("nowhere")
+        with pytest.raises(KeysError, match="is no key"):
+            read_public("~" * 40)
+
+
+class TestAllowed:
+    def test_nobody(self, keys):
+        """Without a list nobody is let in."""
+        assert keys.allowed() == {}
+
+    def test_in_and_out(self, keys):
+        """Each is listed by key and name; revoked ones are gone."""
+        one, two = keys.new("one").public, keys.new("two").public
+        assert keys.allow("one", one)
+        assert keys.allow("two", two)
+        assert not keys.allow("two", two)
+        assert keys.allowed() == {one: "one", two: "two"}
+        assert keys.revoke("one")
+        assert not keys.revoke("one")
+        assert keys.allowed() == {two: "two"}
+
+    def test_one_name_one_key(self, keys):
+        """Neither a second key for a name nor a second name for a key."""
+        one, two = keys.new("one").public, keys.new("two").public
+        keys.allow("one", one)
+        with pytest.raises(KeysError, match="let in already, as 'one'"):
+            keys.allow("uno", one)
+        with pytest.raises(KeysError, match="revoke it first"):
+            keys.allow("one", two)
+
+    @given(st.lists(st.binary(min_size=32, max_size=32), unique=True, max_size=5))
+    def test_any_key(self, tmp_path_factory, raw):
+        """Every key there can be is read back, whatever characters Z85 gives it."""
+        keys = Keys(tmp_path_factory.mktemp("keys"))
+        wanted = {z85.encode(key): f"c{n}" for n, key in enumerate(raw)}
+        for public, name in wanted.items():
+            keys.allow(name, public)
+        assert keys.allowed() == wanted
+
+    @pytest.mark.parametrize(
+        "line", ["nonsense", "0" * 40, "00000" * 7 + "#0000 a", "0" * 40 + " a b", "~" * 40 + " a"]
+    )
+    def test_a_bad_line(self, keys, line):
+        """Named by its number: nobody is let in or kept out by a slip."""
+        keys.new("shop")
+        (keys.directory / "allowed").write_text(f"# comment\n\n{line}\n")
+        with pytest.raises(KeysError, match="allowed, line 3"):
+            keys.allowed()

@@ -1,0 +1,367 @@
+"""Clients against a server in this process."""
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import time
+
+import pytest
+
+import purgatory
+from purgatory import OperationCancelled, OperationExpired
+from purgatory.service import (
+    AsyncClient,
+    Client,
+    Refused,
+    RequestTimeout,
+    TooLarge,
+    TooLong,
+    TooManyKeys,
+    TooManyPending,
+    Unavailable,
+)
+from purgatory.service.protocol import VERSION, Failure, Hello, decode_request, encode
+from tests.testing.purgatory_harness import HANG
+
+
+def test_the_front_door():
+    """Clients can be had from the package; a name that is not there cannot."""
+    assert purgatory.Client is Client
+    assert purgatory.AsyncClient is AsyncClient
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        purgatory.Clint  # noqa: B018
+
+
+def test_defer_and_complete(server, connect):
+    """One defers, the other completes; the value is MessagePack's idea of it."""
+    one, two = connect(server, name="one"), connect(server, name="two")
+    future = one.defer("k", "l", timeout=HANG, kind="pay", payload={"a": [1, 2.5, None, b"x"]})
+    one.flush()
+    assert future.acknowledged
+    assert two.complete("k", {"b": (1, "ä")}) == 1
+    assert future.result(HANG) == {"b": [1, "ä"]}
+    assert two.complete("k") == 0
+
+
+def test_need(server, connect):
+    """The result is a dict, as in a purgatory of one's own."""
+    client = connect(server)
+    future = client.defer("a", "b", "c", need=2)
+    client.flush()
+    assert client.complete("a", 1) == 0
+    assert client.query(future).keys_done == ["a"]
+    assert client.complete("c") == 1
+    assert future.result(HANG) == {"a": 1, "c": None}
+
+
+def test_expiry_is_never_early(server, connect):
+    """By this process's clock."""
+    client = connect(server)
+    for timeout in (0, 0.001, 0.02, 0.05):
+        start = time.monotonic()
+        with pytest.raises(OperationExpired):
+            client.defer("k", timeout=timeout).result(HANG)
+        assert time.monotonic() - start >= timeout
+
+
+def test_cancelling(server, connect):
+    """By the future, by its id, by another client."""
+    client, other = connect(server), connect(server)
+    one, two, three = (client.defer("k", op_id=op_id) for op_id in ("x", "y", "z"))
+    client.flush()
+    assert one.cancel()
+    assert one.cancelled()
+    assert one.cancel()
+    assert client.cancel(two)
+    with pytest.raises(OperationCancelled):
+        two.result(HANG)
+    assert other.cancel("z")
+    assert not other.cancel("z")
+    with pytest.raises(OperationCancelled):
+        three.result(HANG)
+    assert not client.cancel("nobody")
+    done = client.defer("w")
+    client.flush()
+    client.complete("w", 1)
+    assert not done.cancel() or done.result(0)
+
+
+def test_what_is_known(server, connect):
+    """States and figures."""
+    client = connect(server, name="me")
+    future = client.defer("k", timeout=60, kind="pay", op_id="my own")
+    client.flush()
+    state = client.query("my own")
+    assert (state.state, state.client, state.kind, state.keys) == ("pending", "me", "pay", ["k"])
+    assert state.deadline_ms - state.submitted_ms == 60_000
+    assert client.query("other").state == "unknown"
+    assert client.stats()["pending"] == 1
+    client.complete("k")
+    future.result(HANG)
+    assert client.query(future).state == "completed"
+
+
+def test_the_same_id_again(server, connect):
+    """Is the same operation: here, and from the next client of the name."""
+    client = connect(server, name="me")
+    future = client.defer("k", op_id="x")
+    assert client.defer("k", op_id="x") is future
+    client.flush()
+    again = connect(server, name="me")
+    twin = again.defer("k", op_id="x")
+    again.flush()
+    assert client.stats()["pending"] == 1
+    client.complete("k", 5)
+    assert (future.result(HANG), twin.result(HANG)) == (5, 5)
+    late = connect(server, name="me").defer("k", op_id="x")
+    assert late.result(HANG) == 5
+    with pytest.raises(Refused, match="belongs to another client"):
+        connect(server).defer("k", op_id="x").result(HANG)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "error"),
+    [
+        ((), {}, ValueError),
+        (([],), {}, TypeError),
+        ((b"k",), {}, TypeError),
+        (("k",), {"timeout": -1}, ValueError),
+        (("k",), {"timeout": float("nan")}, ValueError),
+        (("k",), {"timeout": "1"}, TypeError),
+        (("k",), {"need": 2}, ValueError),
+        (("k",), {"need": 0}, ValueError),
+        (("k",), {"payload": object()}, TypeError),
+        (("k",), {"payload": 2**70}, TypeError),
+        (("k",), {"op_id": 5}, TypeError),
+        (("k",), {"kind": None}, TypeError),
+        (("\udc80",), {}, ValueError),
+    ],
+)
+def test_bad_arguments(server, connect, arguments, settings, error):
+    """Are told at once, and nothing is left of them."""
+    client = connect(server)
+    with pytest.raises(error):
+        client.defer(*arguments, **settings)
+    assert client._futures == {}
+
+
+def test_more_bad_arguments(server, connect):
+    """Of the other methods, and of the client itself."""
+    client = connect(server)
+    for call in (
+        lambda: client.complete(5),
+        lambda: client.complete("k", object()),
+        lambda: client.cancel(5),
+        lambda: client.query(None),
+        lambda: Client(5),
+        lambda: Client(server.address, name=5),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    for call in (
+        lambda: Client("nowhere"),
+        lambda: Client(server.address, name=""),
+        lambda: Client(server.address, timeout=-1),
+        lambda: Client(server.address, server_key="x" * 40),
+        lambda: Client(server.address, server_key="x", public_key="y", secret_key="z"),
+    ):
+        with pytest.raises(ValueError, match=r"address|name|delay|server_key"):
+            call()
+
+
+def test_limits_have_types(serve, connect):
+    """Nothing is lost by them: the others of the message are taken."""
+    server = serve(
+        memory=True, max_keys=2, max_timeout=10, max_payload_bytes=10, max_pending_per_client=2
+    )
+    client = connect(server)
+    bad = {
+        TooManyKeys: client.defer("a", "b", "c", timeout=5),
+        TooLong: client.defer("a", timeout=11),
+        TooLarge: client.defer("a", timeout=5, payload="x" * 10),
+    }
+    good = [client.defer("good", timeout=10) for _ in range(2)]
+    bad[TooManyPending] = client.defer("a", timeout=10)
+    for error, future in bad.items():
+        assert type(future.exception(HANG)) is error
+    with pytest.raises(TooLarge):
+        client.complete("good", "x" * 10)
+    assert client.complete("good") == 2
+    assert [future.result(HANG) for future in good] == [None, None]
+
+
+def test_many_threads(server, connect):
+    """Share a client; all get their own answers."""
+    client = connect(server)
+
+    def work(number):
+        futures = {n: client.defer(f"{number}/{n}", timeout=HANG) for n in range(50)}
+        assert all(client.complete_later(f"{number}/{n}", n).result(HANG) == 1 for n in futures)
+        return [future.result(HANG) for future in futures.values()] == list(futures)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(16)))
+    assert client.stats()["messages"] < 16 * 50  # they were batched
+
+
+def test_a_callback_cannot_wait_for_an_answer(server, connect):
+    """It would wait for itself; it may ask without waiting."""
+    client = connect(server)
+    got = concurrent.futures.Future()
+
+    def call(_):
+        try:
+            client.complete("l")
+        except RuntimeError as error:
+            got.set_result((str(error), client.complete_later("l", 7)))
+
+    client.defer("k").add_done_callback(call)
+    other = client.defer("l")
+    client.flush()
+    client.complete("k")
+    words, answer = got.result(HANG)
+    assert "complete_later" in words
+    assert answer.result(HANG) == 1
+    assert other.result(HANG) == 7
+
+
+def test_the_server_restarts(serve, connect):
+    """What waits goes on, what had ended meanwhile is told, and each future resolves once."""
+    first = serve()
+    bind = first.address
+    client, other = connect(bind, name="me"), connect(bind)
+    keep, short, done = (
+        client.defer("k", timeout=HANG),
+        client.defer("s", timeout=0.2),
+        client.defer("d"),
+    )
+    client.flush()
+    assert other.complete("d", 1) == 1
+    first.close()
+    unsent = client.defer("u")
+    second = serve(bind=bind)
+    assert other.complete("k", 2) == 1
+    client.flush()
+    assert other.complete("u", 3) == 1
+    assert [f.result(HANG) for f in (keep, done, unsent)] == [2, 1, 3]
+    with pytest.raises(OperationExpired):
+        short.result(HANG)
+    assert second.stats().pending == 0
+
+
+def test_outcomes_of_an_earlier_process(server, connect):
+    """Come to who asks for them."""
+    first = Client(server.address, name="me")
+    future = first.defer("k", op_id="x", payload="what it was for")
+    first.flush()
+    first.close()
+    assert isinstance(future.exception(HANG), Unavailable)
+    connect(server).complete("k", 5)
+    got = []
+    arrived = threading.Event()
+
+    def take(outcome):
+        got.append((outcome.op_id, outcome.outcome))
+        arrived.set()
+
+    connect(server, name="me", on_outcome=take)
+    assert arrived.wait(HANG)
+    assert got == [("x", "completed")]
+
+
+def test_nobody_answers(connect):
+    """Who waits is told in time, and where he asked; who closes does not wait for ever."""
+    client = connect("tcp://127.0.0.1:9", timeout=0.05)
+    with pytest.raises(RequestTimeout, match=r"no answer from tcp://127\.0\.0\.1:9 within 0\.05 s"):
+        client.complete("k")
+    future = client.defer("k")
+    client.close(0)
+    assert isinstance(future.exception(HANG), Unavailable)
+    with pytest.raises(Unavailable):
+        client.defer("k")
+    client.close()
+
+
+def test_a_server_of_another_version(connect):
+    """Is told to whoever asks."""
+    import zmq  # noqa: PLC0415
+
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        client = connect(f"tcp://127.0.0.1:{port}")
+        answer = client.complete_later("k")
+        route, frame = router.recv_multipart()
+        hello = decode_request(frame)
+        assert isinstance(hello, Hello)
+        assert hello.version == VERSION
+        words = "version is 1; expected 2"
+        router.send_multipart([route, encode(Failure(hello.seq, "version", words))])
+        with pytest.raises(Refused, match=words):
+            answer.result(HANG)
+        with pytest.raises(Refused, match=words):
+            client.stats()
+
+
+def test_a_forked_child_is_refused(server, connect):
+    """Its copy has no thread."""
+    client = connect(server)
+    client.stats()
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            client.defer("k")
+        except Unavailable:
+            os.write(write, b"refused")
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"refused"
+    os.waitpid(child, 0)
+    assert client.stats()["pending"] == 0
+
+
+def test_async(server):
+    """The same verbs, awaited."""
+
+    async def main():
+        async with (
+            AsyncClient(server.address, name="one", timeout=HANG) as one,
+            AsyncClient(server.address, timeout=HANG) as two,
+        ):
+            future = one.defer("k", timeout=HANG, op_id="x")
+            await one.flush()
+            assert (await two.query("x")).state == "pending"
+            assert await two.complete("k", 5) == 1
+            assert await future == 5
+            assert (await one.stats())["completed"] == 1
+            counts = await asyncio.gather(*(two.complete(f"n{n}") for n in range(100)))
+            assert counts == [0] * 100
+            with pytest.raises(OperationExpired):
+                await one.defer("k", timeout=0.01)
+            cancelled = one.defer("k")
+            await one.flush()
+            assert await two.cancel(cancelled.op_id)
+            with pytest.raises(OperationCancelled):
+                await cancelled
+            with pytest.raises(TypeError):
+                await one.cancel(5)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(one.defer("k", op_id="slow"), 0.02)
+            while (await one.query("slow")).state == "pending":
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_async_nobody_answers():
+    """Who awaits is told in time."""
+
+    async def main():
+        client = AsyncClient("tcp://127.0.0.1:9", timeout=0.05)
+        with pytest.raises(RequestTimeout, match="no answer"):
+            await client.complete("k")
+        await client.close(0)
+
+    asyncio.run(main())

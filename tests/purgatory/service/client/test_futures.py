@@ -1,0 +1,94 @@
+"""The future of an operation: a future like any other, but for when its condition is made."""
+
+import random
+import threading
+from concurrent.futures import Future, wait
+
+import pytest
+
+from purgatory.service.client.futures import Answered, ServiceFuture
+from purgatory.service.client.session import answer
+from tests.testing.purgatory_harness import HANG
+
+
+@pytest.fixture
+def future():
+    return ServiceFuture(None, "o")
+
+
+def test_it_has_the_fields_of_its_base(future):
+    """Which it fills by itself: a Python with others must be noticed here."""
+    mine = {"_cancel_asked", "_client", "acknowledged", "op_id"}
+    on_demand = {"_condition", "_done_callbacks", "_waiters"}
+    fields = {*vars(future), *Answered.__slots__}
+    assert fields - mine == vars(Future()).keys() - on_demand
+    for name in vars(Future()).keys() - {"_condition"}:
+        assert getattr(future, name) == getattr(Future(), name)
+
+
+def test_all_threads_get_the_same_condition(future):
+    """Or one would wait where nobody tells."""
+    start = threading.Barrier(4)
+    found = []
+
+    def look():
+        start.wait(HANG)
+        found.append(future._condition)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG)
+    assert len(found) == 4
+    assert all(condition is future._condition for condition in found)
+
+
+def test_who_waits_is_told(future):
+    """By result, by callback, and by wait."""
+    told = []
+    future.add_done_callback(told.append)
+    threading.Thread(target=future.set_result, args=(7,)).start()
+    assert future.result(HANG) == 7
+    assert wait([future], HANG).done == {future}
+    assert told == [future]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_begins_to_wait_as_it_is_answered(seed):
+    """Has the answer: it is there already, or he is told."""
+    dice = random.Random(seed)
+    futures = [Answered() for _ in range(2000)]
+    found = []
+
+    def wait_for_each():
+        for future in futures:
+            if dice.random() < 0.5:
+                future.add_done_callback(lambda _: None)
+            found.append(future.result(HANG))
+
+    waiter = threading.Thread(target=wait_for_each)
+    waiter.start()
+    for number, future in enumerate(futures):
+        answer(future, number)
+    waiter.join(HANG)
+    assert found == list(range(len(futures)))
+
+
+def test_an_answer_after_all_is_told():
+    """To callbacks of before and after."""
+    told = []
+    before, after, cancelled = Answered(), Answered(), Answered()
+    before.add_done_callback(told.append)
+    assert cancelled.cancel()
+    for future in (before, after, cancelled):
+        answer(future, 7)
+    after.add_done_callback(told.append)
+    assert told == [before, after]
+    assert (before.result(), after.result(), after.exception()) == (7, 7, None)
+    assert cancelled.cancelled()
+
+
+def test_the_class_can_be_looked_at():
+    """As help and inspect do."""
+    assert ServiceFuture._condition is Answered.__dict__["_condition"]

@@ -1,0 +1,34 @@
+"""Link: what a client's thread makes of a connection's end."""
+
+import select
+import sqlite3
+
+import pytest
+
+from purgatory.service import StoreFailed
+from purgatory.service.store.store import Store
+from tests.testing.failing_disk import Faults
+from tests.testing.purgatory_harness import HANG
+
+
+def test_an_answer_before_the_end_is_had(serve, connect):
+    """A server that answers and is gone, before the link has looked at either, has answered."""
+    faults = Faults()
+    server = serve({"open_store": lambda path: Store(path, connect=faults.connect)})
+    client = connect(server)
+    client.stats()
+    faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    link = client._link
+    sleep, ends = link._sleep, []
+
+    def sleep_until_it_is_gone():
+        if link._session.busy and not ends:
+            ends.append(server.wait(HANG))
+            ends.extend(select.select([link._monitor.FD], [], [], HANG)[0])
+        sleep()
+
+    link._sleep = sleep_until_it_is_gone
+    with pytest.raises(StoreFailed, match="disk I/O error"):
+        client.defer("k").result(HANG)
+    assert len(ends) == 2
+    assert all(ends)

@@ -1,0 +1,308 @@
+"""A client's side of the protocol, without sockets and threads."""
+
+import logging
+
+import pytest
+
+from purgatory import OperationCancelled, OperationExpired
+from purgatory.service import Closing, Malformed, StoreFailed, TooLarge, TooManyKeys, WrongVersion
+from purgatory.service.client.futures import Answered, ServiceFuture
+from purgatory.service.client.session import CALLS_A_MESSAGE, EAGER, UNANSWERED, Session
+from purgatory.service.protocol import (
+    NOTHING,
+    Acknowledge,
+    Cancel,
+    Cancelled,
+    Complete,
+    Completed,
+    Completion,
+    Failure,
+    Figures,
+    Hello,
+    Outcome,
+    Outcomes,
+    Raw,
+    Refusal,
+    Stats,
+    Submission,
+    Submit,
+    Submitted,
+    Welcome,
+    decode_request,
+    encode,
+)
+from tests.testing.step_server import limits
+
+
+class Talk:
+    """A session, and what it has to say."""
+
+    def __init__(self, on_outcome=None, **others):
+        self.futures = {}
+        self.session = Session("me", self.futures, on_outcome)
+        self.limits = limits(**others)
+
+    def connect(self):
+        """A new connection; what is sent again."""
+        hello = decode_request(self.session.connected())
+        assert isinstance(hello, Hello)
+        again = self.session.receive(encode(Welcome(hello.seq, 1, "test", self.limits)))
+        return [decode_request(frame) for frame in again]
+
+    def defer(self, op_id):
+        future = self.futures[op_id] = ServiceFuture(None, op_id)
+        self.session.add(Submit, [(Submission(op_id, ("k",), 1000), future)])
+        return future
+
+    def ask(self, kind, item=None):
+        future = Answered()
+        self.session.add(kind, [(item, future)])
+        return future
+
+    def sent(self):
+        return [decode_request(frame) for frame in self.session.messages()]
+
+    def told(self, message):
+        return [decode_request(frame) for frame in self.session.receive(encode(message))]
+
+
+@pytest.fixture
+def talk():
+    made = Talk()
+    made.connect()
+    return made
+
+
+def end(number, op_id, outcome="completed", value=None):
+    raw = Raw(NOTHING if value is None else encode(value))
+    return Outcome(number, op_id, outcome, 5, "k", raw, "", 0, 1000)
+
+
+def test_one_call_alone_goes_out_at_once(talk):
+    """As long as few messages are unanswered."""
+    for n in range(EAGER):
+        talk.defer(f"o{n}")
+        [message] = talk.sent()
+        assert isinstance(message, Submit)
+        assert len(message.operations) == 1
+
+
+def test_calls_gather_while_others_are_unanswered(talk):
+    """Until an answer comes, or there are enough for a full message."""
+    for n in range(EAGER):
+        talk.defer(f"first{n}")
+        [last] = talk.sent()
+    talk.defer("a")
+    talk.defer("b")
+    assert talk.sent() == []
+    talk.told(Submitted(last.seq))
+    [message] = talk.sent()
+    assert [o.op_id for o in message.operations] == ["a", "b"]
+    for n in range(CALLS_A_MESSAGE):
+        talk.defer(f"more{n}")
+    [message] = talk.sent()
+    assert len(message.operations) == CALLS_A_MESSAGE
+
+
+def test_no_more_than_so_many_are_unanswered(talk):
+    """The rest waits here, not in a socket."""
+    for n in range(CALLS_A_MESSAGE * (UNANSWERED + 2)):
+        talk.defer(f"o{n}")
+    messages = talk.sent()
+    assert len(messages) == UNANSWERED
+    assert talk.sent() == []
+    talk.told(Submitted(messages[3].seq))
+    assert len(talk.sent()) == 1
+
+
+def test_a_message_holds_calls_of_one_kind_in_order(talk):
+    """What was asked first is asked first."""
+    talk.defer("a")
+    count = talk.ask(Complete, Completion("k"))
+    done = talk.ask(Cancel, "a")
+    talk.ask(Stats)
+    kinds = []
+    while messages := talk.sent():
+        for message in messages:
+            kinds.append(type(message).__name__)
+            if isinstance(message, Submit):
+                talk.told(Submitted(message.seq))
+            elif isinstance(message, Stats):
+                talk.told(Figures(message.seq, {"pending": 1}))
+            elif kinds[-1] == "Complete":
+                talk.told(Completed(message.seq, [3]))
+            else:
+                talk.told(Cancelled(message.seq, [True]))
+    assert kinds == ["Submit", "Complete", "Cancel", "Stats"]
+    assert (count.result(0), done.result(0)) == (3, True)
+    assert not talk.session.busy
+
+
+def test_a_message_is_no_larger_than_the_server_takes():
+    """Calls are spread over several; one that fits into none fails by itself."""
+    talk = Talk(message_bytes=300)
+    talk.connect()
+    futures = [talk.defer(f"{n}" * 60) for n in range(5)]
+    large = talk.defer("x" * 300)
+    last = talk.defer("last")
+    got = []
+    while messages := talk.session.messages():
+        for frame in messages:
+            assert len(frame) <= 300
+            message = decode_request(frame)
+            got += [o.op_id for o in message.operations]
+            talk.told(Submitted(message.seq))
+    assert got == [future.op_id for future in [*futures, last]]
+    assert isinstance(large.exception(0), TooLarge)
+    assert "x" * 300 not in talk.futures
+
+
+def test_acknowledged_when_the_server_has_it(talk):
+    """A refused one fails with the typed error; the others of its message are taken."""
+    a, b = talk.defer("a"), talk.defer("b")
+    [message] = talk.sent()
+    assert not a.acknowledged
+    talk.told(Submitted(message.seq, [Refusal(1, "too-many-keys", "words")]))
+    assert a.acknowledged
+    assert not a.done()
+    assert type(b.exception(0)) is TooManyKeys
+    assert list(talk.futures) == ["a"]
+
+
+def test_outcomes_resolve_and_are_acknowledged(talk):
+    """Each future once, however often it is told."""
+    a, b, c = (talk.defer(op_id) for op_id in "abc")
+    message = Outcomes([end(1, "a", value=7), end(2, "b", "expired"), end(3, "c", "cancelled")])
+    for _ in range(2):
+        assert [m.outcomes for m in talk.told(message)] == [[1, 2, 3]]
+    assert a.result(0) == 7
+    assert isinstance(b.exception(0), OperationExpired)
+    assert isinstance(c.exception(0), OperationCancelled)
+    assert talk.futures == {}
+
+
+def test_a_value_that_is_none(talk):
+    """Somebody else's client may send anything that looks like MessagePack."""
+    a = talk.defer("a")
+    outcome = end(1, "a")
+    outcome.result = Raw(b"\xd6\xff\xff\xff\xff\xff")
+    talk.told(Outcomes([outcome]))
+    assert a.done()
+
+
+def test_outcomes_of_nobody_are_left_at_the_server(talk):
+    """Somebody of our name may ask for them yet."""
+    assert talk.told(Outcomes([end(1, "unknown")])) == []
+
+
+def test_outcomes_of_nobody_go_to_who_wants_them(caplog):
+    """They are acknowledged when he returns, not when he raises."""
+    got = []
+
+    def take(outcome):
+        got.append(outcome.op_id)
+        if outcome.op_id == "bad":
+            raise ValueError("no")
+
+    talk = Talk(take)
+    talk.connect()
+    [message] = talk.told(Outcomes([end(1, "good"), end(2, "bad")]))
+    assert isinstance(message, Acknowledge)
+    assert (got, message.outcomes) == (["good", "bad"], [1])
+    assert "on_outcome of client 'me' raised" in caplog.text
+
+
+def test_what_was_not_answered_is_sent_again(talk):
+    """On a new connection, as it was; an answer that comes twice does no harm."""
+    a = talk.defer("a")
+    [message] = talk.sent()
+    talk.session.disconnected()
+    b = talk.defer("b")
+    assert talk.sent() == []
+    [again] = talk.connect()
+    assert again == message
+    [other] = talk.sent()
+    assert other.operations[0].op_id == "b"
+    for _ in range(2):
+        talk.told(Submitted(message.seq))
+        talk.told(Submitted(other.seq))
+    assert a.acknowledged
+    assert b.acknowledged
+
+
+@pytest.mark.parametrize("code", ["hello", "closing", "too-many-clients"])
+def test_what_passes_by_itself(talk, code):
+    """Is asked again on another connection."""
+    a = talk.defer("a")
+    [message] = talk.sent()
+    talk.told(Failure(message.seq, code, "words"))
+    assert talk.session.lost
+    assert not a.done()
+    assert talk.connect() == [message]
+
+
+def test_a_message_that_was_not_done(talk):
+    """Fails all that was in it, and nothing else."""
+    a, b = talk.defer("a"), talk.defer("b")
+    [message] = talk.sent()
+    c = talk.defer("c")
+    talk.sent()
+    talk.told(Failure(message.seq, "store", "disk full"))
+    assert type(a.exception(0)) is type(b.exception(0)) is StoreFailed
+    assert str(a.exception(0)) == "disk full"
+    assert not c.done()
+    assert list(talk.futures) == ["c"]
+
+
+def test_a_server_of_another_version_fails_everything():
+    """What waits, and what is asked later."""
+    talk = Talk()
+    a = talk.defer("a")
+    hello = decode_request(talk.session.connected())
+    talk.told(Failure(hello.seq, "version", "version is 1; expected 2"))
+    assert type(a.exception(0)) is WrongVersion
+    assert type(talk.defer("b").exception(0)) is WrongVersion
+
+
+def test_an_error_of_no_request(talk, caplog):
+    """Is logged."""
+    with caplog.at_level(logging.WARNING):
+        talk.told(Failure(None, "malformed", "what was that"))
+    assert "what was that" in caplog.text
+
+
+def test_no_message_of_a_server(talk):
+    """Is told as such."""
+    with pytest.raises(Malformed):
+        talk.session.receive(b"\xff")
+
+
+def test_the_end_leaves_nobody_waiting(talk):
+    """Calls and futures fail."""
+    a, b = talk.defer("a"), talk.defer("b")
+    [message] = talk.sent()
+    talk.told(Submitted(message.seq))
+    count = talk.ask(Complete, Completion("k"))
+    talk.session.fail(Closing("over"))
+    for future in (a, b, count):
+        assert str(future.exception(0)) == "over"
+
+
+def test_a_message_that_would_be_too_large_is_several():
+    """As many as it takes, in order; one call that is too large alone fails alone."""
+    talk = Talk(message_bytes=400)
+    talk.connect()
+    futures = [talk.defer(f"o{n}") for n in range(50)]
+    large = talk.defer("o" * 500)
+    after = talk.defer("after")
+    asked = []
+    while messages := talk.sent():
+        for message in messages:
+            assert len(encode(message)) <= 400
+            asked += [operation.op_id for operation in message.operations]
+            talk.told(Submitted(message.seq))
+    assert asked == [*(f"o{n}" for n in range(50)), "after"]
+    assert all(future.acknowledged for future in (*futures, after))
+    assert isinstance(large.exception(0), TooLarge)
+    assert "o" * 500 not in talk.futures
+    assert (talk.session.backlog, talk.session.gone, talk.session.busy) == (0, 52, False)

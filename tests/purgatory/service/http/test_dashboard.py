@@ -1,0 +1,288 @@
+"""The page in a browser: it loads, moves under load, and shows what /metrics says."""
+
+import itertools
+import os
+import random
+import shutil
+import threading
+import urllib.request
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from purgatory import Purgatory
+from purgatory.service.http.server import WebServer
+from purgatory.service.http.snapshot import State
+from tests.testing.purgatory_harness import HANG, Bench
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+sync_api = pytest.importorskip("playwright.sync_api")
+if CHROMIUM is None and "CI" not in os.environ:
+    pytest.skip("there is no chromium here", allow_module_level=True)
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page of a server; afterwards it must have had no error, and asked nobody else."""
+    contexts, troubles, asked = [], [], []
+
+    def visit(web, **options):
+        context = browser.new_context(**{"viewport": DESKTOP} | options)
+        context.set_default_timeout(HANG * 1000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda line: troubles.append(line.text) if line.type == "error" else 0)
+        page.on("request", lambda request: asked.append((web.url, request.url)))
+        page.goto(web.url)
+        page.wait_for_selector("#status[data-state=live]")
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert troubles == []
+    assert all(url.startswith(home) for home, url in asked)
+
+
+def serve(purgatory, **options):
+    """The web server of a purgatory."""
+    return WebServer(
+        "127.0.0.1:0",
+        state=State(purgatory, **options),
+        registry=purgatory._registry,
+        health=str,
+        ready=str,
+    )
+
+
+@pytest.fixture
+def bench():
+    """A purgatory whose time stands still: what it shows does not change."""
+    bench = Bench(registry=CollectorRegistry())
+    rng = random.Random(1)
+    p = bench.purgatory
+    for n in range(400):
+        p.defer(n, timeout=rng.expovariate(1 / 300))
+    for n in range(60):
+        p.complete(n)
+    for n in range(60, 75):
+        p.cancel_for_key(n)
+    bench.advance(20.0137)
+    return bench
+
+
+@pytest.fixture
+def still(bench):
+    with serve(bench.purgatory, now_ms=bench.clock) as web:
+        yield web
+
+
+@pytest.fixture
+def busy():
+    """A purgatory under load."""
+    with Purgatory("busy", registry=CollectorRegistry()) as p, serve(p) as web:
+        stop = threading.Event()
+
+        def load():
+            rng = random.Random(2)
+            numbers = itertools.count()
+            while not stop.wait(0.01):
+                for n in itertools.islice(numbers, 10):
+                    p.defer(n, timeout=rng.expovariate(1))
+                p.complete(rng.randrange(n))
+
+        thread = threading.Thread(target=load)
+        thread.start()
+        yield web
+        stop.set()
+        thread.join()
+
+
+def metrics(web):
+    """Name and label values (but the name's) -> value."""
+    with urllib.request.urlopen(f"{web.url}metrics", timeout=HANG) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {
+        (sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "name")): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def value(page, name):
+    """The number behind a tile."""
+    return int(page.get_attribute(f"#{name}", "data-value"))
+
+
+class TestNumbers:
+    def test_they_agree_with_metrics(self, still, visit):
+        """Tiles, rings, tables and histogram say what Prometheus is told."""
+        page, found = visit(still), metrics(still)
+        assert value(page, "pending") == found[("purgatory_operations_pending",)] > 100
+        for outcome in ("completed", "expired", "cancelled"):
+            assert value(page, outcome) == found["purgatory_operations_total", outcome] > 0
+        assert value(page, "mailbox") == found[("mq_mailbox_depth",)]
+        assert value(page, "executor") == found[("timingwheel_executor_backlog",)]
+        rings = page.query_selector_all(".ring")
+        assert len(rings) == sum(name == "timingwheel_buckets_occupied" for name, *_ in found)
+        for ring in rings:
+            level, occupied = ring.get_attribute("data-level"), ring.get_attribute("data-occupied")
+            assert int(occupied) == found["timingwheel_buckets_occupied", level]
+            assert len(ring.query_selector_all(".slot[data-fill]")) == int(occupied)
+        tasks = sum(int(ring.get_attribute("data-count")) for ring in rings)
+        assert tasks == found[("timingwheel_timers_pending",)]
+        cells = page.eval_on_selector_all(
+            "#lateness-table tbody td", "cells => cells.map(c => Number(c.textContent))"
+        )
+        assert sum(cells) == found[("timingwheel_lateness_seconds_count",)] > 0
+        assert cells[0] == found["timingwheel_lateness_seconds_bucket", "0.0"]
+
+    def test_what_is_said_is_what_is_shown(self, still, visit):
+        """Each picture has words, with the same numbers."""
+        page = visit(still)
+        labels = page.eval_on_selector_all(
+            "svg[role=img]", "all => all.map(svg => svg.getAttribute('aria-label'))"
+        )
+        assert len(labels) == len(page.query_selector_all(".ring")) + 4
+        assert all(labels), labels
+        ring = page.query_selector(".ring[data-level='2']")
+        count, occupied = ring.get_attribute("data-count"), ring.get_attribute("data-occupied")
+        words = ring.query_selector("svg").get_attribute("aria-label")
+        assert words.startswith(f"Level 2: {count} operations in {occupied} of 20 slots of 400 ms")
+        row = page.eval_on_selector(
+            "#wheel-table tbody tr:nth-child(3)", "row => [...row.cells].map(c => c.textContent)"
+        )
+        assert row == ["2", "400 ms", "8 s", count, occupied, str(20013 // 400 % 20)]
+
+
+class TestMotion:
+    def test_rings_move_under_load(self, busy, visit):
+        """Slots fill and empty, hands turn, outcomes go up, the chart grows."""
+        page = visit(busy)
+        look = """() => [...document.querySelectorAll('.ring')].map(ring => [
+            [...ring.querySelectorAll('.slot')].map(s => s.dataset.fill || 0).join(),
+            ring.querySelector('.hand-group').getAttribute('transform')])"""
+        before = page.evaluate(look)
+        assert len(before) >= 3
+        page.wait_for_function(MOVED, arg=before)
+        expired = value(page, "expired")
+        page.wait_for_function(
+            "before => Number(document.querySelector('#expired').dataset.value) > before",
+            arg=expired,
+        )
+        path = page.get_attribute("#outcomes-chart [data-series=expired] path", "d")
+        assert path.count("L") >= 1
+
+    def test_reduced_motion(self, busy, visit):
+        """Who asks for calm gets hands that step with the figures, not with each frame."""
+        page = visit(busy, reduced_motion="reduce")
+        hands = page.evaluate(
+            """() => new Promise(done => { const seen = new Set(); let left = 20;
+                const look = () => { seen.add(document.querySelector(
+                    '.ring[data-level="2"] .hand-group').getAttribute('transform'));
+                    if (--left) requestAnimationFrame(look); else done(seen.size); };
+                look(); })"""
+        )
+        assert hands <= 2
+
+    def test_pause(self, busy, visit):
+        """The button stops all movement, and starts it again."""
+        page = visit(busy)
+        page.click("#pause")
+        assert page.inner_text("#status") == "paused"
+        hand = ".ring[data-level='2'] .hand-group"
+        before = page.get_attribute(hand, "transform")
+        page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        assert page.get_attribute(hand, "transform") == before
+        page.click("#pause")
+        page.wait_for_selector("#status[data-state=live]")
+
+
+MOVED = """before => before.every(([slots, hand], level) => {
+    const ring = document.querySelectorAll('.ring')[level];
+    const now = [...ring.querySelectorAll('.slot')].map(s => s.dataset.fill || 0).join();
+    const turned = ring.querySelector('.hand-group').getAttribute('transform') !== hand;
+    return turned && (level > 2 || now !== slots); })"""
+
+
+class TestLooks:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_it_fits(self, still, visit, viewport, scheme):
+        """Nothing is wider than the screen, no text is cut off, and both schemes are followed."""
+        page = visit(still, viewport=viewport, color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        cut = page.evaluate(
+            """() => [...document.querySelectorAll('h1, h2, p, dt, dd, figcaption, li, button')]
+                .filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display
+                    !== 'inline').map(e => e.textContent)"""
+        )
+        assert cut == []
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        light = sum(map(int, ground.removeprefix("rgb(").removesuffix(")").split(","))) > 380
+        assert light == (scheme == "light")
+
+    def test_words_stand_out(self, still, visit):
+        """Text has a contrast of at least 4.5 to its ground, in both schemes."""
+        for scheme in ("light", "dark"):
+            page = visit(still, color_scheme=scheme)
+            assert page.evaluate(CONTRASTS) >= 4.5, scheme
+
+    def test_the_pointer_tells(self, still, visit):
+        """A bar under the pointer says what it is."""
+        page = visit(still)
+        chart = page.query_selector("#lateness-chart svg")
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        page.mouse.move(box["x"] + 60, box["y"] + box["height"] - 40)
+        assert "operations" in page.inner_text("#tip")
+        page.mouse.move(5, 5)
+        assert page.is_hidden("#tip")
+
+
+# The lowest contrast, by WCAG 2, of any text with the nearest ground behind it.
+CONTRASTS = """() => {
+    const parse = c => c.match(/[\\d.]+/g).map(Number);
+    const light = c => { const [r, g, b] = c.map(v => { v /= 255;
+        return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
+        return .2126 * r + .7152 * g + .0722 * b; };
+    const ground = e => { for (; e; e = e.parentElement) {
+        const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3]) return c; }
+        return [255, 255, 255]; };
+    const texts = [...document.querySelectorAll('body *')].filter(e =>
+        [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
+        && e.getClientRects().length);
+    return Math.min(...texts.map(e => {
+        const style = getComputedStyle(e);
+        const ink = parse(e.ownerSVGElement ? style.fill : style.color).slice(0, 3);
+        const [a, b] = [light(ink), light(ground(e).slice(0, 3))].sort((x, y) => y - x);
+        return (a + .05) / (b + .05); })); }"""
+
+
+class TestServerThatEnds:
+    def test_it_is_told(self, bench, browser):
+        """The page says that nobody answers, and keeps what it had."""
+        context = browser.new_context(viewport=DESKTOP)
+        page = context.new_page()
+        with serve(bench.purgatory) as web:
+            page.goto(web.url)
+            page.wait_for_selector("#status[data-state=live]")
+        page.wait_for_selector("#status[data-state=lost]", timeout=HANG * 1000)
+        assert page.inner_text("#status") == "no answer"
+        assert value(page, "pending") == bench.purgatory.delayed
+        context.close()

@@ -1,0 +1,69 @@
+"""The journal of a server that is killed at random moments: every row, once, in the end."""
+
+import random
+import threading
+from collections import Counter
+
+import pyarrow.dataset
+import pytest
+
+from purgatory import OperationCancelled, OperationExpired
+from purgatory.service import Client
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import Serve
+
+ROUNDS = 5
+
+
+def rows(directory, table):
+    """All rows of a table of the journal."""
+    found = pyarrow.dataset.dataset(directory / table, format="parquet", partitioning="hive")
+    return found.to_table().to_pylist()
+
+
+@pytest.mark.timeout(240)
+def test_each_row_once(tmp_path):
+    """What clients were told, and what the journal says, is the same in the end."""
+    rng = random.Random(5)
+    pause = threading.Event()
+    server = Serve(tmp_path, "--journal-seconds", "0.02")
+    server.start()
+    futures = {}
+    with Client(server.address, name="owner", timeout=HANG) as client:
+        for round_ in range(ROUNDS):
+            for n in range(300):
+                key = f"{round_}-{n}"
+                futures[key] = client.defer(key, timeout=rng.choice((0.01, 0.2, HANG)), op_id=key)
+                if rng.random() < 0.5:
+                    client.complete_later(f"{round_}-{rng.randint(0, n)}", n)
+                if rng.random() < 0.1:
+                    client.cancel_later(f"{round_}-{rng.randint(0, n)}")
+            pause.wait(rng.random() * 0.3)
+            server.kill()
+            server.start()
+        for key in futures:
+            client.complete_later(key)
+        client.flush(HANG)
+        told = {key: outcome_of(future) for key, future in futures.items()}
+    code, errors = server.end()
+    assert (code, errors) == (0, "")
+    server.process.stdout.close()
+    server.process.stderr.close()
+    journal = tmp_path / "journal"
+    operations = Counter(row["op_id"] for row in rows(journal, "operations"))
+    assert operations == Counter(list(futures))
+    outcomes = rows(journal, "outcomes")
+    assert Counter(row["op_id"] for row in outcomes) == Counter(list(futures))
+    assert {row["op_id"]: row["outcome"] for row in outcomes} == told
+    assert not list(journal.rglob(".unfinished*"))
+
+
+def outcome_of(future):
+    """How an operation ended, as its client was told."""
+    try:
+        future.result(HANG)
+    except OperationExpired:
+        return "expired"
+    except OperationCancelled:
+        return "cancelled"
+    return "completed"

@@ -1,0 +1,300 @@
+"""What anybody may send to a server: the others are served meanwhile, and memory stays bounded."""
+
+import os
+import random
+import socket
+import struct
+import threading
+from collections import deque
+
+import pytest
+import zmq
+
+from purgatory.service.protocol import (
+    VERSION,
+    Acknowledge,
+    Bye,
+    Complete,
+    Completion,
+    Failure,
+    Hello,
+    Outcomes,
+    Ping,
+    Query,
+    Raw,
+    Stats,
+    Submit,
+    Submitted,
+    encode,
+)
+from purgatory.service.server import connection, network
+from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import operation
+
+
+def eventually(condition):
+    """Wait until something is so."""
+    pause = threading.Event()
+    for _ in range(int(HANG / 0.01)):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came to pass")
+
+
+@pytest.mark.parametrize(("name", "value"), [("READ_AT_ONCE", 2), ("IN_FLIGHT_BYTES", 100)])
+def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, value):
+    """Nothing more comes that would wake the network for it."""
+    monkeypatch.setattr(network, name, value)
+    one = peer(server)
+    one.hello()
+    for n in range(200):
+        one.send(Submit(n, [operation(f"o{n}")]))
+    assert [one.receive().seq for _ in range(200)] == list(range(200))
+    one.ask(Query(1, ["sync"]))
+
+
+def test_frames_while_answers_are_sent(server, peer):
+    """To send may consume the socket's news of them: they are read all the same."""
+    peers = [peer(server) for _ in range(4)]
+    for n, one in enumerate(peers):
+        one.hello(f"peer {n}")
+    for n in range(300):
+        for one in peers:
+            one.send(Query(n, ["a"]))
+    for one in peers:
+        assert [one.receive().seq for _ in range(300)] == list(range(300))
+
+
+def test_hello_first(server, peer):
+    """Nothing is done for a connection that has not said who it is."""
+    nobody = peer(server)
+    answer = nobody.ask(Submit(7, [operation("a")]))
+    assert (answer.seq, answer.code) == (7, "hello")
+    nobody.hello()
+    assert nobody.ask(Query(8, ["a"])).states[0].state == "unknown"
+
+
+def test_hello_twice(server, peer):
+    """The second is refused; the first holds."""
+    one = peer(server)
+    one.hello()
+    assert one.ask(Hello(2, VERSION, "another")).code == "malformed"
+    assert one.ask(Stats(3)).figures["connections"] == 1
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 1, 10**9])
+def test_another_version(server, peer, version):
+    """Is told which one is spoken here."""
+    answer = peer(server).ask(Hello(1, version, "c"))
+    assert (answer.code, answer.words) == ("version", f"version is {version}; expected {VERSION}")
+
+
+def test_a_later_version_may_add_to_a_message(server, peer):
+    """What is not known at the end of an array is passed over."""
+    one = peer(server)
+    one.hello()
+    assert isinstance(
+        one.ask(encode([2, 5, [["a", ["k"], 10, 1, "", None, "new"]], "new"])), Submitted
+    )
+
+
+def test_no_more_clients_than_are_taken(serve, peer):
+    """The next is refused until one has gone."""
+    server = serve(memory=True, max_clients=1)
+    one, two = peer(server), peer(server)
+    one.hello()
+    assert two.ask(Hello(1, VERSION, "two")).code == "too-many-clients"
+    one.send(Bye(2))
+    eventually(lambda: server.stats().connections == 0)
+    two.hello()
+
+
+GARBAGE = [
+    b"",
+    b"\x00",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\xc1" * 100,
+    b"\x91" * 100_000,
+    b"\xdd\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",
+    encode([]),
+    encode([99, 1]),
+    encode([2]),
+    encode([2, "seq", []]),
+    encode([2, 1, [["a"]]]),
+    encode([2, 1, [["a", [1], 10]]]),
+    encode([2, 1, [["a", ["k"], 1e300]]]),
+    encode([2, 1, [["a", ["k"], 2**64 - 1]]]),
+    encode({"op": "submit"}),
+    encode([3, 1, [[b"\xff\xfe", None]]]),
+    encode([6, 1, [-1, 0, 2**63 - 1]]),
+    b"\x93\x02\x01\x91\x93\xa1\xff\x91\xa1k\x01",
+]
+
+
+@pytest.mark.parametrize("greeted", [False, True], ids=["stranger", "client"])
+def test_garbage(server, peer, greeted):
+    """Each is answered with an error, or means nothing; the others are served."""
+    bad, good = peer(server), peer(server)
+    good.hello("good")
+    if greeted:
+        bad.hello("bad")
+    dice = random.Random(1)
+    frames = GARBAGE + [dice.randbytes(dice.randrange(200)) for _ in range(500)]
+    whole = encode(Submit(1, [operation("a", "k", "l", kind="x")]))
+    frames += [whole[:end] for end in range(len(whole))]
+    for seq, frame in enumerate([*frames, (b"", b"two frames")], 1000):
+        bad.send(*(frame if isinstance(frame, tuple) else (frame,)))
+        bad.send(Stats(seq))
+        while (answer := bad.receive()).seq != seq:
+            assert isinstance(answer, Failure) or answer.refused
+        assert isinstance(answer, Failure) != greeted
+    assert good.ask(Stats(5)).figures["submitted"] == 0
+    assert server.failure is None
+
+
+def test_the_error_names_the_request_where_it_can(server, peer):
+    """Also of a request that means nothing."""
+    one = peer(server)
+    one.hello()
+    assert one.ask(encode([2, 77, [["a", [1], 10]]])).seq == 77
+    assert one.ask(encode([99, 78])).seq == 78
+    assert one.ask(encode(["?", "?"])).seq is None
+
+
+def test_a_message_that_is_too_large(serve, peer):
+    """Is refused by name; one beyond all bounds ends the connection of its sender alone."""
+    server = serve(memory=True, max_message_bytes=1000)
+    bad, good = peer(server), peer(server)
+    bad.hello("bad")
+    good.hello("good")
+    assert bad.ask(b"\xc4" * 1001).code == "too-large"
+    bad.send(b"x" * 100_000)
+    assert good.ask(Stats(1)).figures["connections"] >= 1
+
+
+def test_a_raw_tcp_peer(server, peer):
+    """Does no harm, whatever it says."""
+    host, port = server.address.removeprefix("tcp://").split(":")
+    raw = []
+    for words in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" + bytes(8) + b"\x7f", os.urandom(10_000)):
+        raw.append(socket.create_connection((host, int(port)), timeout=HANG))
+        raw[-1].sendall(words)
+    reset = socket.create_connection((host, int(port)), timeout=HANG)
+    reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    reset.close()
+    good = peer(server)
+    good.hello()
+    assert good.ask(Stats(1)).figures["connections"] == 1
+    for one in raw:
+        one.close()
+
+
+def test_who_never_reads_is_cut_off(serve, peer, monkeypatch):
+    """Its answers are kept up to a bound; the others are served, and it may come again."""
+    monkeypatch.setattr(network, "SOCKET_FRAMES", 2)
+    monkeypatch.setattr(connection, "BACKLOG_BYTES", 1 << 20)
+    server = serve(memory=True)
+    deaf, good = peer(server, RCVHWM=1, SNDHWM=0), peer(server)
+    deaf.hello("deaf")
+    good.hello("good")
+    for seq in range(200):  # 20 MB of answers: more than the buffers of the system
+        deaf.send(Query(seq, ["x" * 1000] * 100))
+    eventually(lambda: good.ask(Stats(1)).figures["connections"] == 1)
+    while deaf.socket.poll(500):
+        deaf.socket.recv()
+    assert deaf.ask(Stats(1000)).code == "hello"
+    deaf.hello("deaf")
+
+
+def test_outcomes_wait_for_who_does_not_read(serve, peer, monkeypatch):
+    """They are not kept in memory, and none is lost when he reads again."""
+    monkeypatch.setattr(network, "SOCKET_FRAMES", 2)
+    server = serve(memory=True)
+    slow, good = peer(server, RCVHWM=1), peer(server)
+    slow.hello("slow")
+    good.hello("good")
+    count = 3000
+    value = Raw(encode("v" * 20_000))
+    for start in range(0, count, 500):
+        submit = Submit(
+            start,
+            [operation(f"o{n}", f"k{n}", timeout_ms=10**8) for n in range(start, start + 500)],
+        )
+        assert isinstance(slow.ask(submit), Submitted)
+    for n in range(0, count, 10):
+        pairs = [Completion(f"k{m}", value) for m in range(n, n + 10)]
+        assert good.ask(Complete(n, pairs)).counts == [1] * 10
+    found = server._running.network._by_route.values()
+    assert [one.backlog for one in found] == [deque(), deque()]
+    got = set()
+    while len(got) < count:
+        message = slow.receive()
+        if isinstance(message, Outcomes):
+            got |= {outcome.number for outcome in message.outcomes}
+    assert got == set(range(1, count + 1))
+    slow.send(Acknowledge(1, sorted(got)))
+    eventually(lambda: server.stats().unacknowledged == 0)
+
+
+def test_who_goes_without_a_word_is_noticed(server, peer, monkeypatch):
+    """By the next thing that is sent to it."""
+    gone, good = peer(server), peer(server)
+    gone.hello("gone")
+    good.hello("good")
+    gone.socket.close(0)
+    running = server._running.network
+    monkeypatch.setattr(network, "IDLE", 0.01)
+    running._look_at = 0.0
+
+    def noticed():
+        good.send(Stats(1))
+        while isinstance(answer := good.receive(), Ping):
+            pass
+        return answer.figures["connections"] == 1
+
+    eventually(noticed)
+    assert "gone" not in server._running.keeper.room.clients
+
+
+def test_two_connections_of_one_client(server, peer):
+    """Both are told."""
+    one, two = peer(server), peer(server)
+    one.hello("same")
+    two.hello("same")
+    two.ask(Query(1, ["sync"]))
+    one.ask(Submit(2, [operation("a", timeout_ms=0)]))
+    assert [o.op_id for o in one.receive().outcomes] == ["a"]
+    assert [o.op_id for o in two.receive().outcomes] == ["a"]
+
+
+def test_an_address_in_use(server, serve):
+    """Is named."""
+    with pytest.raises(network.ServerError, match=f"cannot listen at {server.address}: Address"):
+        serve(memory=True, bind=server.address)
+
+
+def test_the_socket_can_be_secured(serve):
+    """Before it is bound; what goes wrong there keeps the server from starting."""
+
+    class Secure:
+        def __init__(self, error=None):
+            self.error = error
+            self.seen = []
+
+        def __call__(self, context, socket):
+            self.context = context
+            self.seen.append(socket.getsockopt(zmq.LAST_ENDPOINT))
+            if self.error is not None:
+                raise self.error
+
+        def close(self):
+            self.seen.append("closed before the context" if not self.context.closed else "late")
+
+    good, bad = Secure(), Secure(ValueError("no keys"))
+    serve({"secure": good}, memory=True).close()
+    assert good.seen[0] in (b"\x00", b"")
+    with pytest.raises(ValueError, match="no keys"):
+        serve({"secure": bad}, memory=True)
+    assert good.seen[1:] == bad.seen[1:] == ["closed before the context"]

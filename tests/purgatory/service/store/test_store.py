@@ -1,0 +1,267 @@
+"""The store: committed means on disk, numbers are given once, and what fails is told."""
+
+import os
+import random
+import shutil
+import sqlite3
+
+import pytest
+from msgspec import Raw
+
+from purgatory import StoreError
+from purgatory.service.store.operation_batches import MOST, Batch, StoredOperation
+from purgatory.service.store.store import SOURCE, Changes, Position, Store
+from tests.testing.failing_disk import Faults
+
+
+def operation(number):
+    return StoredOperation(number, "c", f"op-{number}", "kind", 1, 1000, 1, ("k",), b"\x01")
+
+
+def batch(*numbers):
+    """A batch of consecutive operations."""
+    items = [[f"op-{number}", ["k"], 999, 1, "kind", Raw(b"\x01")] for number in numbers]
+    return [Batch(numbers[0], "c", 1, items)]
+
+
+def batches(numbers):
+    """As many as it takes."""
+    return [
+        one
+        for start in range(numbers.start, numbers.stop, MOST)
+        for one in batch(*range(start, min(start + MOST, numbers.stop)))
+    ]
+
+
+def outcome(seq, number):
+    return [seq, number, "completed", 5, 0, "k", b"\x02"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "a.db")
+    yield opened
+    opened.close()
+
+
+def again(tmp_path):
+    return Store(tmp_path / "a.db")
+
+
+def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
+    """What was written is there, to the value."""
+    store.commit(
+        Changes(
+            operations=batch(1, 2),
+            progress=[1, "k", b"\x03"],
+            outcomes=outcome(1, 2),
+        )
+    )
+    other = again(tmp_path)
+    assert list(other.operations()) == [operation(1), operation(2)]
+    assert [list(row) for row in other.outcomes()] == [outcome(1, 2)]
+    assert list(other.progress()) == [(1, "k", b"\x03")]
+    assert other.since_ms() == 1
+    other.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 511, 512, 513, 1700])
+def test_any_number_of_rows(store, count):
+    """Statements of several sizes together write each row once."""
+    store.commit(Changes(operations=batches(range(1, count + 1))))
+    assert [row.number for row in store.operations()] == list(range(1, count + 1))
+
+
+def test_numbers_are_never_given_twice(store, tmp_path):
+    """Not even when the rows that had them are gone."""
+    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
+    store.commit(Changes(forget_operations=[1, 2], forget_outcomes=[1]))
+    assert list(store.operations()) == list(store.outcomes()) == []
+    other = again(tmp_path)
+    assert other.last() == Position(2, 1)
+    other.close()
+
+
+def test_forgetting_an_operation_forgets_its_progress(store):
+    """Nothing is left behind."""
+    store.commit(Changes(operations=batch(1), progress=[1, "k", b"\x03"]))
+    store.commit(Changes(forget_operations=[1]))
+    assert list(store.progress()) == []
+
+
+def test_reading_from_a_number_on(store):
+    """As the journal does after a crash."""
+    outcomes = outcome(1, 5) + outcome(2, 9)
+    store.commit(Changes(operations=batches(range(1, 1200)), outcomes=outcomes))
+    assert [row.number for row in store.operations(after=1197)] == [1198, 1199]
+    assert [row.seq for row in store.outcomes(after=1)] == [2]
+    [(end, row)] = store.ended([2])
+    assert (end.seq, end.number, row.number, row.op_id) == (2, 9, 9, "op-9")
+    assert store.named([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
+
+
+def test_times_of_what_waits_can_be_moved(store):
+    """Those of what has ended stay."""
+    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
+    store.shift(50, {"fact": 1})
+    assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
+        (51, 1050),
+        (1, 1000),
+    ]
+    assert store.meta().items() >= {"fact": 1}.items()
+
+
+def test_in_memory():
+    """With no file."""
+    store = Store(None)
+    store.commit(Changes(operations=batch(1)))
+    assert len(list(store.operations())) == 1
+    store.close()
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    """Is told so, and left as it is."""
+    (tmp_path / "a.db").write_bytes(b"a letter to a friend, which is long enough" * 100)
+    with pytest.raises(StoreError, match=r"a\.db.*not a database") as caught:
+        again(tmp_path)
+    assert caught.value.fatal
+    assert (tmp_path / "a.db").read_bytes().startswith(b"a letter")
+
+
+def test_a_damaged_database(tmp_path):
+    """Is not served from."""
+    store = again(tmp_path)
+    store.commit(Changes(operations=batches(range(1, 3000))))
+    store.close()
+    with (tmp_path / "a.db").open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(os.urandom(20 * 4096))
+    with pytest.raises(StoreError, match=r"a\.db"):
+        again(tmp_path)
+
+
+def test_a_database_of_another_version(tmp_path):
+    """Or of another program."""
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute("CREATE TABLE songs (title)")
+    connection.close()
+    with pytest.raises(StoreError, match="schema version is 0; expected 2"):
+        again(tmp_path)
+
+
+def test_a_directory_that_is_not_there(tmp_path):
+    """Cannot be written to."""
+    with pytest.raises(StoreError, match=r"nowhere/a\.db: cannot open"):
+        Store(tmp_path / "nowhere" / "a.db")
+
+
+def test_a_locked_database_is_told_and_passes(store, tmp_path):
+    """Somebody else's lock fails a commit, and no more than that."""
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="locked") as caught:
+        store.commit(Changes(operations=batch(1)))
+    assert not caught.value.fatal
+    other.execute("ROLLBACK")
+    other.close()
+    store.commit(Changes(operations=batch(1)))
+    assert len(list(store.operations())) == 1
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
+    """All or nothing, and the next commit is served."""
+    faults = Faults()
+    store = Store(tmp_path / "a.db", connect=faults.connect)
+    changes = Changes(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
+    faults.fail_at(step)
+    if step == 5:  # BEGIN, a row of each, COMMIT
+        store.commit(changes)
+        faults.clear()
+    else:
+        with pytest.raises(StoreError, match="database or disk is full") as caught:
+            store.commit(changes)
+        assert not caught.value.fatal
+        faults.clear()
+        assert list(store.operations()) == list(store.outcomes()) == list(store.progress()) == []
+        store.commit(changes)
+    assert len(list(store.operations())) == 2
+    store.close()
+
+
+def test_every_commit_is_synced(store):
+    """What SQLite is asked to do."""
+    run = store._connection.execute
+    assert run("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_torn_log_holds_whole_commits(tmp_path, seed):
+    """Whatever the disk wrote of the last ones: those before are there, and none is half there."""
+    dice = random.Random(seed)
+    group = 50
+    store = Store(tmp_path / "a.db")
+    sizes = []  # of what is in the log, after each commit
+    for start in range(1, 10 * group, group):
+        rows = batches(range(start, start + group))
+        store.commit(Changes(operations=rows, outcomes=outcome(start, start)))
+        sizes.append(written((tmp_path / "a.db-wal").read_bytes()))
+    for number in range(8):
+        torn = tmp_path / f"torn-{number}"
+        torn.mkdir()
+        shutil.copy(tmp_path / "a.db", torn)
+        log = bytearray((tmp_path / "a.db-wal").read_bytes())
+        cut = dice.randrange(sizes[-1])
+        if number % 2:
+            del log[cut:]  # the file was not extended yet
+        else:
+            log[cut:] = dice.randbytes(len(log) - cut)  # or has something else there
+        (torn / "a.db-wal").write_bytes(log)
+        again = Store(torn / "a.db")
+        whole = sum(size <= cut for size in sizes)
+        assert [row.number for row in again.operations()] == list(range(1, whole * group + 1))
+        assert len(list(again.outcomes())) == whole
+        again.close()
+    store.close()
+
+
+def written(log):
+    """Bytes of a log up to the zeros that make room: a header, and frames of a page each."""
+    header, frame = 32, 24 + 4096
+    return header + -(-(len(log.rstrip(b"\0")) - header) // frame) * frame
+
+
+def test_an_input_output_error_is_fatal(tmp_path):
+    """Nothing that this process knows of the disk can be relied on."""
+    faults = Faults()
+    store = Store(tmp_path / "a.db", connect=faults.connect)
+    faults.fail_at(1, code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    with pytest.raises(StoreError, match="disk I/O error") as caught:
+        store.commit(Changes(operations=batch(1)))
+    assert caught.value.fatal
+    faults.clear()
+    store.close()
+
+
+def test_a_rollback_that_fails_is_told(tmp_path):
+    """As what it is: the commit failed."""
+    faults = Faults()
+    store = Store(tmp_path / "a.db", connect=faults.connect)
+    faults.fail_at(1, 2)
+    with pytest.raises(StoreError, match="full") as caught:
+        store.commit(Changes(operations=batch(1)))
+    assert caught.value.fatal
+    faults.clear()
+    store.close()
+
+
+def test_a_database_has_a_name(tmp_path):
+    """The same each time it is opened, and no other's."""
+    names = []
+    for path in (tmp_path / "one.db", tmp_path / "one.db", tmp_path / "two.db", None):
+        store = Store(path)
+        names.append(store.meta()[SOURCE])
+        store.close()
+    assert names[0] == names[1]
+    assert len(set(names)) == 3

@@ -1,0 +1,90 @@
+"""The batch job: good rows become outcomes, bad ones are put aside or stop it."""
+
+import pytest
+
+from purgatory.spark.batch.job import resolve_files
+from purgatory.spark.errors import OutputExists, RejectedRows, SparkError, TableError
+
+OPERATIONS = "op_id,submitted_ms,timeout_ms,keys\no1,0,9,a\no2,0,9,b\n"
+EVENTS = "key,at_ms\na,5\n"
+BAD_OPERATIONS = OPERATIONS + "o3,0,-9,a\n" * 3
+BAD_EVENTS = EVENTS + ",5\n" * 4
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Writes two tables; returns their names and that of the output."""
+
+    def write(operations=OPERATIONS, events=EVENTS):
+        (tmp_path / "operations.csv").write_text(operations)
+        (tmp_path / "events.csv").write_text(events)
+        return [f"{tmp_path}/{name}" for name in ("operations.csv", "events.csv", "out")]
+
+    return write
+
+
+@pytest.mark.parametrize(("strict", "made"), [(False, False), (True, True)])
+def test_without_bad_rows_there_are_outcomes_alone(spark, files, tmp_path, strict, made):
+    """So that any reader of Parquet may be given the directory, which may be an empty one."""
+    if made:
+        (tmp_path / "out").mkdir()
+    assert resolve_files(spark, *files(), strict=strict) == (1, 1, 0)
+    assert not (tmp_path / "out" / "rejected").exists()
+
+
+def test_bad_rows_of_both_tables_are_put_aside(spark, files, tmp_path):
+    """Counted, with their reasons; Spark reads the outcomes beside them alone."""
+    done = resolve_files(spark, *files(BAD_OPERATIONS, BAD_EVENTS))
+    assert done == (1, 1, 7)
+    assert done.operations == 2
+    rejected = spark.read.parquet(f"{tmp_path}/out/rejected").groupBy("table", "reason").count()
+    assert {tuple(row) for row in rejected.collect()} == {
+        (
+            "operations",
+            "column timeout_ms: '-9', expected an integer of 64 bits, 0 or more",
+            3,
+        ),
+        ("events", "column key: nothing, expected non-empty UTF-8 text", 4),
+    }
+    outcomes = spark.read.parquet(f"{tmp_path}/out")
+    assert {("o1", "completed"), ("o2", "expired")} == {
+        tuple(row) for row in outcomes.select("op_id", "outcome").collect()
+    }
+
+
+def test_strict_refuses_bad_rows_and_writes_nothing(spark, files, tmp_path):
+    """The first of them are named, with their file."""
+    with pytest.raises(RejectedRows) as raised:
+        resolve_files(spark, *files(BAD_OPERATIONS, BAD_EVENTS), strict=True)
+    message = str(raised.value)
+    assert f"{tmp_path}/operations.csv, column timeout_ms: '-9'" in message
+    assert message.count("; ") == 5
+    assert message.endswith("; there are more")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_with_files_is_refused(spark, files, tmp_path):
+    """Before anything is read; also if they are deeper inside."""
+    arguments = files()
+    (tmp_path / "out" / "deep").mkdir(parents=True)
+    (tmp_path / "out" / "deep" / "file").touch()
+    with pytest.raises(OutputExists, match=r"out: holds 1 file.*new or empty"):
+        resolve_files(spark, "/nowhere", *arguments[1:])
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_missing_table_is_named(spark, files, missing):
+    """Whichever it is; nothing is written."""
+    arguments = files()
+    arguments[missing] = "/nowhere/x.csv"
+    with pytest.raises(TableError, match=r"^/nowhere/x\.csv: not found"):
+        resolve_files(spark, *arguments)
+
+
+def test_what_cannot_be_written_is_told(spark, files, tmp_path):
+    """In one line."""
+    (tmp_path / "file").touch()
+    arguments = [*files()[:2], f"{tmp_path}/file/out"]
+    with pytest.raises(SparkError, match=r"resolving into .*file/out: ") as raised:
+        resolve_files(spark, *arguments)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,92 @@
+"""`purgatory spark report`, from a journal on disk to a page."""
+
+import argparse
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from purgatory.cli import spark_report as report_command
+from purgatory.cli.entry_point import main
+from purgatory.spark.errors import RejectedRows, SparkError
+from purgatory.spark.report.job import PageFile, make_options, report_journal
+from tests.testing.journals import outcomes_frame, random_outcomes
+
+ONE_WHEEL = make_options([0.9], [10], [20])
+
+
+@pytest.fixture(scope="module")
+def journal(spark, tmp_path_factory):
+    """A journal on disk: good outcomes, a bad one, no operations."""
+    path = tmp_path_factory.mktemp("journal")
+    outcomes_frame(spark, random_outcomes(7, 60)).write.parquet(str(path / "outcomes"))
+    bad = random_outcomes(8, 1)[0]._replace(outcome="done", by_key=None)
+    outcomes_frame(spark, [bad]).write.mode("append").parquet(str(path / "outcomes"))
+    return str(path)
+
+
+def test_tables_and_page(spark, journal, tmp_path):
+    """The terminal has the tables, the page too; both say what is missing and what was left out."""
+    out = StringIO()
+    page = tmp_path / "report.html"
+    console = Console(file=out, width=200)
+    report = report_journal(spark, journal, ONE_WHEEL, PageFile(str(page)), console=console)
+    assert report.operations == 60
+    for text in (out.getvalue(), page.read_text(encoding="utf-8")):
+        assert "because they break a rule: 1." in text
+        assert "column outcome" in text
+        assert "There is no table of operations" in text
+        assert "Kaplan" in text or "Timeouts suggested" in text
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_strict(spark, journal):
+    """With strict a bad row ends it."""
+    with pytest.raises(RejectedRows, match="1 rows rejected"):
+        report_journal(spark, journal, ONE_WHEEL, strict=True, console=Console(file=StringIO()))
+
+
+def test_command_line(spark, journal, tmp_path, capsys):
+    """The command runs in the session that there is, and names what is wrong in one line."""
+    page = tmp_path / "r.html"
+    command = ["spark", "report", journal, "--html", str(page), "--share", "0.5", "--tick-ms", "10"]
+    assert main([*command, "--wheel-size", "20"]) == 0
+    assert page.exists()
+    capsys.readouterr()
+    for wrong, said in (
+        (["--share", "1.5"], "share is 1.5; expected more than 0 and at most 1"),
+        (["--wheel-size", "1"], "wheel_size is 1; expected 2 to 65536"),
+        (["--html", str(tmp_path / "no" / "r.html")], "r.html: cannot be written: No such file"),
+        (["--html", str(tmp_path)], "is a directory; expected the name of a file"),
+    ):
+        assert main(["spark", "report", journal, *wrong]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+
+
+def test_page_is_there_whole_or_not_at_all(tmp_path):
+    """Nothing is left of a page that could not be written, and the old one stays."""
+    page = tmp_path / "r.html"
+    page.write_text("old")
+    file = PageFile(str(page))
+    assert page.read_text() == "old"
+    with pytest.raises(UnicodeEncodeError):
+        file.write("\ud800")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("r.html", "old")]
+    file.write("new")
+    assert page.read_text() == "new"
+
+
+def test_bad_options():
+    """What cannot be asked for is told in one line."""
+    with pytest.raises(SparkError, match="tick_ms is 0"):
+        make_options(None, [0], None)
+
+
+def test_help_needs_no_spark():
+    """The command's parser is made without Spark, so that help is quick."""
+    parser = argparse.ArgumentParser()
+    report_command.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(["report", "journal", "--share", "0.5", "0.9"])
+    assert (arguments.journal, arguments.share, arguments.html) == ("journal", [0.5, 0.9], None)

@@ -1,0 +1,98 @@
+"""The report as a whole: what the parts say, put together."""
+
+from collections import Counter
+
+import pytest
+
+from purgatory.spark.report.report import Kind, Options, make_report
+from purgatory.spark.report.wheel_tuning import wheel_sizes
+from purgatory.trace import Operation
+from tests.testing.journals import ended, operations_frame, outcomes_frame, random_outcomes
+
+ALL, OTHERS = Kind(True, None), Kind(False, None)
+FEW = wheel_sizes([10], [20])
+
+
+def test_report_of_a_journal(spark):
+    """All tables are there, labelled by kind; the small kinds are shown together."""
+    rows = random_outcomes(5, 200)
+    operations = [
+        Operation(r.op_id, r.kind, r.submitted_ms, r.deadline_ms - r.submitted_ms, ("k1", "k2"))
+        for r in rows
+    ]
+    operations.append(Operation("pending", "rare", 5, 5, ("k1",)))
+    steps = []
+    report = make_report(
+        outcomes_frame(spark, rows),
+        operations_frame(spark, operations),
+        Options(shares=[0.2, 1.0], wheels=FEW, most_kinds=2, most_keys=1),
+        steps.append,
+    )
+    counts = Counter(r.kind for r in rows)
+    large = [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))][:2]
+    named = [Kind(False, name) for name in large]
+    others = len(rows) - counts[large[0]] - counts[large[1]]
+
+    assert (report.operations, report.kinds, report.exact) == (200, 4, True)
+    assert report.first_ms == min(r.submitted_ms for r in rows)
+    assert report.last_ms == max(r.at_ms for r in rows)
+    assert {s.kind: s.operations for s in report.summaries} == {
+        ALL: 200,
+        OTHERS: others,
+        named[0]: counts[large[0]],
+        named[1]: counts[large[1]],
+    }
+    assert report.summaries[0].kind == ALL
+    assert report.summaries[0].submitted == 201
+    assert {s.kind: s.submitted for s in report.summaries}[OTHERS] == others + 1
+    assert sum(b.completed + b.expired + b.cancelled for b in report.bins) == 200
+    assert all(b.start_ms % report.bin_ms == 0 for b in report.bins)
+    assert [(k.key, k.watched) for k in report.hot_keys if k.kind == ALL] == [("k1", 201)]
+    assert [s.wanted for s in report.suggestions] == [0.2, 1.0] * 4
+    assert {p.kind for p in report.curves} == {ALL, OTHERS, *named}
+    assert [(w.tick_ms, w.wheel_size) for w in report.wheels] == [(10, 20)]
+    assert steps == [
+        "reading",
+        "waits and lateness",
+        "ends over time",
+        "hot keys",
+        "timeouts",
+        "wheels",
+    ]
+
+
+def test_without_operations(spark):
+    """What needs operations is unknown, the rest is there; large journals are approximated."""
+    rows = [ended(n, 0, 20_000, 10_001 + n, key="k") for n in range(8)] + [ended(9, 0, 5)]
+    report = make_report(
+        outcomes_frame(spark, rows), options=Options(shares=[0.8], wheels=FEW, exact_rows=8)
+    )
+    assert not report.exact
+    assert {s.submitted for s in report.summaries} == {None}
+    assert [(k.watched, k.completed) for k in report.hot_keys] == [(None, 8), (None, 8)]
+    assert [s.point.timeout_ms for s in report.suggestions] == [10_010, 10_010]
+
+
+def test_empty(spark):
+    """A journal without outcomes has a report that says so."""
+    report = make_report(outcomes_frame(spark, []))
+    assert (report.operations, report.summaries, report.wheels) == (0, (), ())
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"), [({"shares": [2]}, "share is 2"), ({"wheels": []}, "0 wheels")]
+)
+def test_bad_options(bad, named):
+    """What cannot be asked for is named before any work."""
+    with pytest.raises(ValueError, match=named):
+        Options(**bad)
+
+
+def test_kinds_have_names():
+    """Every kind has a name to show, also the one without."""
+    assert [str(k) for k in (ALL, OTHERS, Kind(False, ""), Kind(False, "a"))] == [
+        "all kinds",
+        "other kinds",
+        "(no kind)",
+        "a",
+    ]

@@ -1,0 +1,188 @@
+"""The tuning table, beside a real Timer that is driven through the same deadlines."""
+
+import random
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+
+from purgatory.spark.report.wheel_tuning import (
+    LARGEST_WHEEL,
+    LONGEST_TICK_MS,
+    LONGEST_WAIT_MS,
+    WheelSize,
+    tuning,
+    wheel_sizes,
+)
+from purgatory.trace import Outcome
+from tests.testing.journals import ended, outcomes_frame
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
+
+
+def random_rows(seed: int) -> list[Outcome]:
+    """Bursts and silences, short and long timeouts; some end early, some at once, some on time."""
+    rng = random.Random(seed)
+    now = rng.choice([1_700_000_000_123, -5_000, 0])
+    rows = []
+    for number in range(200):
+        now += rng.choice([0, 0, 1, 3, rng.randrange(100)])
+        timeout = rng.choice([0, 1, 2, rng.randrange(30), rng.randrange(500), rng.randrange(5000)])
+        end = rng.choice([None, now + rng.randint(0, timeout), now + timeout])
+        rows.append(ended(number, now, timeout, end))
+    return rows
+
+
+class Driven:
+    """A Timer that is sent through outcomes, from instant to instant, and what it did."""
+
+    def __init__(self, rows: list[Outcome], wheel: WheelSize) -> None:
+        self.wakeups = 0
+        self.moves = 0
+        self.late: list[int] = []
+        self.stays: dict[tuple[int, int], list[int]] = {}  # of buckets: first and last instant
+        self._empty_cascades = 0
+        self._tasks: dict[str, TimerTask] = {}
+        first = min(r.submitted_ms for r in rows)
+        self._clock = ManualClock(first - 1)
+        self._timer = Timer(
+            tick_ms=wheel.tick_ms,
+            wheel_size=wheel.wheel_size,
+            clock=self._clock,
+            executor=InlineExecutor(),
+        )
+        self._watch_moves()
+        self._run(rows)
+        self.cascades = self._timer.stats().cascades - self._empty_cascades
+
+    def _watch_moves(self) -> None:
+        cascade = self._timer._buckets._cascade
+
+        def counted(bucket, count, now_ms):
+            self.moves += count
+            return cascade(bucket, count, now_ms)
+
+        self._timer._buckets._cascade = counted
+
+    def _run(self, rows: list[Outcome]) -> None:
+        starts, ends = defaultdict(list), defaultdict(list)
+        for r in rows:
+            starts[r.submitted_ms].append(r)
+            ends[r.at_ms if r.outcome == "completed" else None].append(r)
+        instants = sorted({*starts, *ends} - {None}, reverse=True)
+        while (now := self._next(instants)) is not None:
+            self._clock.advance_to(now)
+            self._look(now)
+            self._end(ends[now])
+            self._advance()
+            self._start(starts[now])
+            self._end(ends[now])
+            self._look(now + 1)
+
+    def _next(self, instants: list[int]) -> int | None:
+        """The next instant at which something is submitted, ends, or comes due."""
+        now, delay = self._clock(), self._timer.delay_to_next()
+        while instants and instants[-1] <= now:
+            instants.pop()
+        times = instants[-1:] if delay is None else [*instants[-1:], now + round(delay * 1000)]
+        return min(times, default=None)
+
+    def _end(self, rows: list[Outcome]) -> None:
+        for r in rows:
+            if r.op_id in self._tasks:
+                self._tasks[r.op_id].cancel()
+
+    def _advance(self) -> None:
+        self._timer.delay_to_next()  # drops what was emptied, where it comes first
+        queue = self._timer._buckets.queue.snapshot()
+        due = [bucket for bucket in queue if bucket.expiration_ms <= self._clock()]
+        # One that was emptied and stands behind another comes due with it, to no effect.
+        self._empty_cascades += sum(bucket.level > 0 and not len(bucket) for bucket in due)
+        self.wakeups += any(map(len, due))
+        assert self._timer.advance_clock() == bool(due)
+
+    def _start(self, rows: list[Outcome]) -> None:
+        for r in rows:
+            if r.deadline_ms > r.submitted_ms:
+                delay = timedelta(milliseconds=r.deadline_ms - r.submitted_ms)
+                self._tasks[r.op_id] = self._timer.schedule(delay, self._fire, r.deadline_ms)
+
+    def _fire(self, deadline_ms: int) -> None:
+        self.late.append(self._clock() - deadline_ms)
+
+    def _look(self, now: int) -> None:
+        """Note which buckets were occupied in the millisecond before."""
+        for bucket in self._timer._buckets.queue.snapshot():
+            if len(bucket):
+                stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now - 1, now])
+                stay[1] = now
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_does_what_a_timer_does(spark, seed):
+    """Cascades, moves, wake-ups, buckets and lateness are those of a real Timer, exactly."""
+    rows = random_rows(seed)
+    candidates = wheel_sizes((1, 7, 100), (2, 20))
+    table = tuning(outcomes_frame(spark, rows), candidates).collect()
+    span = max(r.at_ms for r in rows) - min(r.submitted_ms for r in rows)
+    for wheel, found in zip(candidates, table, strict=True):
+        timer = Driven(rows, wheel)
+        occupied = sum(last - first for first, last in timer.stays.values())
+        assert (found.tick_ms, found.wheel_size) == (wheel.tick_ms, wheel.wheel_size)
+        assert (found.operations, found.span_ms) == (len(rows), span)
+        assert (found.cascades, found.wakeups) == (timer.cascades, timer.wakeups), wheel
+        assert found.cascades_per_operation == timer.cascades / len(rows)
+        assert found.moves_per_operation == timer.moves / len(rows)
+        assert found.wakeups_per_second == pytest.approx(timer.wakeups * 1000 / span)
+        assert found.levels == max(level for level, _ in timer.stays) + 1
+        assert found.buckets == pytest.approx(occupied / span)
+        assert found.lateness_ms == pytest.approx(sum(timer.late) / len(timer.late))
+        assert found.max_lateness_ms == max(timer.late)
+
+
+def test_worked_example(spark):
+    """The example of the wheel's own documentation: two levels down for one, three for another."""
+    rows = [ended(0, 0, 20), ended(1, 0, 25)]
+    (found,) = tuning(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
+    # Both lie in [18..26]; at 18 one comes to level 0, the other to [24 25 26], and at 24 to 0.
+    assert (found.levels, found.cascades, found.wakeups) == (3, 2, 4)
+    assert found.moves_per_operation == 1.5
+    assert found.buckets == (18 + 2 + 6 + 1) / 25
+
+
+def test_nothing_to_place(spark):
+    """Without operations, or without timeouts, every wheel stands still."""
+    none = outcomes_frame(spark, [ended(0, 5, 0)])
+    for outcomes, count in ((none, 1), (none.limit(0), 0)):
+        (found,) = tuning(outcomes, [WheelSize(10, 20)]).collect()
+        assert found.operations == count
+        assert (found.buckets, found.cascades, found.wakeups_per_second) == (0, 0, 0)
+
+
+def test_the_longest_waits(spark):
+    """Timeouts and times at the ends of their range neither overflow nor get lost."""
+    far = 2**62 - LONGEST_WAIT_MS
+    rows = [
+        ended(0, 0, 2**62, 2**62),
+        ended(1, far, LONGEST_WAIT_MS),
+        ended(2, -far, 2**61, -far + 1),
+    ]
+    corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(LONGEST_TICK_MS, LARGEST_WHEEL)]
+    table = tuning(outcomes_frame(spark, rows), corners).collect()
+    assert [found.levels for found in table] == [46, 5, 1]
+    assert all(found.operations == 3 and found.wakeups >= 2 for found in table)
+
+
+@pytest.mark.parametrize(
+    ("tick_ms", "size", "named"),
+    [(0, 20, "tick_ms is 0"), (1, 1, "wheel_size is 1"), (2**32, 20, "tick_ms is 4294967296")],
+)
+def test_dimensions_of_no_wheel(tick_ms, size, named):
+    """A tick or a size that no timer takes is named."""
+    with pytest.raises(ValueError, match=named):
+        wheel_sizes([tick_ms], [size])
+
+
+def test_no_candidates(spark):
+    """A table of nothing is refused."""
+    with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
+        tuning(outcomes_frame(spark, []), [])

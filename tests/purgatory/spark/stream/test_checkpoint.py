@@ -1,0 +1,232 @@
+"""The ledger: whatever is cut short where, each output is there once; what does not fit is refused.
+
+No Spark here: what a micro-batch writes is played by small files.
+"""
+
+import itertools
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from purgatory.spark.errors import CheckpointMismatch, SparkError
+from purgatory.spark.filesystem import LocalFiles
+from purgatory.spark.stream import checkpoint as ledger_module
+from purgatory.spark.stream.checkpoint import Ledger
+
+SOURCES = {"operations": "parquet:/in/operations", "events": "parquet:/in/events"}
+BATCHES = 3
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class FragileFiles(LocalFiles):
+    """A disk whose process is ended at the n-th operation that changes something, or after it."""
+
+    def __init__(self, steps, *, done):
+        self.steps = steps
+        self.done = done
+
+    def _step(self, operation, *arguments):
+        self.steps -= 1
+        if self.steps == 0 and not self.done:
+            raise Killed
+        result = operation(*arguments)
+        if self.steps == 0:
+            raise Killed
+        return result
+
+    def create(self, path, text):
+        return self._step(super().create, path, text)
+
+    def move(self, source, target):
+        self._step(super().move, source, target)
+
+    def delete(self, path):
+        self._step(super().delete, path)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """A function that opens the ledger of one checkpoint, as a run does."""
+
+    def open_ledger(sources=SOURCES, out="out"):
+        return Ledger(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
+
+    return open_ledger
+
+
+def write(path, text=""):
+    """Make a file and its directory."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def do_batch(ledger, number):
+    """What a micro-batch and Spark around it do."""
+    spark = Path(ledger.spark_path)
+    write(spark / "metadata", '{"id": "query"}')
+    write(spark / "offsets" / f"{number}")
+    if number > ledger.entry.batch:
+        for part in range(2):
+            write(f"{ledger.staging()}/outcomes/part-{part}.parquet", f"{number} {part}")
+        write(f"{ledger.staging()}/outcomes/_SUCCESS")
+        write(f"{ledger.staging()}/late/events/part-0.parquet", f"late {number}")
+        state = ledger.next_state()
+        write(f"{state}/operations/part-0.parquet", f"{number}")
+        ledger.commit(replace(ledger.entry, batch=number, state=state, pending=1))
+    write(spark / "commits" / f"{number}")
+
+
+def run(opened):
+    """A run from where the stream stands to its end; Spark repeats the batch it had not noted."""
+    ledger = opened()
+    spark = Path(ledger.spark_path)
+    noted = len(list(spark.glob("commits/*")))
+    for number in range(noted, BATCHES):
+        do_batch(ledger, number)
+    return ledger
+
+
+def texts(path):
+    """What the Parquet files of a directory hold, sorted."""
+    return sorted(file.read_text() for file in path.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeypatch, done):
+    """Ended at each operation on files in turn, and again in the run that mends it."""
+    for steps in itertools.count(1):
+        killed = []
+        for again in (steps, steps % 7 + 1):
+            files = FragileFiles(again, done=done)
+            monkeypatch.setattr(ledger_module, "files_for", lambda _, path, f=files: (f, path))
+            try:
+                run(opened)
+            except Killed:
+                killed.append(again)
+        monkeypatch.setattr(ledger_module, "files_for", lambda _, path: (LocalFiles(), path))
+        ledger = run(opened)
+        assert texts(tmp_path / "out") == [f"{n} {p}" for n in range(BATCHES) for p in range(2)]
+        assert texts(tmp_path / "out" / "late" / "events") == [f"late {n}" for n in range(BATCHES)]
+        assert Path(ledger.entry.state, "operations/part-0.parquet").read_text() == "2"
+        assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
+        assert not list((tmp_path / "out").glob("_staging/*"))
+        shutil.rmtree(tmp_path / "out")
+        shutil.rmtree(tmp_path / "checkpoint")
+        if steps not in killed[:1]:  # it came through
+            assert steps > 20
+            return
+
+
+def test_a_run_that_was_taken_for_dead_cannot_commit(opened, tmp_path):
+    """Not even when the newer one has gone on so far that entries were deleted."""
+    older = opened()
+    do_batch(older, 0)
+    newer = opened()
+    do_batch(newer, 1)
+    do_batch(newer, 2)
+    assert newer.entry.batch == 2
+    with pytest.raises(SparkError, match="another run has taken over this checkpoint"):
+        do_batch(older, 1)
+    assert opened().entry.batch == 2
+    assert len(texts(tmp_path / "out")) == 6
+
+
+def test_an_entry_comes_back_as_it_was(opened):
+    """All that a run needs to go on, but for what belongs to the run."""
+    ledger = opened()
+    do_batch(ledger, 0)
+    entry = replace(
+        ledger.entry, closed_ms=5, newest_ms={"events": 7}, kept=3, counts={"operations": 9}
+    )
+    ledger.commit(entry)
+    again = opened().entry
+    assert replace(again, number=0, run="", moves=()) == replace(entry, number=0, run="", moves=())
+
+
+def _foreign(checkpoint, out):
+    shutil.rmtree(checkpoint)
+    write(checkpoint / "mine.txt")
+
+
+def _other_format(checkpoint, out):
+    settings = json.loads((checkpoint / "stream.json").read_text())
+    write(checkpoint / "stream.json", json.dumps(settings | {"format": 99}))
+
+
+def _damaged(checkpoint, out):
+    write(max((checkpoint / "log").iterdir()), '{"number": 3, "ru')
+
+
+def _foreign_entry(checkpoint, out):
+    write(max((checkpoint / "log").iterdir()), '{"number": 3, "colour": "red"}')
+
+
+def _without_state(checkpoint, out):
+    shutil.rmtree(checkpoint / "state")
+
+
+def _without_log(checkpoint, out):
+    shutil.rmtree(checkpoint / "log")
+
+
+def _without_spark(checkpoint, out):
+    shutil.rmtree(checkpoint / "spark")
+
+
+def _of_another_query(checkpoint, out):
+    write(checkpoint / "spark" / "metadata", '{"id": "another"}')
+
+
+def _without_output(checkpoint, out):
+    shutil.rmtree(out)
+
+
+def _foreign_output(checkpoint, out):
+    (out / "_stream.json").unlink()
+
+
+def _output_of_another(checkpoint, out):
+    shutil.rmtree(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_foreign, "checkpoint: not empty, and not a checkpoint"),
+        (_other_format, r"written in format 99; this release reads format 1"),
+        (_damaged, "damaged"),
+        (_foreign_entry, "damaged: .*colour"),
+        (_without_state, r"incomplete, .*state.* is missing"),
+        (_without_log, "incomplete, the log ends at batch -1, Spark's at 1"),
+        (_without_spark, "Spark's part is missing or of another stream"),
+        (_of_another_query, "Spark's part is missing or of another stream"),
+        (_without_output, "out: gone or emptied"),
+        (_foreign_output, "out: not empty, and not the output of a stream"),
+        (_output_of_another, "out: holds the output of another checkpoint"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change, words):
+    """The message names the directory and what is wrong with it."""
+    ledger = opened()
+    do_batch(ledger, 0)
+    do_batch(ledger, 1)
+    change(tmp_path / "checkpoint", tmp_path / "out")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointMismatch, match=words):
+        opened()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["operations", "events"])
+def test_other_sources_are_refused(opened, name):
+    """What the checkpoint has, and what was asked for, are both named."""
+    opened()
+    with pytest.raises(CheckpointMismatch, match=f"whose {name} is .*, not json:/in/other;"):
+        opened(SOURCES | {name: "json:/in/other"})

@@ -1,0 +1,231 @@
+"""The stream: the same outcomes as in one process, whatever the order of the input and its cuts."""
+
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
+from purgatory.trace import KeyEvent, Operation, read_events, read_operations
+from tests.testing.stream_input import Feed
+from tests.testing.traces import expected, same_outcomes
+
+
+@pytest.fixture
+def feed(tmp_path):
+    """Empty directories."""
+    return Feed(tmp_path)
+
+
+def op(name, keys="a", *, at=0, timeout=10, need=1):
+    """An operation with a key for each letter."""
+    return Operation(name, "", at, timeout, tuple(keys), need)
+
+
+def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed):
+    """A source that is behind holds event time back; its rows are not late."""
+    feed.put("events", [KeyEvent("a", 5), KeyEvent("b", 1_000)])
+    feed.put("events", [KeyEvent("c", 2_000)])
+    feed.put("operations", [], name="none yet")
+    feed.put("operations", [op("o")])
+    entry = feed.stream(spark, watermark_ms=0).run(once=True)
+    assert [(o.op_id, o.at_ms, o.by_key) for o in feed.outcomes()] == [("o", 5, "a")]
+    assert entry.counts["late_operations"] == entry.counts["late_events"] == 0
+
+
+def test_what_is_later_than_the_watermark_is_put_aside_and_counted(spark, feed):
+    """A row at the watermark is in time; one before it goes to `late`, in the form of its table."""
+    feed.put("operations", [op("first", at=1_000), op("waits", "z", at=995, timeout=5_000)])
+    feed.put("events", [KeyEvent("x", 1_000)])
+    feed.put("operations", [op("in time", "x", at=900, timeout=200), op("late", at=899)])
+    feed.put("events", [KeyEvent("z", 899), KeyEvent("a", 1_005)])
+    entry = feed.stream(spark, watermark_ms=100).run(once=True)
+    assert {o.op_id: (o.outcome, o.at_ms) for o in feed.outcomes()} == {
+        "first": ("completed", 1_005),
+        "in time": ("completed", 1_000),
+        "waits": ("expired", 5_995),
+    }
+    assert (entry.counts["late_operations"], entry.counts["late_events"]) == (1, 1)
+    with read_operations(feed.out / "late" / "operations") as rows:
+        assert [row.op_id for row in rows] == ["late"]
+    with read_events(feed.out / "late" / "events") as rows:
+        assert list(rows) == [KeyEvent("z", 899)]
+
+
+def test_rows_that_break_a_rule_are_put_aside_with_the_reason(spark, feed):
+    """JSON lines here: each bad row is in `rejected`, whole, with its file; the others count."""
+    (feed.path / "operations" / "o.json").write_text(
+        '{"op_id": "good", "submitted_ms": 0, "timeout_ms": 9, "keys": ["a"]}\n'
+        '{"op_id": "negative", "submitted_ms": 0, "timeout_ms": -1, "keys": ["a"]}\n'
+        '{"op_id": "needy", "submitted_ms": 0, "timeout_ms": 9, "keys": ["a"], "need": 2}\n'
+        '{"op_id": 5, "submitted_ms": 0, "timeout_ms": 9, "keys": ["a"]}\n'
+        "not JSON\n"
+    )
+    (feed.path / "events" / "e.json").write_text('{"key": "a", "at_ms": 9}\n{"at_ms": 1}\n')
+    entry = feed.stream(spark).run(once=True)
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("good", 9)]
+    rejected = spark.read.parquet(str(feed.out / "rejected")).collect()
+    assert sorted((row.table, row.file, row.reason.partition(",")[0]) for row in rejected) == [
+        ("events", "e.json", "column key: nothing"),
+        ("operations", "o.json", "column need: '2'"),
+        ("operations", "o.json", "column op_id: '5'"),
+        ("operations", "o.json", "column timeout_ms: '-1'"),
+        ("operations", "o.json", "the row cannot be taken apart"),
+    ]
+    assert "not JSON" in {row.row for row in rejected}
+    assert (entry.counts["rejected_operations"], entry.counts["rejected_events"]) == (4, 1)
+
+
+def test_strict_stops_at_a_bad_row_and_the_batch_is_not_done(spark, feed):
+    """The error tells which row; with the rule relaxed the same checkpoint goes on."""
+    feed.put("operations", [op("o")])
+    (feed.path / "events" / "e.json").write_text('{"key": "", "at_ms": 1}\n')
+    with pytest.raises(RejectedRows, match=r"^e\.json, column key: '', expected non-empty"):
+        feed.stream(spark, strict=True).run(once=True)
+    assert feed.outcomes() == []
+    assert feed.stream(spark).run(once=True).counts["expired"] == 1
+
+
+def test_the_order_of_lines_decides_between_keys_of_one_instant(spark, feed):
+    """JSON files of several thousand lines: as in the order of files and rows."""
+    rng = random.Random(5)
+    keys = "abcdefgh"
+    operations = [
+        op(f"o{n}", rng.sample(keys, 4), at=rng.randrange(100), timeout=60, need=rng.randint(1, 4))
+        for n in range(1_000)
+    ]
+    events = [KeyEvent(rng.choice(keys), rng.randrange(100)) for _ in range(4_000)]
+    for table, rows in (("operations", operations), ("events", events)):
+        for part in range(2):
+            half = len(rows) // 2
+            feed.put(table, rows[part * half : (part + 1) * half], suffix=".jsonl")
+    feed.stream(spark, files_a_batch=2).run(once=True)
+    assert expected((operations, events)) == feed.outcomes()
+
+
+def test_rows_the_same_in_all_columns_have_an_outcome_each(spark, feed):
+    """And operations of one id and different keys do not take each other's."""
+    operations = [op("o", "ab", need=2), op("o", "ab", need=2), op("o", "bc"), op("o", "d")]
+    events = [KeyEvent("a", 1), KeyEvent("b", 2), KeyEvent("c", 0)]
+    feed.put("operations", operations)
+    feed.put("events", events)
+    feed.stream(spark).run(once=True)
+    assert expected((operations, events)) == feed.outcomes()
+
+
+def test_a_stream_goes_on_where_it_stopped(spark, feed):
+    """Operations that wait, keys found and events kept outlive a run; nothing is read twice."""
+    feed.put("operations", [op("two of three", "abc", need=2, timeout=100), op("more", "x")])
+    feed.put("events", [KeyEvent("a", 5), KeyEvent("q", 50)])
+    stopped = feed.stream(spark, watermark_ms=0, on_commit=lambda entry: stopped.stop())
+    entry = stopped.run()
+    assert (entry.batch, entry.closed_ms, entry.pending, entry.kept) == (0, -1, 2, 2)
+    feed.put("operations", [op("later", at=60)])
+    feed.put("events", [KeyEvent("a", 20), KeyEvent("c", 61)])
+    stopped = feed.stream(spark, watermark_ms=0, on_commit=lambda entry: stopped.stop())
+    assert stopped.run().pending == 2
+    assert [o.op_id for o in feed.outcomes()] == ["more"]
+    feed.stream(spark, watermark_ms=0).run(once=True)
+    assert [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()] == [
+        ("later", "expired", 70),
+        ("more", "expired", 10),
+        ("two of three", "completed", 61),
+    ]
+
+
+def test_once_on_an_ended_stream_changes_nothing_and_goes_on_after_the_end(spark, feed):
+    """Event time has run to the last deadline, no further: later rows are still in time."""
+    feed.put("operations", [op("o", timeout=100)])
+    feed.put("events", [KeyEvent("q", 50)])
+    ended = feed.stream(spark).run(once=True)
+    again = feed.stream(spark).run(once=True)
+    assert (ended.closed_ms, ended.counts) == (100, again.counts)
+    feed.put("operations", [op("after", at=101, timeout=0), op("before", at=100)])
+    last = feed.stream(spark).run(once=True)
+    assert [o.op_id for o in feed.outcomes()] == ["after", "o"]
+    assert last.counts["late_operations"] == 1
+
+
+def test_a_deadline_at_the_end_of_time(spark, feed):
+    """64 bits suffice for it, for a watermark below the first instant, and for the run to the end.
+
+    The very first instant of 64 bits stands for "none is over yet".
+    """
+    feed.put("operations", [op("for ever", timeout=2**63 - 1), op("o", at=1 - 2**63, timeout=1)])
+    feed.put("events", [KeyEvent("q", 1 - 2**63)])
+    feed.stream(spark).run(once=True)
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [
+        ("for ever", 2**63 - 1),
+        ("o", 2 - 2**63),
+    ]
+
+
+def test_a_column_that_is_missing_is_named_before_the_stream_starts(spark, feed):
+    """Of a Parquet file, which says what it has; nothing is left behind."""
+    pq.write_table(pq.read_table(_events_file(feed)).drop(["at_ms"]), _events_file(feed))
+    with pytest.raises(SparkError, match="not a table of events, it has no column at_ms"):
+        feed.stream(spark)
+    assert not feed.checkpoint.exists()
+
+
+def test_a_file_that_cannot_be_read_ends_the_run_and_is_named(spark, feed):
+    """Neither skipped nor taken for empty; when it is mended, the stream goes on."""
+    feed.put("operations", [op("o")])
+    feed.put("operations", [op("p")])
+    good = (feed.path / "operations" / "0002.parquet").read_bytes()
+    (feed.path / "operations" / "0002.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(SparkError, match=r"0002\.parquet"):
+        feed.stream(spark).run(once=True)
+    (feed.path / "operations" / "0002.parquet").write_bytes(good)
+    feed.put("events", [])
+    assert feed.stream(spark).run(once=True).counts["expired"] == 2
+
+
+def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
+    """Before anything is read, with both of them named."""
+    feed.put("operations", [op("o")])
+    feed.put("events", [])
+    feed.stream(spark)
+    with pytest.raises(CheckpointMismatch, match=r"whose out is .*/out, not .*/elsewhere"):
+        feed.stream(spark, out=str(feed.path / "elsewhere"))
+    assert not (feed.path / "elsewhere").exists()
+
+
+def test_two_runs_at_a_time_do_not_both_write(spark, feed):
+    """The one that began last goes on; the other is told, and its batch leaves nothing."""
+    feed.put("operations", [op("o")])
+    feed.put("events", [])
+    older = feed.stream(spark)
+    newer = feed.stream(spark)
+    with pytest.raises(SparkError, match="another run has taken over"):
+        older.run(once=True)
+    assert feed.outcomes() == []
+    newer.run(once=True)
+    assert len(feed.outcomes()) == 1
+
+
+@pytest.mark.timeout(400)  # the largest input of the suite, on a machine that may be busy
+def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
+    """Twelve files of each table, three a batch: 249,716 completed and 78,805 expired."""
+    for table, time in (("operations", "submitted_ms"), ("events", "at_ms")):
+        rows = pq.read_table(flights / f"{table}.parquet")
+        at = pc.cast(rows[time], pa.timestamp("ms"))
+        # Not beyond the year: what lands in the new year belongs to December's file.
+        month = pc.if_else(pc.greater(pc.year(at), 2013), 12, pc.month(at))
+        for number in range(1, 13):
+            part = feed.path / f"{table}-{number}.parquet"
+            pq.write_table(rows.filter(pc.equal(month, number)), part)
+            feed.adopt(table, part)
+    commits = []
+    entry = feed.stream(spark, files_a_batch=3, on_commit=commits.append).run(once=True)
+    assert (entry.counts["completed"], entry.counts["expired"]) == (249_716, 78_805)
+    assert len(commits) == 4 + 1
+    assert same_outcomes(flights_outcomes, feed.out)
+
+
+def _events_file(feed):
+    feed.put("operations", [op("o")])
+    feed.put("events", [KeyEvent("a", 1)], name="e")
+    return feed.path / "events" / "e.parquet"

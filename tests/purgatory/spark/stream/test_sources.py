@@ -1,0 +1,130 @@
+"""Where the rows of a stream come from."""
+
+import json
+
+import pytest
+
+from purgatory.spark.errors import SparkError, TableError
+from purgatory.spark.stream.sources import (
+    JSON,
+    KAFKA,
+    PARQUET,
+    Source,
+    checked,
+    directory,
+    format_of,
+    parse_messages,
+    topic,
+)
+from purgatory.spark.tables.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.parquet", PARQUET),
+        ("part-0.snappy.parquet", PARQUET),
+        ("a.json", JSON),
+        ("a.jsonl.gz", JSON),
+        ("a.ndjson", JSON),
+        ("a.csv", None),
+        ("a.gz", None),
+        ("parquet", None),
+    ],
+)
+def test_the_name_of_a_file_tells_its_format(name, form):
+    """Or that it is none that a stream reads."""
+    assert format_of(name) == form
+
+
+def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
+    """Files that Spark passes over tell nothing; an empty directory will be Parquet."""
+    assert directory(spark, str(tmp_path)).name == f"parquet:{tmp_path}"
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".a.parquet.crc").touch()
+    (tmp_path / "a.jsonl").touch()
+    assert directory(spark, f"{tmp_path}/").name == f"json:{tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a.csv"], "a.csv is neither Parquet nor JSON by its name"),
+        (["a.json", "b.parquet"], "has files of both formats"),
+    ],
+)
+def test_a_directory_of_other_files_is_refused(spark, tmp_path, names, words):
+    """Rather than read in part."""
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(TableError, match=words):
+        directory(spark, str(tmp_path))
+
+
+def test_a_directory_that_is_not_there_is_named(spark, tmp_path):
+    """A stream that waits for a directory with a wrong name would wait for ever."""
+    with pytest.raises(TableError, match="/none: no such directory"):
+        directory(spark, f"{tmp_path}/none")
+
+
+def test_without_the_connector_kafka_says_what_to_install(spark):
+    """It is not part of Spark."""
+    source = topic("events", "localhost:9092")
+    with pytest.raises(SparkError, match=r"--packages org\.apache\.spark:spark-sql-kafka-0-10"):
+        source.rows(spark, TABLE_OF_EVENTS)
+
+
+def test_a_topic_is_read_from_its_first_message():
+    """Unless told otherwise; what is told is passed on."""
+    assert topic("t", "host:1").options["startingOffsets"] == "earliest"
+    source = topic("t", "host:1", {"startingOffsets": "latest", "kafka.group.id": "g"})
+    assert source == Source(
+        "t",
+        KAFKA,
+        {
+            "kafka.bootstrap.servers": "host:1",
+            "startingOffsets": "latest",
+            "kafka.group.id": "g",
+        },
+    )
+
+
+def messages(spark, values):
+    """Rows as Spark's Kafka source has them."""
+    rows = [(value and value.encode(), "t", 3, offset) for offset, value in enumerate(values)]
+    return spark.createDataFrame(
+        rows, "value binary, topic string, partition int, offset bigint"
+    ).coalesce(1)
+
+
+def test_messages_are_objects_with_the_columns_of_the_table(spark):
+    """Whatever else they are is rejected, each with the reason and the message itself."""
+    values = [
+        json.dumps({"op_id": "o", "submitted_ms": 1, "timeout_ms": 2, "keys": ["a"], "x": 1}),
+        json.dumps({"op_id": "o", "submitted_ms": "1", "timeout_ms": 2, "keys": ["a"]}),
+        "[1]",
+        "not JSON",
+        None,
+    ]
+    rows = checked(
+        TABLE_OF_OPERATIONS, parse_messages(messages(spark, values), TABLE_OF_OPERATIONS)
+    )
+    good, *bad = rows.orderBy("place").collect()
+    assert (good.op_id, good.kind, good.time_ms, good["keys"], good.need) == ("o", "", 1, ["a"], 1)
+    assert (good.file, good.place, good.reason, good.row) == ("t-000003", 0, None, None)
+    assert [row.reason for row in bad] == [
+        "column submitted_ms: '1', expected an integer of 64 bits",
+        *["the row cannot be taken apart"] * 3,
+    ]
+    assert [row.row for row in bad[1:]] == ["[1]", "not JSON", ""]
+
+
+def test_messages_that_are_events(spark):
+    """Their place is that of the partition, so that those of one instant keep their order."""
+    values = ['{"key": "a", "at_ms": 5}', '{"key": "b", "at_ms": null}']
+    rows = checked(TABLE_OF_EVENTS, parse_messages(messages(spark, values), TABLE_OF_EVENTS))
+    found = [(row.key, row.time_ms, row.place, row.reason) for row in rows.collect()]
+    assert found == [
+        ("a", 5, 0, None),
+        ("b", None, 1, "column at_ms: nothing, expected an integer of 64 bits"),
+    ]

@@ -1,0 +1,48 @@
+"""SIGKILL of the driver in the middle of batches: no outcome is lost, and none is there twice."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing.stream_input import Feed
+from tests.testing.traces import expected, joined, random_traces
+
+ROOT = Path(__file__).parents[4]
+# Each costs a Java process; ten of them are for a night, or a doubt.
+KILLS = int(os.environ.get("PURGATORY_KILLS", "1"))
+FILES = 3 + KILLS  # a batch each, and a kill in one of the first two of each process
+# Batches take about that long when the machine has nothing else to do.
+LONGEST_SECONDS = 2.0
+
+
+def drive(path, rng):
+    """Run the stream in a process of its own; returns its exit code."""
+    moment = [str(rng.randrange(2)), str(rng.uniform(0.01, LONGEST_SECONDS))]
+    command = [sys.executable, "-m", "tests.testing.killed_stream", str(path), *moment]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
+    return done.returncode
+
+
+@pytest.mark.timeout(120 + 120 * KILLS)  # as many Java processes, one after the other
+def test_kills_at_random(spark, tmp_path):
+    """After each, what is there is part of the answer, once; in the end it is the answer."""
+    trace = joined(random_traces(40))
+    wanted = expected(trace)
+    feed = Feed(tmp_path)
+    feed.put_trace(trace, FILES)
+    rng = random.Random()
+    kills = 0
+    for _ in range(KILLS):
+        kills += drive(tmp_path, rng) == -signal.SIGKILL
+        got = feed.outcomes()
+        assert len(got) == len(set(got))
+        assert set(got) <= set(wanted)
+    assert kills
+    feed.stream(spark, watermark_ms=0).run(once=True)
+    assert wanted == feed.outcomes()

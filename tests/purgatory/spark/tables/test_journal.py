@@ -1,0 +1,107 @@
+"""A journal's tables, found in their directory and checked."""
+
+import pytest
+
+from purgatory.spark.errors import RejectedRows, TableError
+from purgatory.spark.tables.journal import FARTHEST_MS, count_rejected, read_journal
+from purgatory.trace import Operation
+from tests.testing.journals import ended, operations_frame, outcomes_frame
+
+HEAD = "op_id,kind,outcome,at_ms,by_key,submitted_ms,deadline_ms,waited_ms,lateness_ms\n"
+GOOD = "o1,a,completed,5,k,0,9,5,0\n"
+
+
+def rows_of(frame):
+    """All rows, as tuples in order."""
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_directory_of_parquet(spark, tmp_path):
+    """Both tables are found in their directories, also where they are partitioned by date."""
+    rows = [ended(0, 0, 5), ended(1, 0, 9, 7, kind="a")]
+    outcomes = outcomes_frame(spark, rows)
+    outcomes.selectExpr("*", "date'2026-11-21' day").write.partitionBy("day").parquet(
+        str(tmp_path / "outcomes")
+    )
+    operations = [Operation("o0", "", 0, 5, ("k",)), Operation("o1", "a", 0, 9, ("k", "l"))]
+    operations_frame(spark, operations).write.parquet(str(tmp_path / "operations"))
+    journal = read_journal(spark, str(tmp_path))
+    assert rows_of(journal.outcomes) == sorted(tuple(row) for row in rows)
+    assert sorted(row.op_id for row in journal.operations.collect()) == ["o0", "o1"]
+    assert count_rejected(journal.rejected) == (0, ())
+
+
+def test_files_with_suffixes(spark, tmp_path):
+    """Tables may be files of any format of a trace; others beside them are passed over."""
+    (tmp_path / "outcomes.csv").write_text(HEAD + GOOD)
+    (tmp_path / "operations.jsonl").write_text(
+        '{"op_id": "o1", "submitted_ms": 0, "timeout_ms": 9, "keys": ["k"]}\n'
+    )
+    (tmp_path / "events.csv").write_text("not,looked,at\n")
+    journal = read_journal(spark, str(tmp_path))
+    assert [row.by_key for row in journal.outcomes.collect()] == ["k"]
+    assert [row.keys for row in journal.operations.collect()] == [["k"]]
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_outcomes_alone(spark, tmp_path, directory):
+    """A file of outcomes, or a directory of such files, is a journal without operations."""
+    (tmp_path / "part-1.csv").write_text(HEAD + GOOD)
+    path = tmp_path if directory else tmp_path / "part-1.csv"
+    journal = read_journal(spark, str(path))
+    assert journal.operations is None
+    assert journal.outcomes.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["operations.csv"], "none of outcomes"),
+        (
+            ["outcomes.csv", "outcomes.jsonl"],
+            r"several tables of outcomes: outcomes\.csv, outcomes",
+        ),
+        (["events.csv"], "not a table of outcomes, it has no column outcome"),
+        ([], "no file with a suffix"),
+    ],
+)
+def test_what_is_no_journal(spark, tmp_path, names, said):
+    """A directory that is no journal is refused, and the reason named."""
+    for name in names:
+        (tmp_path / name).write_text(HEAD.replace("outcome", "end") + GOOD)
+    with pytest.raises(TableError, match=said) as error:
+        read_journal(spark, str(tmp_path))
+    assert str(tmp_path) in str(error.value)
+
+
+def test_missing(spark, tmp_path):
+    """A path that is not there is named."""
+    with pytest.raises(TableError, match="nowhere: not found"):
+        read_journal(spark, str(tmp_path / "nowhere"))
+
+
+BAD = {
+    ",a,completed,5,k,0,9,5,0": "column op_id: nothing",
+    "o1,a,done,5,k,0,9,5,0": "column outcome: 'done', expected completed, expired or cancelled",
+    "o1,a,expired,9,k,0,9,9,0": "column by_key: 'k', expected a key only if it is completed",
+    "o1,a,expired,x,,0,9,9,0": "column at_ms: 'x', expected an integer of 64 bits",
+    f"o1,a,expired,9,,{-FARTHEST_MS - 1},9,9,0": "expected a time within",
+    "o1,a,expired,9,,0,9,-1,0": "column waited_ms: '-1'",
+    "o1,a,expired,9,,10,9,0,0": "column deadline_ms: '9', expected a time not before submitted_ms",
+    "o1,a,expired,9,,0,9,9,": "column lateness_ms: nothing",
+}
+
+
+def test_bad_rows(spark, tmp_path):
+    """Each row that breaks a rule is counted and described; the good ones are used."""
+    (tmp_path / "outcomes.csv").write_text(HEAD + GOOD + "\n".join(BAD) + "\n")
+    journal = read_journal(spark, str(tmp_path))
+    assert journal.outcomes.count() == 1
+    reasons = [row.reason for row in journal.rejected.collect()]
+    for reason, said in zip(reasons, BAD.values(), strict=True):
+        assert said in reason
+    found = count_rejected(journal.rejected)
+    assert (found.rows, len(found.reasons)) == (len(BAD), 5)
+    assert found.reasons[0] == f"{tmp_path}/outcomes.csv: {reasons[0]}"
+    with pytest.raises(RejectedRows, match=r"8 rows rejected; .*outcomes\.csv: column op_id"):
+        count_rejected(journal.rejected, strict=True)

@@ -1,0 +1,266 @@
+"""Files as checked tables: all formats, every row kept or told, every fault named at once."""
+
+import gzip
+import json
+
+import pytest
+
+from purgatory.spark.errors import SparkError, TableError, in_one_line
+from purgatory.spark.tables.reader import find_files, read_events, read_operations
+from purgatory.trace import SkippedRows
+from purgatory.trace import read_events as read_events_in_process
+from purgatory.trace import read_operations as read_operations_in_process
+
+EVENTS_CSV = "key,at_ms\na,1\nb,2\n"
+
+ODD_CSV = """\
+ at_ms ,extra,key
+1,z,a
+2,"x
+y",b
+3,z,"say ""hi"" twice"
+,,c
+4,5
+5,z,d,e
+x,y,z
+12.5,q,q
+ 7 ,q,q
++8,q,q
+0x9,q,q
+1_0,q,q
+99999999999999999999,q,q
+,,
+
+6,q,
+"""
+ODD_JSON = """\
+{"key":"a","at_ms":1,"seq":"mine"}
+{"key":5,"at_ms":2}
+{"key":"a","at_ms":"2"}
+{"key":"a","at_ms":1.0}
+{"key":"a","at_ms":1e3}
+{"key":"a","at_ms":true}
+{"key":["a"],"at_ms":2}
+{"key":null,"at_ms":2}
+{"at_ms":3}
+{"key":"a","at_ms":99999999999999999999}
+nonsense
+[1]
+
+{"key":"é","at_ms":-9}
+"""
+ODD_OPERATIONS = """\
+{"op_id":"1","kind":"K","submitted_ms":1,"timeout_ms":1,"keys":["a","b"],"need":2}
+{"op_id":"2","kind":null,"submitted_ms":1,"timeout_ms":1,"keys":["a","b"],"need":null}
+{"op_id":"3","kind":4,"submitted_ms":1,"timeout_ms":1,"keys":["a","b"]}
+{"op_id":"4","submitted_ms":1,"timeout_ms":1,"keys":"a"}
+{"op_id":"5","submitted_ms":1,"timeout_ms":1,"keys":["a",null]}
+{"op_id":"6","submitted_ms":1,"timeout_ms":1,"keys":[1]}
+{"op_id":"7","submitted_ms":1,"timeout_ms":1,"keys":["a",1]}
+{"op_id":"8","submitted_ms":1,"timeout_ms":1,"keys":[]}
+{"op_id":"9","submitted_ms":1,"timeout_ms":1,"keys":["a"],"need":"1"}
+"""
+ODD_OPERATIONS_CSV = """\
+op_id,submitted_ms,timeout_ms,keys,need,kind
+1,1,5,a|b,2,K
+2,1,-5,a|b,2,
+3,1,5,,,
+4,1,5,a,,
+5,1,5,a||b,1,
+6,1,5,a|b,3,
+"""
+
+
+def write(path, text):
+    """Write a text file, compressed if its name says so."""
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def values(frame):
+    """The rows of a DataFrame as tuples, in order."""
+    return [tuple(row) for row in frame.collect()]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("e.csv", ODD_CSV), ("e.jsonl", ODD_JSON), ("e.ndjson.gz", ODD_JSON)]
+)
+def test_the_same_events_are_good_as_in_process(spark, tmp_path, name, text):
+    """Line by line, both readers take and refuse the same."""
+    path = write(tmp_path / name, text)
+    skipped = SkippedRows()
+    wanted = list(read_events_in_process(path, on_bad=skipped))
+    checked = read_events(spark, path)
+    assert wanted == values(checked.good.orderBy("seq").select("key", "at_ms"))
+    rejected = checked.rejected.collect()
+    assert skipped.count == len(rejected) > 5
+    assert {path} == {row.file for row in rejected}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("o.json", ODD_OPERATIONS), ("o.csv.gz", ODD_OPERATIONS_CSV)]
+)
+def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text):
+    """Lists of keys, defaults, and numbers in text."""
+    path = write(tmp_path / name, text)
+    skipped = SkippedRows()
+    wanted = list(read_operations_in_process(path, on_bad=skipped))
+    checked = read_operations(spark, path)
+    got = [(*row[:4], tuple(row[4]), row[5]) for row in values(checked.good)]
+    assert sorted(wanted) == sorted(got)
+    assert skipped.count == checked.rejected.count()
+
+
+def test_a_rejected_row_is_shown_as_it_stood_there(spark, tmp_path):
+    """What could not be taken apart as text, all else as JSON."""
+    path = write(tmp_path / "a b+c%20é.jsonl", '{"key":5,"at_ms":[2]}\nnonsense\n')
+    rejected = read_events(spark, path).rejected.collect()
+    assert [(row.file, row.row) for row in rejected] == [
+        (path, '{"key":5,"at_ms":[2]}'),
+        (path, "nonsense"),
+    ]
+    assert rejected[0].reason == "column key: '5', expected non-empty UTF-8 text"
+    assert rejected[1].reason == "the row cannot be taken apart"
+
+
+def test_a_directory_of_all_formats(spark, tmp_path):
+    """Files in the order of their names, rows in that of the file; notes and others passed over."""
+    write(tmp_path / "3.csv", EVENTS_CSV)
+    write(tmp_path / "1.jsonl", '{"key":"c","at_ms":1}\n{"key":"d","at_ms":1}\n')
+    frame = spark.createDataFrame([("e", 1), ("f", 1)], "key string, at_ms int").coalesce(1)
+    frame.toPandas().to_parquet(tmp_path / "2 é.parquet")
+    write(tmp_path / "4.CSV.gz", EVENTS_CSV)
+    write(tmp_path / "_notes.csv", "nonsense")
+    write(tmp_path / "README.md", "nonsense")
+    checked = read_events(spark, str(tmp_path))
+    assert "".join(row.key for row in checked.good.orderBy("seq").collect()) == "cdefabab"
+    assert checked.rejected.isEmpty()
+
+
+def test_rows_of_a_split_file_keep_their_order(spark, tmp_path):
+    """A file that Spark reads in several blocks, some of them together with another file."""
+    lines = [json.dumps({"key": f"k{n}", "at_ms": 0}) for n in range(4000)]
+    write(tmp_path / "a.jsonl", "\n".join(lines[:1000]) + "\n")
+    write(tmp_path / "b.jsonl", "\n".join(lines[1000:]) + "\n")
+    settings = {
+        "spark.sql.files.maxPartitionBytes": "20000",
+        "spark.sql.files.openCostInBytes": "0",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        good = read_events(spark, str(tmp_path)).good
+        assert good.rdd.getNumPartitions() > 3
+        assert [f"k{n}" for n in range(4000)] == [row.key for row in good.orderBy("seq").collect()]
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path):
+    """`need` in the second file counts, and is 1 in the first."""
+    columns = "op_id string, submitted_ms long, timeout_ms long, keys array<string>"
+    one = spark.createDataFrame([("a", 1, 1, ["x", "y"])], columns)
+    two = spark.createDataFrame([("b", 1, 1, ["x", "y"], 2)], f"{columns}, need int")
+    for name, frame in (("1", one), ("2", two)):
+        frame.toPandas().to_parquet(tmp_path / f"{name}.parquet")
+    good = read_operations(spark, str(tmp_path)).good
+    assert dict(values(good.select("op_id", "need"))) == {"a": 1, "b": 2}
+
+
+def test_a_directory_that_spark_wrote(spark, tmp_path):
+    """Partitioned by a column of the table, even."""
+    frame = spark.createDataFrame([("a", 1), ("b", 2)], "key string, at_ms long")
+    frame.write.partitionBy("at_ms").parquet(f"{tmp_path}/out")
+    assert sorted(values(read_events(spark, f"{tmp_path}/out").good.select("key", "at_ms"))) == [
+        ("a", 1),
+        ("b", 2),
+    ]
+
+
+def bad_files(directory):
+    """Files that cannot be a table of events, by what is said of them."""
+    write(directory / "missing.csv", "key,x\n")
+    write(directory / "missing.jsonl", '{"key":"a"}\n')
+    write(directory / "empty.csv", "")
+    write(directory / "bad.parquet", "nonsense" * 10)
+    write(directory / "no.suffix", "nonsense")
+    (directory / "nothing").mkdir()
+    return {
+        "missing.csv": "not a table of events, it has no column at_ms",
+        "missing.jsonl": "not a table of events, it has no column at_ms",
+        "empty.csv": "not a table of events, it has no column key, at_ms",
+        "bad.parquet": "bad.parquet is not a Parquet file",
+        "no.suffix": "no file with a suffix of .parquet, .csv, .jsonl",
+        "nothing": "no file with a suffix of .parquet, .csv, .jsonl",
+        "elsewhere.csv": "not found",
+    }
+
+
+def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
+    """By the call that opens it, before any job over its rows."""
+    for name, message in bad_files(tmp_path).items():
+        with pytest.raises(TableError) as raised:
+            read_events(spark, f"{tmp_path}/{name}")
+        assert str(raised.value).startswith(f"{tmp_path}/{name}: ")
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
+    """The column, what it holds, and what it should."""
+    frame = spark.createDataFrame([("a", 1.5)], "key string, at_ms double")
+    frame.toPandas().to_parquet(tmp_path / "e.parquet")
+    with pytest.raises(TableError, match=r"e.parquet: column at_ms holds double, expected bigint"):
+        read_events(spark, f"{tmp_path}/e.parquet")
+
+
+def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
+    """Rather than read one of them as nulls."""
+    for name, kind in (("1", "long"), ("2", "string")):
+        frame = spark.createDataFrame([("a", None)], f"key string, at_ms {kind}").coalesce(1)
+        frame.write.parquet(f"{tmp_path}/e/n={name}")
+    with pytest.raises(TableError, match=r"BIGINT.*STRING|STRING.*BIGINT"):
+        read_events(spark, f"{tmp_path}/e")
+
+
+def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
+    """Their columns would be mistaken for one another."""
+    write(tmp_path / "1.csv", EVENTS_CSV)
+    write(tmp_path / "2.csv", "at_ms,key\n1,a\n")
+    checked = read_events(spark, str(tmp_path))
+    with pytest.raises(SparkError, match=r"2\.csv.*header does not conform"):
+        with in_one_line("reading"):
+            checked.rejected.count()
+
+
+@pytest.mark.parametrize("ignore", ["true", "false"])
+def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
+    """Even in a session that would pass over it."""
+    whole = gzip.compress(("key,at_ms\n" + "a,1\n" * 99_999).encode())
+    (tmp_path / "e.csv.gz").write_bytes(whole[:-30])
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", ignore)
+    try:
+        with pytest.raises(SparkError, match=r"^reading: .*e\.csv\.gz") as raised:
+            with in_one_line("reading"):
+                read_events(spark, f"{tmp_path}/e.csv.gz").rejected.count()
+        assert "\n" not in str(raised.value)
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+
+
+def test_files_are_found_in_order(spark, tmp_path):
+    """Sorted by name, with the suffixes that there are."""
+    for name in ("b.csv", "a b.csv", "a.jsonl.gz", "c.PARQUET", "c.parquet.gz", ".d.csv"):
+        write(tmp_path / name, "")
+    files = find_files(spark, str(tmp_path))
+    assert files.suffixes == {"csv": [".csv"], "json": [".jsonl.gz"], "parquet": [".PARQUET"]}
+    assert [name.rpartition("/")[2] for name in files.names] == [
+        "a%20b.csv",
+        "a.jsonl.gz",
+        "b.csv",
+        "c.PARQUET",
+    ]

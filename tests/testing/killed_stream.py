@@ -1,0 +1,49 @@
+"""A driver process that may be ended by SIGKILL in the middle of a batch; see `test_stream_killed`.
+
+    python -m tests.testing.killed_stream DIRECTORY BATCH SECONDS
+
+SECONDS after its batch BATCH began, counted from 0, it kills itself.
+"""
+
+import itertools
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from purgatory.spark.session import local_session
+from purgatory.spark.stream.micro_batch import Batches
+from tests.testing.java import QUICK
+from tests.testing.stream_input import Feed
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_after(batches, seconds):
+    """From the beginning of a batch, so that it is a batch that is cut short."""
+    timer = threading.Timer(seconds, _die)
+    timer.daemon = True
+    take = Batches.take
+    begun = itertools.count()
+
+    def take_and_die(self, batch, number):
+        if next(begun) == batches:
+            timer.start()
+        take(self, batch, number)
+
+    Batches.take = take_and_die
+
+
+def main(directory, batches, seconds):
+    """Run the stream over the feed there to its end, or to ours."""
+    _kill_after(batches, seconds)
+    spark = local_session(cores=1, memory="1g", conf=QUICK)
+    Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

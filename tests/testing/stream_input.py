@@ -1,0 +1,63 @@
+"""Directories that a stream reads, filled with the rows of a trace; and what a stream wrote."""
+
+import os
+from pathlib import Path
+
+from purgatory.spark.stream.query import Stream
+from purgatory.spark.stream.sources import directory
+from purgatory.trace import read_outcomes, write_events, write_operations
+from tests.testing.traces import Trace
+
+WRITERS = {"operations": write_operations, "events": write_events}
+
+
+class Feed:
+    """Two directories that files are put into, the output and the checkpoint, below one path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.out = path / "out"
+        self.checkpoint = path / "checkpoint"
+        self._files = 0
+        for table in WRITERS:
+            (path / table).mkdir(parents=True, exist_ok=True)
+
+    def put(self, table, rows, *, name=None, suffix=".parquet"):
+        """Put a file there. Spark takes files in the order of their times, so they are told."""
+        self._files += 1
+        file = self.path / table / f"{name or f'{self._files:04}'}{suffix}"
+        hidden = self.path / f"{self._files}{suffix}"
+        with WRITERS[table](hidden) as out:
+            for row in rows:
+                out.write(row)
+        self._move(hidden, file)
+
+    def adopt(self, table, file):
+        """Take a file that is there already as the next one."""
+        self._files += 1
+        self._move(file, self.path / table / f"{self._files:04}{file.suffix}")
+
+    def put_trace(self, trace: Trace, files: int, suffix=".parquet"):
+        """Cut both tables into so many files, in the order of their rows."""
+        for table, rows in zip(WRITERS, trace, strict=True):
+            size = -(-len(rows) // files)
+            for part in range(files):
+                self.put(table, rows[part * size : (part + 1) * size], suffix=suffix)
+
+    def stream(self, spark, *, files_a_batch=1, **options):
+        """A stream over the directories."""
+        read = {"maxFilesPerTrigger": str(files_a_batch)}
+        operations, events = (directory(spark, str(self.path / t), read) for t in WRITERS)
+        given = {"out": str(self.out), "checkpoint": str(self.checkpoint), **options}
+        return Stream(spark, operations, events, **given)
+
+    def outcomes(self):
+        """All outcomes written so far, sorted."""
+        if not any(self.out.glob("*.parquet")):
+            return []
+        with read_outcomes(self.out) as rows:
+            return sorted(rows, key=repr)
+
+    def _move(self, file, target):
+        os.utime(file, (1_000_000_000 + self._files,) * 2)
+        file.rename(target)

@@ -1,0 +1,66 @@
+"""Many small traces as one large one, so that one Spark job answers for all of them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, Phase, given, settings
+
+from purgatory.trace import KeyEvent, Operation, Outcome
+from tests.testing import oracle
+
+Trace = tuple[list[Operation], list[KeyEvent]]
+
+
+def random_traces(count: int, *, in_order: bool = True, start_ms: int = 0) -> list[Trace]:
+    """Draw so many different traces from `oracle.traces`, new ones each time."""
+    drawn: list[Trace] = []
+
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(oracle.traces(in_order=in_order, start_ms=start_ms))
+    def draw(trace: Trace) -> None:
+        drawn.append(trace)
+
+    draw()
+    return drawn
+
+
+def joined(traces: Iterable[Trace]) -> Trace:
+    """One trace of all: ids and keys begin with the number of the trace they came from.
+
+    The events keep their order within each trace; all are in order of time if they were.
+    """
+    operations: list[Operation] = []
+    events: list[KeyEvent] = []
+    for number, (some_operations, some_events) in enumerate(traces):
+        for row in some_operations:
+            keys = tuple(f"{number}:{key}" for key in row.keys)
+            operations.append(row._replace(op_id=f"{number}:{row.op_id}", keys=keys))
+        events.extend(KeyEvent(f"{number}:{row.key}", row.at_ms) for row in some_events)
+    # Stable: those of one trace and instant stay in their order.
+    in_order = all(_is_sorted([e.at_ms for e in events]) for _, events in traces)
+    if in_order:
+        operations.sort(key=lambda row: row.submitted_ms)
+        events.sort(key=lambda row: row.at_ms)
+    return operations, events
+
+
+def expected(trace: Trace) -> list[Outcome]:
+    """What the oracle makes of a trace, sorted."""
+    return sorted(oracle.resolve(*trace), key=repr)
+
+
+def same_outcomes(one: Path, other: Path) -> bool:
+    """Whether two tables on disk, whose ids differ, have the same columns and rows."""
+    tables = [pq.read_table(path).sort_by("op_id") for path in (one, other)]
+    return tables[0].equals(tables[1].cast(tables[0].schema))
+
+
+def _is_sorted(times: list[int]) -> bool:
+    return times == sorted(times)

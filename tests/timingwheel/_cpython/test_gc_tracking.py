@@ -1,0 +1,112 @@
+"""collector: pending timers cost the cycle collector nothing, and garbage is garbage again."""
+
+import gc
+import weakref
+
+import pytest
+
+from timingwheel import COMPILED, ManualClock, Timer, TimerTask
+from timingwheel._cpython.gc_tracking import HIDES, hide, show
+
+compiled_only = pytest.mark.skipif(not COMPILED, reason="only compiled code hides anything")
+
+
+class Holder:
+    """Refers to a task whose callback refers back: a cycle."""
+
+    def __init__(self, timer, delay):
+        self.task = timer.schedule(delay, self.called)
+
+    def called(self):
+        """Nothing to do."""
+
+
+def test_both_modes_agree():
+    """Hiding is for compiled code; otherwise both functions do nothing, to anything."""
+    assert HIDES is COMPILED
+    if not HIDES:
+        thing = [[]]
+        hide(thing)
+        assert gc.is_tracked(thing)
+        show(thing)
+
+
+@compiled_only
+def test_hidden_while_pending(timer, clock):
+    """The collector passes over a task from its add to its end, however that comes."""
+    run, cancelled = timer.schedule(1, print), timer.schedule(1, print)
+    assert not gc.is_tracked(run)
+    assert not gc.is_tracked(run._tt_list._places)
+    cancelled.cancel()
+    assert gc.is_tracked(cancelled)
+    timer.add(cancelled)
+    assert not gc.is_tracked(cancelled)
+    clock.advance(1)
+    timer.advance_clock()
+    assert gc.is_tracked(run)
+    assert gc.is_tracked(cancelled)
+
+
+@compiled_only
+def test_a_subclass_is_seen(timer, clock):
+    """A subclass may hold anything, so it is never hidden, nor is the bucket that it comes to."""
+
+    class Subclass(TimerTask):
+        pass
+
+    plain, special = timer.schedule(3, print), timer.add(Subclass(30, print))
+    assert gc.is_tracked(special)
+    assert gc.is_tracked(special._tt_list._places)
+    assert not gc.is_tracked(plain._tt_list._places)
+    clock.advance(29.999)  # it cascades through buckets that were hidden when they were made
+    while timer.advance_clock():
+        pass
+    assert gc.is_tracked(special._tt_list._places)
+
+
+def test_pending_timers_cost_a_collection_nothing():
+    """With pending timers a collection looks at no more objects than without them."""
+    timer = Timer("many", clock=ManualClock())
+    gc.collect()
+    before = len(gc.get_objects())
+    tasks = [timer.schedule(60 + n % 60, print) for n in range(5000)]
+    seen = len(gc.get_objects()) - before
+    assert seen < 500 if HIDES else seen >= 5000
+    for task in tasks:
+        task.cancel()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "run"])
+def test_a_cycle_through_an_ended_task_is_freed(timer, clock, how):
+    """What refers to its task, whose callback refers to it, goes once the task has ended."""
+    holder = Holder(timer, 1)
+    gone = weakref.ref(holder)
+    if how == "cancelled":
+        holder.task.cancel()
+    else:
+        clock.advance(1)
+        timer.advance_clock()
+    del holder
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("subclass", [False, True])
+def test_a_timer_that_is_lost_frees_what_it_held(subclass):
+    """Nobody closed it, nobody refers to it: its pending tasks go with it."""
+
+    class Task(TimerTask):
+        pass
+
+    class Thing:
+        def called(self):
+            pass
+
+    timer, thing = Timer("lost", clock=ManualClock()), Thing()
+    gone = weakref.ref(thing)
+    make = Task if subclass else TimerTask
+    for delay in (1, 100, 1, 100_000):
+        timer.add(make(delay, thing.called))
+    del timer, thing
+    gc.collect()
+    assert gone() is None

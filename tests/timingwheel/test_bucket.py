@@ -1,0 +1,273 @@
+"""TimerTaskList, the bucket: O(1) add, cancel and take, and its counts."""
+
+import random
+
+import pytest
+
+from timingwheel import TimerTask
+from timingwheel.bucket import MOST_ROOM, Tally, TimerTaskList
+from timingwheel.rwlock import ReadWriteLock
+from timingwheel.task import CANCELLED, RUNNING
+
+
+class Shelf:
+    """A lock, a tally, and buckets on them."""
+
+    def __init__(self):
+        self.lock, self.tally = ReadWriteLock(), Tally()
+
+    def bucket(self):
+        """A bucket of level 0, due at 10."""
+        return TimerTaskList(self.lock, self.tally, 0, 10)
+
+
+@pytest.fixture
+def shelf():
+    """Three buckets' worth of state."""
+    return Shelf()
+
+
+def tasks(count):
+    """Some tasks."""
+    return [TimerTask(1, print) for _ in range(count)]
+
+
+def content(bucket):
+    """What is in a bucket, in order, checked."""
+    bucket._check()
+    return bucket.tasks()
+
+
+def test_add_and_move_between_lists(shelf):
+    """Kafka's TimerTaskListTest: counts follow tasks from list to list, the total stays."""
+    lists = [shelf.bucket() for _ in range(3)]
+    all_tasks = tasks(10)
+    for count, task in enumerate(all_tasks, 1):
+        lists[0].add(task)
+        assert shelf.tally.pending == count
+    for target, group in ((lists[1], all_tasks[:4]), (lists[2], all_tasks[4:])):
+        for task in group:
+            task._tt_list.remove(task)
+            target.add(task)
+            assert shelf.tally.pending == 10
+    assert [len(b) for b in lists] == [0, 4, 6]
+    for bucket in lists:
+        for task in list(content(bucket)):
+            assert bucket.cancel(task)
+        assert len(bucket) == 0
+    assert (shelf.tally.pending, shelf.tally.cancelled) == (0, 10)
+
+
+def test_cancel_is_only_for_what_is_here(shelf):
+    """A bucket does not cancel what another one has, or nobody."""
+    one, other = shelf.bucket(), shelf.bucket()
+    task = TimerTask(1, print)
+    assert not one.cancel(task)
+    other.add(task)
+    assert not one.cancel(task)
+    assert other.cancel(task)
+    assert task.cancelled()
+    assert len(other) == 0
+
+
+def test_take_goes_in_order_and_releases(shelf):
+    """Tasks are taken first come first served, and the bucket forgets them at once."""
+    bucket, (a, b, c) = shelf.bucket(), tasks(3)
+    for task in (a, b, c):
+        bucket.add(task)
+    bucket.hand_over()
+    assert (shelf.tally.pending, shelf.tally.backlog) == (0, 3)
+    assert [bucket.take(), bucket.take()] == [a, b]
+    assert a._tt_place == RUNNING
+    assert a not in bucket.tasks()
+    assert b.cancel() is False
+    assert c.cancel() is True
+    assert bucket.take() is None
+    assert (shelf.tally.fired, shelf.tally.backlog, shelf.tally.cancelled) == (2, 0, 1)
+
+
+def test_hand_over_may_be_repeated(shelf):
+    """What was counted as the executor's is counted once."""
+    bucket = shelf.bucket()
+    for task in tasks(3):
+        bucket.add(task)
+    bucket.hand_over()
+    bucket.hand_over()
+    assert (shelf.tally.pending, shelf.tally.backlog) == (0, 3)
+
+
+def test_cancel_some(shelf):
+    """Portions of the rest are cancelled until nothing is left."""
+    bucket = shelf.bucket()
+    all_tasks = tasks(5)
+    for task in all_tasks:
+        bucket.add(task)
+    bucket.hand_over()
+    bucket.take()
+    assert bucket.cancel_some(3) == all_tasks[1:4]
+    assert bucket.cancel_some(3) == [all_tasks[4]]
+    assert bucket.cancel_some(3) == []
+    assert all(task._tt_place == CANCELLED for task in all_tasks[1:])
+
+
+def test_move(shelf):
+    """Cascading moves from the front; the total stays."""
+    source, target = shelf.bucket(), shelf.bucket()
+    a, b = tasks(2)
+    source.add(a)
+    source.add(b)
+    source.move(source.first(), target)
+    assert (content(source), content(target), shelf.tally.pending) == ([b], [a], 2)
+
+
+def test_belongs_to(shelf):
+    """A bucket knows its timer by the lock."""
+    assert shelf.bucket().belongs_to(shelf.lock)
+    assert not shelf.bucket().belongs_to(ReadWriteLock())
+
+
+def test_what_was_put_back_by_an_interrupt_is_had_again(shelf):
+    """A task put back comes next; one that was added again meanwhile is left where it is."""
+    bucket, other, (a, b) = shelf.bucket(), shelf.bucket(), tasks(2)
+    bucket.add(a)
+    bucket.add(b)
+    bucket.hand_over()
+    bucket._put_back(bucket.take())
+    assert content(bucket) == [a, b]
+    taken = bucket.take()
+    other.add(taken)
+    bucket._put_back(taken)
+    assert (content(bucket), content(other)) == ([b], [a])
+    assert (shelf.tally.fired, shelf.tally.backlog) == (1, 1)
+
+
+class Nested:
+    """An object whose finalizer adds a task to a bucket."""
+
+    def __init__(self, bucket, task):
+        self.bucket, self.task = bucket, task
+
+    def __del__(self):
+        self.bucket.add(self.task)
+
+
+def test_added_to_from_a_finalizer_meanwhile(shelf):
+    """A finalizer that adds to the very bucket that is being cancelled from leaves it whole."""
+    bucket, (a, b, c) = shelf.bucket(), tasks(3)
+    for task in (a, b):
+        bucket.add(task)
+    nested = TimerTask(1, print, Nested(bucket, c))
+    bucket.add(nested)
+    bucket.cancel(nested)
+    del nested
+    assert content(bucket) == [a, b, c]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_actions(shelf, seed):
+    """Seeded random adds, removes, takes and moves against plain sets."""
+    rng = random.Random(seed)
+    buckets = [shelf.bucket() for _ in range(3)]
+    model = [set() for _ in buckets]
+    for _ in range(600):
+        i, j = rng.randrange(3), rng.randrange(3)
+        bucket, inside = buckets[i], model[i]
+        action = rng.random()
+        if action < 0.5:
+            task = TimerTask(1, print)
+            bucket.add(task)
+            inside.add(task)
+        elif inside and action < 0.7:
+            task = rng.choice(content(bucket))
+            assert bucket.cancel(task)
+            inside.discard(task)
+        elif inside and i != j and action < 0.9:
+            task = bucket.first()
+            bucket.move(task, buckets[j])
+            inside.discard(task)
+            model[j].add(task)
+        assert set(content(bucket)) == inside
+        assert shelf.tally.pending == sum(map(len, model))
+
+
+class TestPlaces:
+    """The array of a bucket: room is made, holes are closed up, memory is given back."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_holes_are_closed_up(self, shelf, seed):
+        """Under long churn a bucket stays as large as what is in it, and in order of arrival."""
+        rng = random.Random(seed)
+        bucket, alive = shelf.bucket(), {}
+        most = 0
+        for _ in range(60_000):
+            task = TimerTask(1, print)
+            bucket.add(task)
+            alive[task] = None
+            most = max(most, bucket._room)
+            while len(alive) > 3000 and rng.random() < 0.9:
+                # Mostly the young end first, as operations that are answered do; some wait long.
+                doomed = next(iter(alive)) if rng.random() < 0.1 else next(reversed(alive))
+                assert bucket.cancel(doomed)
+                del alive[doomed]
+        assert content(bucket) == list(alive)
+        assert most < 2 * 3000 + 4 * MOST_ROOM
+
+    def test_taken_from_while_holes_are_closed_up(self, shelf):
+        """Takes and put-backs in the midst of a pass neither lose nor double a task."""
+        bucket, alive = shelf.bucket(), tasks(40_000)
+        for task in alive:
+            bucket.add(task)
+        for number, task in enumerate(alive):
+            if number % 5:
+                bucket.cancel(task)
+        del alive[1::5], alive[1::4], alive[1::3], alive[1::2]
+        while not bucket._from:
+            bucket.add(late := TimerTask(1, print))
+            alive.append(late)
+        assert bucket._from < bucket._end, "the pass is to be under way"
+        bucket.hand_over()
+        taken = [bucket.take() for _ in range(500)]
+        bucket._put_back(taken.pop())
+        assert content(bucket) == alive[499:]
+        for _ in range(MOST_ROOM):
+            bucket.add(late := TimerTask(1, print))
+            alive.append(late)
+        assert content(bucket) == alive[499:]
+        assert taken == alive[:499]
+
+    def test_memory_of_what_was_cancelled(self, shelf):
+        """A bucket from which all was cancelled keeps no places, and is as good as new."""
+        bucket, many = shelf.bucket(), tasks(10_000)
+        for task in many:
+            bucket.add(task)
+        assert bucket._room >= 10_000
+        for task in many:
+            bucket.cancel(task)
+        assert bucket._room < 100
+        for task in many:
+            bucket.add(task)
+        assert content(bucket) == many
+
+    def test_put_back_where_nothing_is_left(self, shelf):
+        """A task put back into a bucket that was emptied meanwhile is had again all the same."""
+        bucket, many = shelf.bucket(), tasks(1000)
+        for task in many:
+            bucket.add(task)
+        bucket.hand_over()
+        taken = bucket.take()
+        assert len(bucket.cancel_some(1000)) == 999
+        bucket._put_back(taken)
+        assert content(bucket) == [taken]
+        assert (shelf.tally.backlog, shelf.tally.fired) == (1, 0)
+        assert bucket.take() is taken
+
+    def test_moved_together_with_the_target_full(self, shelf):
+        """Cascading makes room where there is none."""
+        source, target, many = shelf.bucket(), shelf.bucket(), tasks(1000)
+        for task in many:
+            source.add(task)
+        for task in many[::2]:
+            source.cancel(task)
+        while len(source):
+            source.move(source.first(), target)
+        assert content(target) == many[1::2]

@@ -1,0 +1,1 @@
+"""What timingwheel needs to know of CPython: atomic sections, mypyc, the cycle collector."""

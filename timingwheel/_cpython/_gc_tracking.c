@@ -1,0 +1,45 @@
+/* hide and show: whether the cycle collector looks at an object.
+ *
+ * Python code cannot do it, so this is C. See gc_tracking.py, the only module that imports it. Neither
+ * function runs Python code or lets go of the interpreter: compiled callers rely on that.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+static PyObject *
+hide(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    if (PyObject_IS_GC(object) && PyObject_GC_IsTracked(object)) {
+        PyObject_GC_UnTrack(object);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+show(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    if (PyObject_IS_GC(object) && !PyObject_GC_IsTracked(object)) {
+        PyObject_GC_Track(object);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"hide", hide, METH_O, PyDoc_STR("Have the cycle collector pass over an object.")},
+    {"show", show, METH_O, PyDoc_STR("Have the cycle collector look at an object again.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "timingwheel._cpython._gc_tracking",
+    .m_doc = PyDoc_STR("Whether the cycle collector looks at an object."),
+    .m_size = 0,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC
+PyInit__gc_tracking(void)
+{
+    return PyModuleDef_Init(&module);
+}

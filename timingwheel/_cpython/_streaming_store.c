@@ -1,0 +1,59 @@
+/* vacate: empty a place of a list without waiting for the memory that it is in.
+ *
+ * Python code cannot do it, so this is C. See streaming_store.py, the only module that imports it.
+ *
+ * An ordinary store goes on only when the line that it changes has come to the cache. This one (on
+ * x86-64; elsewhere it is an ordinary one) goes past the caches. Such stores may become visible
+ * later than those that follow, but not beyond a locked instruction, and no thread passes the
+ * interpreter on to another one without any: all who read the list see it emptied.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#if (defined(__x86_64__) && defined(__LP64__)) || defined(_M_X64)
+#include <emmintrin.h>
+#define STORE(at, value) _mm_stream_si64((long long *)(at), (long long)(value))
+#else
+#define STORE(at, value) (*(at) = (value))
+#endif
+
+static PyObject *
+vacate(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyList_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "expected a list, a place and what is there");
+        return NULL;
+    }
+    Py_ssize_t place = PyLong_AsSsize_t(args[1]);
+    if (place < 0 || place >= PyList_GET_SIZE(args[0])) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_IndexError, "no such place");
+        }
+        return NULL;
+    }
+    /* The caller holds what was there too: nothing ends here, no Python code runs. */
+    Py_INCREF(Py_None);
+    STORE(&((PyListObject *)args[0])->ob_item[place], Py_None);
+    Py_DECREF(args[2]);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"vacate", (PyCFunction)(void (*)(void))vacate, METH_FASTCALL,
+     PyDoc_STR("Put None where an object is in a list, without looking.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "timingwheel._cpython._streaming_store",
+    .m_doc = PyDoc_STR("Emptying places of a list without waiting for memory."),
+    .m_size = 0,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC
+PyInit__streaming_store(void)
+{
+    return PyModuleDef_Init(&module);
+}

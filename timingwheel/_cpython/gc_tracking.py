@@ -1,0 +1,36 @@
+"""hide and show: what the cycle collector need not look at.
+
+A full collection looks at every object that could be part of a cycle, so with a million pending
+timers it would take a quarter of a second, again and again. But what is pending is in use: its
+timer says so, and there is nothing for the collector to find out. So a task is hidden while it is
+pending and shown again when it has ended, when it may well be garbage: a callback often refers to
+what holds the task.
+
+Any thread. Without the compiled part both do nothing, which is merely slower.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from timingwheel._cpython.atomicity import COMPILED
+
+if TYPE_CHECKING:
+
+    def hide(task: object) -> None:
+        """Have the cycle collector pass over an object and what only that refers to."""
+
+    def show(task: object) -> None:
+        """Have the cycle collector look at an object again."""
+
+    HIDES: Final[bool] = COMPILED
+else:
+    try:
+        from timingwheel._cpython._gc_tracking import hide, show
+    except ImportError:
+        HIDES: Final[bool] = False
+
+        def hide(task: object) -> None:
+            """Do nothing."""
+
+        show = hide
+    else:
+        HIDES: Final[bool] = COMPILED

@@ -1,0 +1,175 @@
+"""Intake: the busy half of a Timer, what is done for each task that is added.
+
+It is apart from the other half because it is compiled; `Timer` is interpreted and adds what is rare
+(starting, closing, draining portion by portion). Any thread.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any, overload
+
+from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.mypyc_types import i64, mypyc_attr
+from timingwheel._cpython.yield_gil import breathe
+from timingwheel.bucket import TimerTaskList
+from timingwheel.clock_reader import TimeSource
+from timingwheel.errors import TimerClosed, TimerFull
+from timingwheel.executor import Handover
+from timingwheel.task import TimerTask
+from timingwheel.wheel_state import Buckets
+
+# Tasks that `schedule_many` adds between two looks at the clock.
+BATCH = 256
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Intake:
+    """What `Timer` inherits. ``max_pending``: how many tasks may wait at once; 0: any number."""
+
+    def __init__(
+        self,
+        name: str,
+        source: TimeSource,
+        buckets: Buckets,
+        executor: Handover,
+        max_pending: i64,
+    ) -> None:
+        self.name = name
+        self._source = source
+        self._buckets = buckets
+        self._lock = buckets.lock
+        self._executor = executor
+        self._max_pending: i64 = max_pending
+        self._closed = False  # guarded by _lock, set once
+
+    @overload
+    def schedule(self, delay: float, callback: Callable[..., object], *args: Any) -> TimerTask: ...
+    @overload
+    def schedule(
+        self, delay: float | timedelta, callback: Callable[..., object], *args: Any
+    ) -> TimerTask: ...
+    def schedule(self, delay: Any, callback: Any, *args: Any) -> TimerTask:
+        """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
+
+        Returns the task, already added. Raises TypeError and ValueError for bad arguments,
+        TimerFull, TimerClosed.
+        """
+        # Two calls, because passing no star arguments is quicker.
+        task = TimerTask(delay, callback, *args) if args else TimerTask(delay, callback)
+        if task.delay_ms == 0:
+            _add_due(self, task)
+        else:
+            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
+        return task
+
+    def add(self, task: TimerTask) -> TimerTask:
+        """Start a task's delay, and return the task.
+
+        A pending task is re-armed: it moves, stays one and runs once. So is one that came due but
+        has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
+        TimerError for a task that is pending in another timer.
+        """
+        if not isinstance(task, TimerTask):
+            raise TypeError(f"task is {task!r}; expected a TimerTask")
+        if task.delay_ms == 0:
+            _add_due(self, task)
+        else:
+            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
+        return task
+
+    def schedule_many(
+        self, delays: Iterable[float | timedelta], callback: Callable[..., object], *args: Any
+    ) -> list[TimerTask]:
+        """Schedule ``callback(*args)`` once after each of many delays, all counted from about now.
+
+        Returns the tasks in order. Raises what `schedule` raises; then what was added is cancelled.
+        """
+        tasks = [TimerTask(delay, callback, *args) for delay in delays]
+        try:
+            for start in range(0, len(tasks), BATCH):
+                _add_batch(self, tasks[start : start + BATCH])
+                breathe()
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        return tasks
+
+    def __len__(self) -> int:
+        """How many tasks are pending. O(1)."""
+        return self._buckets.tally.pending
+
+    def _deliver(self, bucket: TimerTaskList) -> None:
+        """Give the executor a bucket of the outbox; see `Timer`."""
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        """Wake who sleeps until a bucket is due; see `Timer`."""
+        raise NotImplementedError
+
+
+# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+
+
+def add_task(intake: Intake, task: TimerTask) -> None:
+    """What `Timer.add` does, for compiled code that knows that no subclass does otherwise."""
+    if task.delay_ms == 0:
+        _add_due(intake, task)
+    else:
+        _add(intake, task, intake._source.ceiling_ms() + task.delay_ms)
+
+
+def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
+    now_ms = intake._source.ceiling_ms()
+    for task in tasks:
+        if task.delay_ms == 0:
+            _add_due(intake, task)
+        else:
+            _add(intake, task, now_ms + task.delay_ms)
+
+
+def _add(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
+    buckets = intake._buckets
+    lock = intake._lock
+    # Compiled, all of this is one step.
+    if (
+        STEPS
+        and lock.idle()
+        and not (intake._max_pending or intake._closed)
+        and buckets.place_at_once(task, deadline_ms)
+    ):
+        return
+    due = None
+    try:
+        with lock._reader if lock._writer == 0 else lock.reading():  # a call less
+            if intake._max_pending or intake._closed:
+                _check_open(intake, task)
+            if not buckets.place_at_once(task, deadline_ms):
+                due = buckets.place(task, deadline_ms)
+    finally:
+        if buckets.wake_owed:
+            intake._wake()
+    if due is not None:  # the clock passed its due time meanwhile
+        intake._deliver(due)
+        intake._executor.flush()
+
+
+def _add_due(intake: Intake, task: TimerTask) -> None:
+    now_ms: i64 = intake._source.now_ms()
+    with intake._lock.reading():
+        _check_open(intake, task)
+        due = intake._buckets.place_due(task, now_ms, now_ms)
+    intake._deliver(due)
+    intake._executor.flush()
+
+
+def _check_open(intake: Intake, task: TimerTask) -> None:
+    """Raise what keeps a task from being added. Locked."""
+    if intake._closed:
+        raise TimerClosed(f"timer {intake.name!r} is closed")
+    most = intake._max_pending
+    # Delay 0 never waits, so it is never too much.
+    if most and task.delay_ms and intake._buckets.tally.pending >= most:
+        bucket = task._tt_list
+        if bucket is None or bucket.handed:
+            raise TimerFull(f"timer {intake.name!r} has max_pending={most} tasks")
