@@ -220,7 +220,7 @@ class TestRegistry:
         thread.start()
         try:
             for _ in range(500):
-                purgatory.purgatory.living()
+                purgatory.core.purgatory.living()
         finally:
             stop.set()
             thread.join()

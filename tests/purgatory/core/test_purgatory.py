@@ -706,7 +706,7 @@ class TestFork:
                         registry.get_sample_value(
                             "purgatory_operations_total", {"name": "same", "outcome": "expired"}
                         ),
-                        [p.name for p in purgatory.purgatory.living()],
+                        [p.name for p in purgatory.core.purgatory.living()],
                     )
 
             assert self.in_child(child) == repr(("OperationExpired", 1, ["same"]))

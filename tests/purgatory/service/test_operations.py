@@ -105,7 +105,7 @@ class TestUnit:
         service = unit["Service"]
         program, *argv = service["ExecStart"].split()
         assert program.endswith("/bin/purgatory")
-        assert cli.make_parser().parse_args(argv).run.__module__.endswith("serve_command")
+        assert cli.make_parser().parse_args(argv).run.__module__.endswith("cli.serve")
         name, value = service["Environment"].split("=")
         assert str(Config.load(environment={name: value}).data_dir) == value
         assert service["Type"] == "notify"
