@@ -65,15 +65,15 @@ class Poller(blocking_poller.Poller):
         if timeout == 0:
             _resolve(future, lambda: blocking_poller.zmq_poll(self.sockets, 0))
             return future
-        watch = _Watch(loop, list(self.sockets), future)
+        operation = _PollOperation(loop, list(self.sockets), future)
         if timeout is not None and timeout > 0:
-            timer = loop.call_later(timeout / 1000, watch.look, True)
+            timer = loop.call_later(timeout / 1000, operation.check, True)
             future.add_done_callback(lambda _: timer.cancel())
-        watch.start()
+        operation.start()
         return future
 
 
-class _Watch:
+class _PollOperation:
     """One call of `Poller.poll`: what it has asked of sockets and loop, to be taken back."""
 
     def __init__(
@@ -83,7 +83,7 @@ class _Watch:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
-        future.add_done_callback(self._stop)
+        future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
         """Watch everything, and look at once what there is."""
@@ -94,35 +94,35 @@ class _Watch:
                 self._watch_descriptor(thing.get(SocketOption.FD), _IN)
             else:
                 self._watch_descriptor(thing, flags)
-        handle = self._loop.call_soon(self.look)
+        handle = self._loop.call_soon(self.check)
         self._undo.append(handle.cancel)
 
     def _watch_socket(self, socket: "Socket", flags: int) -> None:
         for event, queue in ((_IN, socket._recv_futures), (_OUT, socket._send_futures)):
             if flags & event:
                 ready: Future = self._loop.create_future()
-                ready.add_done_callback(self._ready)
+                ready.add_done_callback(self._on_ready)
                 operation = _Operation(ready, None)
                 socket._enqueue(queue, operation)
                 self._undo.append(ready.cancel)
 
     def _watch_descriptor(self, thing: Any, flags: int) -> None:
         if flags & _IN:
-            self._loop.add_reader(thing, self.look)
+            self._loop.add_reader(thing, self.check)
             self._undo.append(lambda: self._loop.remove_reader(thing))
         if flags & _OUT:
-            self._loop.add_writer(thing, self.look)
+            self._loop.add_writer(thing, self.check)
             self._undo.append(lambda: self._loop.remove_writer(thing))
 
-    def _ready(self, ready: Future) -> None:
+    def _on_ready(self, ready: Future) -> None:
         if self._future.done():
             return
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
         else:
-            self.look()
+            self.check()
 
-    def look(self, last: bool = False) -> None:
+    def check(self, time_up: bool = False) -> None:
         """See what there is; resolve the future if that is something, or time is up."""
         if self._future.done():
             return
@@ -130,14 +130,14 @@ class _Watch:
             found = blocking_poller.zmq_poll(self._sockets, 0)
         except ZMQError as error:
             if error.errno == Errno.ENOTSOCK:
-                self._future.cancel()  # closed meanwhile, as by `_ready`
+                self._future.cancel()  # closed meanwhile, as by `_on_ready`
             else:
                 self._future.set_exception(error)
             return
-        if found or last:
+        if found or time_up:
             self._future.set_result(found)
 
-    def _stop(self, _: Future) -> None:
+    def _undo_all(self, _: Future) -> None:
         for undo in self._undo:
             undo()
         self._undo.clear()
@@ -258,13 +258,13 @@ class Socket(blocking_socket.Socket):
         if (self._recv_futures or self._send_futures) and not self._scheduled:
             assert self._loop is not None
             self._scheduled = True
-            self._loop.call_soon(self._look_again)
+            self._loop.call_soon(self._run_scheduled)
 
-    def _naming(self, call: Callable[[str], None], address: str) -> None:
-        super()._naming(call, address)  # a bind or connect, which processes commands
+    def _with_address(self, call: Callable[[str], None], address: str) -> None:
+        super()._with_address(call, address)  # a bind or connect, which processes commands
         self._schedule()
 
-    def _look_again(self) -> None:
+    def _run_scheduled(self) -> None:
         self._scheduled = False
         self._handle_events()
 

@@ -16,14 +16,14 @@ from mq._cpython import fork
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.errors import ZMQError
-from mq.option_attributes import AttributeSetter
+from mq.option_attributes import OptionAttributes
 from mq.socket import Socket
 from mq.sockets import SocketBase
 
 S = TypeVar("S", bound=Socket)
 
-_exiting: list[bool] = []
-atexit.register(_exiting.append, True)
+_interpreter_exiting: list[bool] = []
+atexit.register(_interpreter_exiting.append, True)
 
 
 class _InstanceLock:
@@ -37,7 +37,7 @@ class _InstanceLock:
         self.lock = Lock()
 
 
-class Context(AttributeSetter, Generic[S]):
+class Context(OptionAttributes, Generic[S]):
     """Makes sockets, and ends them all.
 
     `Context(other)` and `shadow=` make another handle for a context there is.
@@ -45,7 +45,7 @@ class Context(AttributeSetter, Generic[S]):
 
     sockopts: dict[int, Any]
     closed: bool
-    _core: core.Ctx
+    _core: core.ContextCore
     _sockets: "WeakSet[Any]"
     _shadow = False
     _shadow_obj: Any = None
@@ -64,9 +64,9 @@ class Context(AttributeSetter, Generic[S]):
         if shadow:
             self._shadow = True
             self._shadow_obj = shadow
-            self._core = _find(shadow)
+            self._core = _find_core(shadow)
         else:
-            self._core = core.Ctx(io_threads)
+            self._core = core.ContextCore(io_threads)
         self.closed = False
         self.sockopts = {}
         self._sockets = WeakSet()
@@ -127,7 +127,7 @@ class Context(AttributeSetter, Generic[S]):
         self._sockets.add(socket)
         return socket
 
-    def create(self, factory: type[SocketBase]) -> SocketBase:
+    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
         """Return the machinery of a socket; for `Socket` alone."""
         return self._core.create_socket(factory)
 
@@ -224,14 +224,19 @@ class Context(AttributeSetter, Generic[S]):
         self.destroy()
 
     def __del__(self) -> None:
-        if self._shadow or _exiting or self.__dict__.get("closed", True) or self._core.forked:
+        if (
+            self._shadow
+            or _interpreter_exiting
+            or self.__dict__.get("closed", True)
+            or self._core.forked
+        ):
             return
         try:
             warn(f"Unclosed context {self}", ResourceWarning, stacklevel=2, source=self)
         finally:  # a warning may be made an error
             for socket in list(self._sockets):
                 socket.close()
-            self._core.term_later()
+            self._core.request_term()
 
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")
@@ -242,10 +247,10 @@ class Context(AttributeSetter, Generic[S]):
         return f"<{name}({sockets}) at {id(self):#x}{closed}>"
 
 
-def _find(shadow: "Context[Any] | int") -> core.Ctx:
+def _find_core(shadow: "Context[Any] | int") -> core.ContextCore:
     if isinstance(shadow, Context):
         return shadow._core
-    found = core.live.get(shadow)
+    found = core.live_contexts.get(shadow)
     if found is None:
         raise ZMQError(Errno.EFAULT)
     return found

@@ -14,7 +14,7 @@ from mq.errors import ZMQBindError, ZMQError
 from mq.proxy import proxy
 
 
-class _Side:
+class _SocketSetup:
     """What is to be done to one socket of a device."""
 
     def __init__(self, socket_type: int) -> None:
@@ -51,8 +51,8 @@ class Device:
         self.out_type = out_type
         self.daemon = True
         self.done = False
-        self._in = _Side(in_type)
-        self._out = _Side(out_type)
+        self._in = _SocketSetup(in_type)
+        self._out = _SocketSetup(out_type)
         self._sides = [self._in, self._out]
         self._reserved: set[str] = set()
 
@@ -88,7 +88,7 @@ class Device:
         """Bind the `out` socket to `addr` and a number, which is returned."""
         return self._bind_to_random_port(self._out, addr, *args, **kwargs)
 
-    def _bind_to_random_port(self, side: _Side, addr: str, *args: int, **kwargs: int) -> int:
+    def _bind_to_random_port(self, side: _SocketSetup, addr: str, *args: int, **kwargs: int) -> int:
         with Context[Any]() as context, context.socket(SocketType.PUSH) as binder:
             for _ in range(5):
                 port: int = binder.bind_to_random_port(addr, *args, **kwargs)
@@ -133,7 +133,7 @@ class Proxy(Device):
     def __init__(self, in_type: int, out_type: int, mon_type: int = SocketType.PUB) -> None:
         super().__init__(in_type=in_type, out_type=out_type)
         self.mon_type = mon_type
-        self._mon = _Side(mon_type)
+        self._mon = _SocketSetup(mon_type)
         self._sides.append(self._mon)
 
     def bind_mon(self, addr: str) -> None:

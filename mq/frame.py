@@ -8,7 +8,14 @@ from typing import Any, SupportsIndex
 
 from mq.constants import Errno, MessageOption
 from mq.errors import ZMQError
-from mq.pipes.message import FINISHED_TRACKER, MessageTracker, Part, Payload, Piece, part_of
+from mq.pipes.message import (
+    FINISHED_TRACKER,
+    MessagePart,
+    MessageTracker,
+    Part,
+    ReleaseNotifier,
+    part_of,
+)
 
 #: Buffers smaller than this are copied even if asked not to be.
 COPY_THRESHOLD = 65536
@@ -30,19 +37,19 @@ class Frame(bytearray):
         copy: bool | None = None,
         copy_threshold: int | None = None,
     ) -> None:
-        view = contiguous(b"" if data is None else data)
+        view = contiguous_view(b"" if data is None else data)
         super().__init__(view)
         if copy is None:
             copy = view.nbytes < (COPY_THRESHOLD if copy_threshold is None else copy_threshold)
         self.more = False
         self.tracker: MessageTracker | None = FINISHED_TRACKER if track else None
-        self._payload: Payload | None = None
+        self._release_notifier: ReleaseNotifier | None = None
         self._buffer: memoryview | None = None
         self._bytes: bytes | None = None
         if track and not copy and data is not None:
             event = Event()
             self.tracker = MessageTracker(event)
-            self._payload = Payload(event)
+            self._release_notifier = ReleaseNotifier(event)
 
     @property
     def bytes(self) -> bytes:
@@ -60,14 +67,14 @@ class Frame(bytearray):
 
     def part(self, more: bool) -> Part:
         """Return what travels when the frame is sent."""
-        return part_of(self.bytes, more, self._payload)
+        return part_of(self.bytes, more, self._release_notifier)
 
     def get(self, option: int | str) -> Any:
         """`MORE` and `SHARED`; EINVAL for all else, as properties come from networks."""
         if option == MessageOption.MORE:
             return int(self.more)
         if option == MessageOption.SHARED:
-            return int(self._payload is not None)
+            return int(self._release_notifier is not None)
         raise ZMQError(Errno.EINVAL)
 
     def set(self, option: int, value: int) -> None:  # noqa: ARG002 - pyzmq's signature
@@ -83,7 +90,7 @@ class Frame(bytearray):
         frame = type(self)(self, copy=True)
         frame.more = self.more
         frame.tracker = self.tracker
-        frame._payload = self._payload
+        frame._release_notifier = self._release_notifier
         return frame
 
     def __eq__(self, other: object) -> bool:
@@ -99,12 +106,12 @@ class Frame(bytearray):
         size = len(self)
         if size <= 16:
             return f"<zmq.Frame({self.bytes!r})>"
-        return f"<zmq.Frame({bytes(self.buffer[:12])!r}...{_human(size)})>"
+        return f"<zmq.Frame({bytes(self.buffer[:12])!r}...{_format_size(size)})>"
 
     __str__ = __repr__
 
 
-def _human(size: int) -> str:
+def _format_size(size: int) -> str:
     if size >= 1e9:
         return f"{size // 1e9:.0f}GB"
     if size >= 2**20:
@@ -114,7 +121,7 @@ def _human(size: int) -> str:
     return f"{size}B"
 
 
-def contiguous(data: Any) -> memoryview:
+def contiguous_view(data: Any) -> memoryview:
     """Return a view of an object with a buffer, else TypeError; BufferError if it has gaps."""
     if isinstance(data, str):
         raise TypeError("unicode not allowed, encode it or use send_string")
@@ -124,13 +131,13 @@ def contiguous(data: Any) -> memoryview:
     return view
 
 
-def received(part: Part, track: bool) -> Frame:
+def frame_from_part(part: Part, track: bool) -> Frame:
     """Return the frame of a part that has arrived."""
-    if not isinstance(part, Piece):
+    if not isinstance(part, MessagePart):
         return Frame(part, track=track, copy=True)
     frame = Frame(part.data, track=track, copy=True)
     frame.more = part.more
-    frame._payload = part.payload
+    frame._release_notifier = part.release_notifier
     return frame
 
 

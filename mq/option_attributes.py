@@ -1,4 +1,4 @@
-"""AttributeSetter: options as attributes, in any case - `socket.linger = 0`, `context.LINGER`."""
+"""OptionAttributes: options as attributes, in any case - `socket.linger = 0`, `context.LINGER`."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from mq.constants import Errno
 from mq.errors import ZMQError
 
 
-class AttributeSetter:
+class OptionAttributes:
     """Turns attributes that the class does not have into options of the same name."""
 
     def __setattr__(self, key: str, value: Any) -> None:
-        if key in self.__dict__ or _declared(type(self), key):
+        if key in self.__dict__ or _is_declared(type(self), key):
             object.__setattr__(self, key, value)
             return
         name = key.upper()
@@ -47,7 +47,7 @@ class AttributeSetter:
         raise NotImplementedError
 
 
-def _declared(cls: type, key: str) -> bool:
+def _is_declared(cls: type, key: str) -> bool:
     # Attributes a class only annotates count too, so that subclasses can have their own.
     return any(key in vars(base) or key in _annotations(base) for base in cls.__mro__)
 

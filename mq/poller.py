@@ -68,19 +68,19 @@ class Poller:
 def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[Any, int]]:
     """Wait at most `timeout` ms (negative: for ever) for events; pairs of socket and events."""
     deadline = None if timeout < 0 else monotonic() + timeout / 1000
-    polled = _Polled(sockets)
+    polled = _PollSet(sockets)
     while True:
         # Events first and then the descriptors: these tell of changes since the events were read.
-        found = polled.look()
+        found = polled.check()
         if found:
             return found
         left = None if deadline is None else deadline - monotonic()
         if left is not None and left <= 0:
             return []
-        polled.sleep(left)
+        polled.wait(left)
 
 
-class _Polled:
+class _PollSet:
     """What one call of `zmq_poll` looks at."""
 
     def __init__(self, sockets: list[tuple[Any, int]]) -> None:
@@ -92,16 +92,16 @@ class _Polled:
             else:
                 self._raw.append((_descriptor(thing), int(flags)))
 
-    def look(self) -> list[tuple[Any, int]]:
+    def check(self) -> list[tuple[Any, int]]:
         """Return the events there are now, in the order registered."""
         found: list[tuple[Any, int]] = []
         for socket, flags in self._sockets:
             events = socket._core.events() & flags
             if events:
                 found.append((socket, events))
-        return found + self._look_raw() if self._raw else found
+        return found + self._check_descriptors() if self._raw else found
 
-    def _look_raw(self) -> list[tuple[Any, int]]:
+    def _check_descriptors(self) -> list[tuple[Any, int]]:
         poll = os_select.poll()
         wanted: dict[int, int] = {}
         for fd, flags in self._raw:
@@ -113,7 +113,7 @@ class _Polled:
             if (events := _from_system(system) & (wanted[fd] | _ERR))
         ]
 
-    def sleep(self, seconds: float | None) -> None:
+    def wait(self, seconds: float | None) -> None:
         """Wait for a descriptor to say that looking again is worth while."""
         poll = os_select.poll()
         for socket, _ in self._sockets:

@@ -21,13 +21,13 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """
     while True:
         if frontend is backend:
-            _wait(frontend, _IN)
-            _carry(frontend, backend, capture)
+            _wait_for_events(frontend, _IN)
+            _forward(frontend, backend, capture)
         else:
-            _carry_one(frontend, backend, capture)
+            _forward_ready(frontend, backend, capture)
 
 
-def _carry_one(frontend: Any, backend: Any, capture: Any) -> None:
+def _forward_ready(frontend: Any, backend: Any, capture: Any) -> None:
     # First wait for something to carry, then for the other side's room: polling for room alone
     # would spin.
     poller = Poller()
@@ -35,17 +35,17 @@ def _carry_one(frontend: Any, backend: Any, capture: Any) -> None:
     poller.register(backend, _IN)
     for source, _ in poller.poll():
         target = backend if source is frontend else frontend
-        _wait(target, _OUT)
-        _carry(source, target, capture)
+        _wait_for_events(target, _OUT)
+        _forward(source, target, capture)
 
 
-def _wait(socket: Any, events: int) -> None:
+def _wait_for_events(socket: Any, events: int) -> None:
     poller = Poller()
     poller.register(socket, events)
     poller.poll()
 
 
-def _carry(source: Any, target: Any, capture: Any) -> None:
+def _forward(source: Any, target: Any, capture: Any) -> None:
     more = True
     while more:
         frame = source.recv(copy=False)

@@ -1,4 +1,4 @@
-"""Conversions: the methods of a socket that send and receive something else than bytes.
+"""SerializationMixin: the methods of a socket that send and receive something else than bytes.
 
 A mixin for `mq.socket.Socket` and its asynchronous kin; the same thread as theirs.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-class Conversions:
+class SerializationMixin:
     """Strings, JSON, pickles and what serializers of the program make."""
 
     def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:

@@ -13,18 +13,18 @@ from mq.core.context_core import find_socket
 from mq.core.options import check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
-from mq.option_attributes import AttributeSetter
+from mq.option_attributes import OptionAttributes
 from mq.poller import Poller
-from mq.serialization import Conversions
-from mq.socket_context import Connection
-from mq.socket_io import Transfer
+from mq.serialization import SerializationMixin
+from mq.socket_context import SocketContext
+from mq.socket_io import SocketIO
 from mq.sockets import TYPES
 
 if TYPE_CHECKING:
     from mq.context import Context
 
 
-class Socket(Transfer, Conversions, AttributeSetter):
+class Socket(SocketIO, SerializationMixin, OptionAttributes):
     """A socket of a context, or with `shadow` another handle for a socket there is."""
 
     context: "Context[Any] | None"
@@ -74,7 +74,7 @@ class Socket(Transfer, Conversions, AttributeSetter):
         factory = TYPES.get(int(socket_type))
         if factory is None:
             raise ZMQError(Errno.EINVAL)
-        core = context.create(factory)
+        core = context._create_core(factory)
         try:
             self._core = core
         except BaseException:  # an interrupt: nobody will ever close it
@@ -145,22 +145,22 @@ class Socket(Transfer, Conversions, AttributeSetter):
 
     # -- endpoints ---------------------------------------------------------------------------
 
-    def bind(self, addr: str | bytes) -> Connection:
+    def bind(self, addr: str | bytes) -> SocketContext:
         """Accept connections to `addr`, inproc://...; as a with-block until it is left.
 
         EADDRINUSE, EINVAL, or EPROTONOSUPPORT for other transports.
         """
         address = _text(addr)
-        self._naming(self._core.bind, address)
-        return Connection(self, "bind", address)
+        self._with_address(self._core.bind, address)
+        return SocketContext(self, "bind", address)
 
-    def connect(self, addr: str | bytes) -> Connection:
+    def connect(self, addr: str | bytes) -> SocketContext:
         """Connect to `addr`, bound now or later; as a with-block until it is left."""
         address = _text(addr)
-        self._naming(self._core.connect, address)
-        return Connection(self, "connect", address)
+        self._with_address(self._core.connect, address)
+        return SocketContext(self, "connect", address)
 
-    def _naming(self, call: Callable[[str], None], address: str) -> None:
+    def _with_address(self, call: Callable[[str], None], address: str) -> None:
         try:
             call(address)
         except ZMQError as error:

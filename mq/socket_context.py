@@ -1,4 +1,4 @@
-"""Connection: what `bind` and `connect` of a socket return, for use as a with-block.
+"""SocketContext: what `bind` and `connect` of a socket return, for use as a with-block.
 
 The same thread as its socket's.
 """
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from mq.socket import Socket
 
 
-class Connection:
+class SocketContext:
     """Ends what bind or connect began when its with-block is left."""
 
     def __init__(self, socket: "Socket", kind: str, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Transfer: how a socket's handle sends and receives, the half of `mq.Socket` that is compiled.
+"""SocketIO: how a socket's handle sends and receives, the half of `mq.Socket` that is compiled.
 
 It converts what a program gives and wants to parts and back.  The same thread as its socket's.
 """
@@ -9,12 +9,12 @@ from typing import Any, Final
 from mq._cpython.mypyc_types import mypyc_attr
 from mq.constants import Errno
 from mq.errors import ZMQError
-from mq.frame import Frame, contiguous, received
+from mq.frame import Frame, contiguous_view, frame_from_part
 from mq.pipes.message import (
     FINISHED_TRACKER,
+    MessagePart,
     MessageTracker,
     Part,
-    Piece,
     bytes_of,
     data_of,
     part_of,
@@ -25,7 +25,7 @@ _SNDMORE: Final = 2
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Transfer:
+class SocketIO:
     """Sends through, and receives from, the socket behind the handle."""
 
     copy_threshold: int
@@ -49,7 +49,7 @@ class Transfer:
         tracker returned tells until when, if `track` is set.
         """
         if type(data) is bytes and copy:
-            self._core.send(Piece(data, True) if flags & _SNDMORE else data, flags)
+            self._core.send(MessagePart(data, True) if flags & _SNDMORE else data, flags)
             return None
         if routing_id is not None or group is not None:
             raise ZMQError(Errno.ENOTSUP, "routing_id and group need a network")
@@ -67,12 +67,12 @@ class Transfer:
             if track and data.tracker is None:
                 raise ValueError("Not a tracked message")
             return data.part(more), data.tracker
-        view = contiguous(data)
+        view = contiguous_view(data)
         if copy or view.nbytes < self.copy_threshold:
             content = data if type(data) is bytes else bytes(view)
             return part_of(content, more), None if copy else FINISHED_TRACKER
         if not track:
-            return Piece(view, more), None
+            return MessagePart(view, more), None
         frame = Frame(data, track=True, copy=False)
         return frame.part(more), frame.tracker
 
@@ -101,7 +101,7 @@ class Transfer:
         """
         part = self._core.recv(flags)
         if not copy:
-            return received(part, bool(track))
+            return frame_from_part(part, bool(track))
         return part if isinstance(part, bytes) else bytes_of(part)
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
@@ -111,7 +111,7 @@ class Transfer:
         """
         if nbytes < 0:
             raise ValueError(f"{nbytes=} must be non-negative")
-        view = contiguous(buffer)
+        view = contiguous_view(buffer)
         if view.readonly:
             raise BufferError("Object is not writable.")
         if nbytes > view.nbytes:

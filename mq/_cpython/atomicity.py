@@ -1,10 +1,10 @@
-"""COMPILED, GIL and STEPS: how this package runs, and what may be relied on.
+"""COMPILED, GIL and ATOMIC_SECTIONS: how this package runs, and what may be relied on.
 
 Compiled code is *one step* between two of its calls into the interpreter: no other thread, no
 signal handler and no finalizer comes in between, because all of these wait for the interpreter,
-which such code holds on to.  A pipe relies on that instead of taking its lock where `STEPS` says
-that it may.  A Python without the global interpreter lock gives no such promise, and interpreted
-code lets others in more often.
+which such code holds on to.  A pipe relies on that instead of taking its lock where
+`ATOMIC_SECTIONS` says that it may.  A Python without the global interpreter lock gives no such
+promise, and interpreted code lets others in more often.
 """
 
 import sys
@@ -16,4 +16,4 @@ COMPILED: Final[bool] = not __file__.endswith(".py")
 # Whether one thread runs at a time, so that all see what it does in the order it is done.
 GIL: Final[bool] = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
-STEPS: Final[bool] = COMPILED and GIL
+ATOMIC_SECTIONS: Final[bool] = COMPILED and GIL

@@ -3,8 +3,8 @@
 A descriptor inherited through fork is shared, so a child that went on using a mailbox would eat its
 parent's wake-ups; and a lock that another thread held at the fork is held for ever in the child.
 Objects registered here are told once, in the child, by `after_fork()`, before any other code runs.
-Those that cannot be registered, or do not want to be, compare `LINEAGE.forks` with what it was when
-they were made: any thread may read it, and only the one thread of a new child writes it.
+Those that cannot be registered, or do not want to be, compare `FORK_COUNTER.value` with what it was
+when they were made: any thread may read it, and only the one thread of a new child writes it.
 """
 
 import os
@@ -21,31 +21,31 @@ class Forkable(Protocol):
         """Disown yourself.  In the child, no other thread alive; take no lock there was before."""
 
 
-class _Lineage:
+class _ForkCounter:
     """How often this process and its ancestors were forked off, since this module was loaded."""
 
-    __slots__ = ("forks",)
+    __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self.forks: i64 = 0
+        self.value: i64 = 0
 
 
-LINEAGE: Final = _Lineage()
+FORK_COUNTER: Final = _ForkCounter()
 
-_live: "WeakSet[Forkable]" = WeakSet()
+_registered: "WeakSet[Forkable]" = WeakSet()
 
 
 def register(thing: Forkable) -> None:
     """Have `thing` told after a fork, for as long as it lives.  From any thread."""
-    _live.add(thing)
+    _registered.add(thing)
 
 
-def _in_child() -> None:
-    LINEAGE.forks += 1  # first: what is told may ask
-    for thing in list(_live):
+def _after_fork_in_child() -> None:
+    FORK_COUNTER.value += 1  # first: what is told may ask
+    for thing in list(_registered):
         thing.after_fork()
-    _live.clear()
+    _registered.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,4 +1,4 @@
-"""Ctx: what sockets of one context share - slots, endpoints, the reaper - and how it ends.
+"""ContextCore: what sockets of one context share - slots, endpoints, the reaper - and how it ends.
 
 `mq.context.Context` is the handle a program holds; this is what it, its shadows, the sockets and
 the reaper refer to.  Every method may be called from any thread.
@@ -23,7 +23,7 @@ from mq.constants import ContextOption, Errno, SocketOption
 from mq.core.endpoints import Endpoints
 from mq.core.reaper import Reaper
 from mq.errors import ContextTerminated, MailboxClosed, ZMQError
-from mq.pipes.commands import Adopt, Command, Done, Stop, Term
+from mq.pipes.commands import Adopt, Command, ReapDone, Stop, Term
 from mq.queues.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _DEFAULTS = {
 }
 
 # How many seconds `create_socket` waits for a socket that was closed to end, if there is no room.
-ROOM_PATIENCE = 1.0
+SLOT_WAIT_S = 1.0
 
 _READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
 _WRITE_ONLY = {
@@ -53,20 +53,20 @@ _WRITE_ONLY = {
 }
 
 #: Contexts by what their handles call `underlying`.
-live: "WeakValueDictionary[int, Ctx]" = WeakValueDictionary()
-_names = count(1)
+live_contexts: "WeakValueDictionary[int, ContextCore]" = WeakValueDictionary()
+_reaper_numbers = count(1)
 
 
-class Ctx:
+class ContextCore:
     """The context proper."""
 
     def __init__(self, io_threads: int) -> None:
         self._options = dict(_DEFAULTS)
         self.set(ContextOption.IO_THREADS, io_threads)
         self.endpoints = Endpoints()
-        self._name = f"mq-reaper-{next(_names)}"
+        self._name = f"mq-reaper-{next(_reaper_numbers)}"
         self._slot_lock = Lock()
-        self._freed = Condition(self._slot_lock)  # a socket has ended
+        self._slot_freed = Condition(self._slot_lock)  # a socket has ended
         self._term_lock = Lock()  # held by whoever waits for the end
         self._slots: dict[int, SocketBase] = {}  # all below under the slot lock
         self._numbers = count(1)  # of slots, never given twice
@@ -76,7 +76,7 @@ class Ctx:
         self._stopped = False  # all there are, and the reaper, have been told
         self.terminated = False
         self.forked = False
-        live[id(self)] = self
+        live_contexts[id(self)] = self
         fork.register(self)
 
     # -- options -----------------------------------------------------------------------------
@@ -112,23 +112,23 @@ class Ctx:
             try:
                 return self._create(factory)
             except ZMQError as error:
-                if error.errno != errno.EMFILE or not self._room_comes():
+                if error.errno != errno.EMFILE or not self._wait_for_slot():
                     raise
 
-    def _room_comes(self) -> bool:
+    def _wait_for_slot(self) -> bool:
         # Threads that make and close sockets without ever waiting can outrun the reaper.
         with self._slot_lock:
             before = len(self._slots)
             if not any(socket.closed for socket in self._slots.values()):
                 return False
-            return self._freed.wait_for(lambda: len(self._slots) < before, ROOM_PATIENCE)
+            return self._slot_freed.wait_for(lambda: len(self._slots) < before, SLOT_WAIT_S)
 
     def _create(self, factory: "type[SocketBase]") -> "SocketBase":
         socket = None
         try:
             with self._slot_lock:
-                self._check_room()
-                self._start()
+                self._check_can_create()
+                self._start_reaper()
                 socket = factory(self, next(self._numbers))
                 self._slots[socket.slot] = socket
             return socket
@@ -139,7 +139,7 @@ class Ctx:
                 socket.close()
             raise
 
-    def _check_room(self) -> None:
+    def _check_can_create(self) -> None:
         if self.terminated or self.forked:
             raise ZMQError(Errno.EFAULT)
         if self._terminating:
@@ -152,7 +152,7 @@ class Ctx:
         """Whether a socket has not ended yet."""
         return bool(self._slots)
 
-    def _start(self) -> None:
+    def _start_reaper(self) -> None:
         # Not before the first socket, and never from a finalizer, which may not start threads.
         if self._reaper is None:
             self._done = Mailbox()
@@ -171,12 +171,12 @@ class Ctx:
         self._reaper.forget(socket)
         with self._slot_lock:
             del self._slots[socket.slot]
-            self._freed.notify_all()
+            self._slot_freed.notify_all()
 
-    def reaper_done(self) -> None:
+    def report_reaper_done(self) -> None:
         """Note that the reaper has nothing left to do.  Called in its thread."""
         assert self._done is not None
-        self._done.send(Done(self))
+        self._done.send(ReapDone(self))
 
     @property
     def reaper(self) -> Reaper:
@@ -209,13 +209,13 @@ class Ctx:
                 self._done.close()
             self.terminated = True
 
-    def term_later(self) -> None:
+    def request_term(self) -> None:
         """Have the reaper end the context.  Takes no lock and waits for nothing.
 
         For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
         """
         if self._reaper is not None:
-            _tell(self._reaper, Stop(self._reaper))
+            _send_unless_closed(self._reaper, Stop(self._reaper))
 
     def stop_sockets(self) -> None:
         """Fail all sockets and tell the reaper to end when they have.  Idempotent."""
@@ -228,31 +228,31 @@ class Ctx:
             reaper = self._reaper
             if reaper is not None:
                 self.endpoints.cancel_all(reaper)
-                _tell(reaper, Term(reaper, 0))
+                _send_unless_closed(reaper, Term(reaper, 0))
             self._stopped = True  # last: cut short before, it is all done again
 
     def after_fork(self) -> None:
         """Disown everything in a forked child; mailboxes disown themselves."""
         self.forked = True
         self._slot_lock = Lock()
-        self._freed = Condition(self._slot_lock)
+        self._slot_freed = Condition(self._slot_lock)
         self._term_lock = Lock()
         for socket in list(self._slots.values()):
             socket.disown()
 
     def __repr__(self) -> str:
-        return f"<Ctx with {len(self._slots)} sockets>"
+        return f"<ContextCore with {len(self._slots)} sockets>"
 
 
 def find_socket(address: int) -> "SocketBase | None":
     """Return the socket whose handles call it `address`, unless it has ended."""
-    for ctx in list(live.values()):
+    for ctx in list(live_contexts.values()):
         for socket in list(ctx._slots.values()):
             if id(socket) == address:
                 return socket
     return None
 
 
-def _tell(reaper: Reaper, command: Command) -> None:
+def _send_unless_closed(reaper: Reaper, command: Command) -> None:
     with suppress(MailboxClosed):  # it has ended meanwhile
         reaper.mailbox.send(command)

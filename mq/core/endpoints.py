@@ -4,7 +4,7 @@ Called from any thread.  One lock guards both tables, so that a look-up and all 
 it (a socket's sequence number, a pending entry) are one step: a bind, an unbind, a close and the
 end of the context see a connection either not at all or complete.
 
-Lock order: this lock, then a socket's seqnum lock or a `Pending`'s. Mailboxes have none.
+Lock order: this lock, then a socket's seqnum lock or a `PendingConnection`'s. Mailboxes have none.
 """
 
 from threading import Lock
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mq.constants import Errno
 from mq.errors import ZMQError
 from mq.pipes.commands import Bind
-from mq.pipes.pending import Pending
+from mq.pipes.pending import PendingConnection
 from mq.pipes.pipe import Pipe, pipepair
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Endpoints:
         self._lock = Lock()
         self._bound: dict[str, SocketBase] = {}
         self._pending: dict[str, list[Pipe]] = {}  # far ends, in the order connected
-        self._heir: Own | None = None  # gets the far ends once the context ends
+        self._orphan_owner: Own | None = None  # gets the far ends once the context ends
 
     def bind(self, name: str, socket: "SocketBase") -> None:
         """Give `name` to `socket`, with all who wait for it.  EADDRINUSE if it is taken."""
@@ -64,11 +64,11 @@ class Endpoints:
             near.mailbox = socket.mailbox
             far.routing_id = socket.routing_id
             if peer is None:
-                near.pending = Pending()
-                if self._heir is None:
+                near.pending = PendingConnection()
+                if self._orphan_owner is None:
                     self._pending.setdefault(name, []).append(far)
                 else:
-                    _give_away(far, self._heir)
+                    _transfer(far, self._orphan_owner)
             else:
                 near.routing_id = peer.routing_id
                 far.mailbox = peer.mailbox
@@ -76,23 +76,23 @@ class Endpoints:
                 peer.mailbox.send(Bind(peer, far))
             return near
 
-    def cancel(self, near: Pipe, heir: "Own") -> None:
-        """Forget that `near` waits for a bind, if it does; `heir` ends its far end properly."""
+    def cancel(self, near: Pipe, orphan_owner: "Own") -> None:
+        """Forget that `near` waits for a bind, if it does; `orphan_owner` ends its far end."""
         with self._lock:
             for name, waiting in list(self._pending.items()):
                 if near.peer in waiting:
                     waiting.remove(near.peer)
-                    _give_away(near.peer, heir)
+                    _transfer(near.peer, orphan_owner)
                     if not waiting:
                         del self._pending[name]
 
-    def cancel_all(self, heir: "Own") -> None:
-        """Give all that waits, and all that would from now on, to `heir`: the context ends."""
+    def cancel_all(self, orphan_owner: "Own") -> None:
+        """Give all that waits, and all that would from now on, to `orphan_owner`."""
         with self._lock:
-            self._heir = heir
+            self._orphan_owner = orphan_owner
             for waiting in self._pending.values():
                 for far in waiting:
-                    _give_away(far, heir)
+                    _transfer(far, orphan_owner)
             self._pending.clear()
 
 
@@ -100,12 +100,12 @@ def _complete(far: Pipe, socket: "SocketBase") -> None:
     # All that makes the far end what it is happens before its owner hears of it.
     near = far.peer
     far.set_own_hwms_before_bind(socket.hwms)
-    _give_away(far, socket)
+    _transfer(far, socket)
     assert near.mailbox is not None
     far.send_inproc_connected(socket.hwms, socket.routing_id)
 
 
-def _give_away(far: Pipe, owner: "Own") -> None:
+def _transfer(far: Pipe, owner: "Own") -> None:
     pending = far.peer.pending
     assert pending is not None
     owner.inc_seqnum()

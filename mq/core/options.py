@@ -33,7 +33,7 @@ _BOOLEAN = frozenset(
 )
 
 #: The least value an option accepts, where it is not "any".
-_AT_LEAST = {
+_MINIMUM = {
     SocketOption.SNDHWM: 0,
     SocketOption.RCVHWM: 0,
     SocketOption.LINGER: -1,
@@ -153,7 +153,7 @@ class Options:
                 self.routing_id = value
         else:
             _require(option not in _BOOLEAN or value in (0, 1))
-            _require(value >= _AT_LEAST.get(SocketOption(option), value))
+            _require(value >= _MINIMUM.get(SocketOption(option), value))
         self._values[option] = value
         if option == SocketOption.RCVTIMEO:
             self.rcvtimeo = _seconds(self[option])

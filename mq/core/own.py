@@ -64,12 +64,12 @@ class Own:
         self.register_term_acks(1)
         child.mailbox.send(Term(child, linger))
 
-    def process_own(self, child: "Own") -> None:
+    def process_adopt(self, child: "Own") -> None:
         """Take a child in, which was announced by `inc_seqnum`."""
-        self.take_in(child)
+        self.adopt(child)
         self.process_seqnum()
 
-    def take_in(self, child: "Own") -> None:
+    def adopt(self, child: "Own") -> None:
         """Own a child from now on.  One that comes too late is ended at once, with no linger."""
         if self.terminating:
             self.term_child(child, 0)

@@ -14,7 +14,7 @@ from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
     from mq.sockets.base import SocketBase
 
 
@@ -25,7 +25,7 @@ class Reaper(Own):
     ends, after being told to, when the context has none: each has been closed and has ended.
     """
 
-    def __init__(self, ctx: "Ctx", name: str) -> None:
+    def __init__(self, ctx: "ContextCore", name: str) -> None:
         super().__init__(Mailbox())
         self._ctx = ctx
         self._polled: dict[int, SocketBase] = {}  # by the descriptor of its mailbox
@@ -66,7 +66,7 @@ class Reaper(Own):
         if not self.terminating:
             super().process_term(linger)
 
-    def process_own(self, child: Own) -> None:
+    def process_adopt(self, child: Own) -> None:
         """Run a socket that was closed from here on, and begin to end it."""
         socket = cast("SocketBase", child)  # the reaper owns nothing else
         if socket.owner is self:
@@ -75,7 +75,7 @@ class Reaper(Own):
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)
         socket.owner = self
-        self.take_in(socket)
+        self.adopt(socket)
         if socket in self.owned:
             self.term_child(socket, self._linger)
         # What reached the mailbox before us may have used up its signal.
@@ -108,10 +108,10 @@ class Reaper(Own):
     def pipe_connected(self, pipe: Pipe) -> None:
         """Ignore it: such a pipe waited on the other side."""
 
-    def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - Sink's signature
+    def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - PipeEventSink's signature
         """One of them has ended."""
         self.unregister_term_ack()
 
     def process_destroy(self) -> None:
         """Report that the last socket has ended."""
-        self._ctx.reaper_done()
+        self._ctx.report_reaper_done()

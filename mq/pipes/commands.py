@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mq.core.own import Own
-    from mq.pipes.hwm import Hwms
+    from mq.pipes.hwm import HighWaterMarks
     from mq.pipes.pipe import Pipe
 
 
@@ -42,7 +42,7 @@ class Adopt(Command):
 
     def deliver(self) -> None:
         """Hand the child over."""
-        self.destination.process_own(self.child)
+        self.destination.process_adopt(self.child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Bind(Command):
 class InprocConnected(Command):
     """To the connecting end of a pipe that waited for a bind: what its peer turned out to be."""
 
-    hwms: "Hwms"
+    hwms: "HighWaterMarks"
     routing_id: bytes
 
     def deliver(self) -> None:
@@ -123,7 +123,7 @@ class ActivateWrite(Command):
 class PipeHwm(Command):
     """To a pipe's end: its peer's high-water marks have changed while connected."""
 
-    hwms: "Hwms"
+    hwms: "HighWaterMarks"
 
     def deliver(self) -> None:
         """Reckon anew."""
@@ -149,8 +149,16 @@ class PipeTermAck(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Command):
-    """To a context: the reaper has seen the last socket end.  To a socket: look."""
+class ReapDone(Command):
+    """To a context: the reaper has seen the last socket end."""
 
     def deliver(self) -> None:
-        """Nothing to do: that it was received is the news."""
+        """Do nothing: receiving the command is the information."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp(Command):
+    """To a socket: makes its descriptor readable, so that a poller reads EVENTS again."""
+
+    def deliver(self) -> None:
+        """Do nothing: the signal that came with the command is its purpose."""

@@ -33,7 +33,7 @@ class Distributor:
         if self._receivers is not None and pipe in self._receivers:
             self._receivers.remove(pipe)
 
-    def room(self, pipes: Iterable[Pipe]) -> bool:
+    def has_room(self, pipes: Iterable[Pipe]) -> bool:
         """Whether all of `pipes` have room for a message."""
         return all(pipe.check_hwm() for pipe in pipes)
 
@@ -54,6 +54,6 @@ class Distributor:
         self._receivers = taken if more else None
 
     @property
-    def inside(self) -> bool:
+    def mid_message(self) -> bool:
         """Whether a message has been begun and not completed."""
         return self._receivers is not None

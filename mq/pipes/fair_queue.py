@@ -3,16 +3,16 @@
 Owned by a socket's thread.
 """
 
-from mq.pipes.message import Part, Piece
-from mq.pipes.pipe_set import ActivePipes
+from mq.pipes.message import MessagePart, Part
+from mq.pipes.pipe_set import PipeSet
 
 
-class FairQueue(ActivePipes):
+class FairQueue(PipeSet):
     """Pipes to read from."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.began = False  # whether the part returned last is the first of a message
+        self.at_message_start = False  # whether the part returned last is the first of a message
 
     def recv(self) -> Part | None:
         """Return the next part, of the same message as the last if that has more; or None."""
@@ -20,13 +20,13 @@ class FairQueue(ActivePipes):
             pipe = self._pipes[self._current]
             part = pipe.read()
             if part is not None:
-                self.last = pipe
-                self.began = not self._more
-                self._more = isinstance(part, Piece) and part.more
+                self.last_pipe = pipe
+                self.at_message_start = not self._more
+                self._more = isinstance(part, MessagePart) and part.more
                 if not self._more:
                     self._next()
                 return part
-            self._skip()
+            self._deactivate_current()
         return None
 
     def has_in(self) -> bool:
@@ -34,10 +34,10 @@ class FairQueue(ActivePipes):
         while self._active:
             if self._pipes[self._current].check_read():
                 return True
-            self._skip()
+            self._deactivate_current()
         return False
 
-    def _skip(self) -> None:
+    def _deactivate_current(self) -> None:
         # Messages are flushed whole, so a pipe that dries up inside one is being ended on our
         # side: what is left of the message is forgotten.
         self._more = False

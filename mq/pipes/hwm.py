@@ -6,14 +6,14 @@ Plain values and arithmetic, for any thread.
 from typing import NamedTuple
 
 
-class Hwms(NamedTuple):
+class HighWaterMarks(NamedTuple):
     """A socket's high-water marks in messages; 0 is no limit."""
 
     snd: int
     rcv: int
 
 
-def marks(own: Hwms, peer: Hwms | None) -> tuple[int, int]:
+def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[int, int]:
     """How many messages one end may have unread, and after how many it reports as a reader.
 
     A `peer` that is not known yet takes nothing: only our own mark counts.

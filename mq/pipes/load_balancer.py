@@ -6,8 +6,8 @@ Owned by a socket's thread.
 from enum import Enum
 from typing import Final
 
-from mq.pipes.message import Part, Piece, more_of
-from mq.pipes.pipe_set import ActivePipes
+from mq.pipes.message import MessagePart, Part, more_of
+from mq.pipes.pipe_set import PipeSet
 
 
 class Sent(Enum):
@@ -23,7 +23,7 @@ AGAIN: Final = Sent.AGAIN
 BROKEN: Final = Sent.BROKEN
 
 
-class LoadBalancer(ActivePipes):
+class LoadBalancer(PipeSet):
     """Pipes to write to."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class LoadBalancer(ActivePipes):
         while self._active:
             pipe = self._pipes[self._current]
             if pipe.write(part):
-                self.last = pipe
-                self._more = more = isinstance(part, Piece) and part.more
+                self.last_pipe = pipe
+                self._more = more = isinstance(part, MessagePart) and part.more
                 if not more:
                     pipe.flush()
                     self._next()
@@ -51,7 +51,7 @@ class LoadBalancer(ActivePipes):
                 return BROKEN
         return AGAIN
 
-    def _cut(self) -> None:
+    def _on_pipe_lost(self) -> None:
         self._dropping = True
 
     def has_out(self) -> bool:

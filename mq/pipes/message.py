@@ -1,8 +1,8 @@
 """Messages as they travel: parts in pipes, and the trackers of those sent without copying.
 
 A part that is the last of its message and nothing but bytes, as nearly all are, travels as these
-bytes: there is nothing to make for it.  Any other is a `Piece`.  Parts are immutable and may be
-read from any thread.
+bytes: there is nothing to make for it.  Any other is a `MessagePart`.  Parts are immutable and may
+be read from any thread.
 """
 
 from threading import Event
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 from mq.errors import NotDone
 
 
-class Payload:
+class ReleaseNotifier:
     """Sets an event when the last reference to it is gone: nobody uses the buffer any more."""
 
     __slots__ = ("_event",)
@@ -28,50 +28,53 @@ Data: TypeAlias = bytes | memoryview
 
 
 @final
-class Piece:
+class MessagePart:
     """A part that has more to say than its data.
 
     `data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of
-    the same message follows; `payload` is None, or lives as long as anybody uses a tracked buffer.
+    the same message follows; `release_notifier` is None, or lives as long as a tracked
+    buffer is used.
     """
 
-    __slots__ = ("data", "more", "payload")
+    __slots__ = ("data", "more", "release_notifier")
 
-    def __init__(self, data: Data, more: bool, payload: Payload | None = None) -> None:
+    def __init__(
+        self, data: Data, more: bool, release_notifier: ReleaseNotifier | None = None
+    ) -> None:
         self.data = data
         self.more = more
-        self.payload = payload
+        self.release_notifier = release_notifier
 
 
-Part: TypeAlias = bytes | Piece
+Part: TypeAlias = bytes | MessagePart
 
 #: The end of a pipe's stream, recognised by identity; no sender can make it.
-DELIMITER: Final = Piece(b"", False)
+DELIMITER: Final = MessagePart(b"", False)
 
 #: The empty part that ends an envelope.
-BOTTOM: Final = Piece(b"", True)
+ENVELOPE_END: Final = MessagePart(b"", True)
 
 
-def part_of(data: Data, more: bool, payload: Payload | None = None) -> Part:
+def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = None) -> Part:
     """Return the part that carries `data`, which is bytes and no subclass, or a memoryview."""
-    if more or payload is not None or isinstance(data, memoryview):
-        return Piece(data, more, payload)
+    if more or release_notifier is not None or isinstance(data, memoryview):
+        return MessagePart(data, more, release_notifier)
     return data
 
 
 def more_of(part: Part) -> bool:
     """Whether another part of the same message follows."""
-    return isinstance(part, Piece) and part.more
+    return isinstance(part, MessagePart) and part.more
 
 
 def data_of(part: Part) -> Data:
     """Return what a part carries."""
-    return part.data if isinstance(part, Piece) else part
+    return part.data if isinstance(part, MessagePart) else part
 
 
 def bytes_of(part: Part) -> bytes:
     """Return what a part carries, as bytes."""
-    data = part.data if isinstance(part, Piece) else part
+    data = part.data if isinstance(part, MessagePart) else part
     return data if isinstance(data, bytes) else bytes(data)
 
 
@@ -108,14 +111,14 @@ class MessageTracker:
         """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`."""
         deadline = None if timeout < 0 else monotonic() + timeout
         for event in self.events:
-            if not event.wait(_left(deadline)):
+            if not event.wait(_seconds_left(deadline)):
                 raise NotDone
         for peer in self.peers:
-            left = _left(deadline)
+            left = _seconds_left(deadline)
             peer.wait(-1 if left is None else left)
 
 
-def _left(deadline: float | None) -> float | None:
+def _seconds_left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - monotonic())
 
 

@@ -2,8 +2,7 @@ r"""Pipe: one end of a two-way connection between sockets, and how such a connec
 
 Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
 direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
-far end without an owner: commands to it are kept by its `Pending` and delivered by whoever
-becomes the owner.
+far end without an owner: commands to it are kept by its `PendingConnection` until there is one.
 
 Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
 it knows; the reader reports after every `lwm` of them.
@@ -34,19 +33,19 @@ from mq.pipes.commands import (
     PipeTerm,
     PipeTermAck,
 )
-from mq.pipes.hwm import Hwms, marks
-from mq.pipes.message import DELIMITER, Part, Piece
+from mq.pipes.hwm import HighWaterMarks, effective_hwms
+from mq.pipes.message import DELIMITER, MessagePart, Part
 from mq.queues.conflate import ConflatePipe
 from mq.queues.ypipe import Empty, YPipe
 
 if TYPE_CHECKING:
-    from mq.pipes.pending import Pending
+    from mq.pipes.pending import PendingConnection
     from mq.queues.mailbox import Mailbox
 
 Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
 
 
-class State(Enum):
+class PipeState(Enum):
     """Where an end stands on the way to its own end."""
 
     ACTIVE = "active"
@@ -57,10 +56,10 @@ class State(Enum):
     TERM_REQ_SENT2 = "term_req sent by both"
 
 
-_READABLE: Final = (State.ACTIVE, State.WAITING_FOR_DELIMITER)
+_READABLE: Final = (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER)
 
 
-class Sink(Protocol):
+class PipeEventSink(Protocol):
     """What an end tells its socket; called in the owner's thread."""
 
     def read_activated(self, pipe: "Pipe") -> None:
@@ -82,7 +81,7 @@ class Pipe:
     __slots__ = (
         "_activate_read",
         "_conflate",
-        "_flushing",
+        "_flush_unfinished",
         "_hwm",
         "_in",
         "_in_active",
@@ -104,12 +103,14 @@ class Pipe:
         "state",
     )
 
-    def __init__(self, inbound: Queue, outbound: Queue, own: Hwms, peer_hwms: Hwms | None) -> None:
+    def __init__(
+        self, inbound: Queue, outbound: Queue, own: HighWaterMarks, peer_hwms: HighWaterMarks | None
+    ) -> None:
         self.mailbox: Mailbox[Command] | None = None  # set once, by the owner or under `pending`
-        self.pending: Pending | None = None  # set on the near end of a connection not yet bound
+        self.pending: PendingConnection | None = None  # set on the near end until a bind
         self.peer: Pipe = self  # replaced by pipepair
-        self.sink: Sink | None = None
-        self.state = State.ACTIVE
+        self.sink: PipeEventSink | None = None
+        self.state = PipeState.ACTIVE
         self.delay = True  # read what is left before acknowledging the peer's end
         self.endpoint: str | None = None  # what the near socket connected to
         self.routing_id = b""  # of the socket at the far end
@@ -127,12 +128,12 @@ class Pipe:
         self._msgs_read: i64 = 0
         self._msgs_written: i64 = 0
         self._peers_msgs_read: i64 = 0
-        self._flushing = False
+        self._flush_unfinished = False
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
         self._activate_read = ActivateRead(peer)  # immutable, so one does for all time
-        self._reckon()
+        self._recompute_hwms()
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -152,7 +153,7 @@ class Pipe:
         if part is DELIMITER:
             self._process_delimiter()
             return None
-        if not (isinstance(part, Piece) and part.more):
+        if not (isinstance(part, MessagePart) and part.more):
             self._msgs_read += 1
             if self._lwm and self._msgs_read % self._lwm == 0:
                 self._send(ActivateWrite(self.peer, self._msgs_read))
@@ -181,21 +182,21 @@ class Pipe:
         if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
             self._out_active = False
             return False
-        more = isinstance(part, Piece) and part.more
+        more = isinstance(part, MessagePart) and part.more
         out.write(part, more)
         if not more:
             self._msgs_written += 1
         return True
 
-    def write_regardless(self, part: Part) -> None:
+    def write_ignoring_hwm(self, part: Part) -> None:
         """Write a part the peer must not miss, HWM or not, unless the connection is ending."""
-        if self.state is State.ACTIVE and self._out is not None:
+        if self.state is PipeState.ACTIVE and self._out is not None:
             self._out.write(part)
             self._msgs_written += 1
 
     def check_write(self) -> bool:
         """Whether `write` would accept a part."""
-        if self._out_active and self._full():
+        if self._out_active and self._is_full():
             self._out_active = False
         return self._out_active
 
@@ -205,11 +206,11 @@ class Pipe:
         if out is None:
             return
         # A flush cut short by KeyboardInterrupt may have left its wake-up unsent: it is owed still.
-        owed = self._flushing
-        self._flushing = True
+        owed = self._flush_unfinished
+        self._flush_unfinished = True
         if not out.flush() or owed:
             self._send(self._activate_read)
-        self._flushing = False
+        self._flush_unfinished = False
 
     def rollback(self) -> None:
         """Take back the parts of a message that was begun and not completed."""
@@ -223,41 +224,41 @@ class Pipe:
 
     # -- flow control ------------------------------------------------------------------------
 
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         return self._hwm > 0 and self._msgs_written - self._peers_msgs_read >= self._hwm
 
     def check_hwm(self) -> bool:
         """Whether there is room for a message as far as flow control goes."""
-        return not self._full()
+        return not self._is_full()
 
-    def set_hwms(self, own: Hwms) -> None:
+    def set_hwms(self, own: HighWaterMarks) -> None:
         """Our socket's marks have changed: reckon anew, tell the peer, and give it its credit."""
         if self._conflate or own == self._own_hwms:
             return
         self._own_hwms = own
-        self._reckon()
-        if self.state is State.ACTIVE:  # to a peer that is ending it would come too late
+        self._recompute_hwms()
+        if self.state is PipeState.ACTIVE:  # to a peer that is ending it would come too late
             self._send(PipeHwm(self.peer, own))
             self._send(ActivateWrite(self.peer, self._msgs_read))
             self._reactivate_write()
 
-    def process_pipe_hwm(self, hwms: Hwms) -> None:
+    def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
         """Note that the peer's marks have changed.
 
         The credit is reported at once: by the old low-water mark it might never become due.
         """
         self._peer_hwms = hwms
-        self._reckon()
-        if self.state is State.ACTIVE:
+        self._recompute_hwms()
+        if self.state is PipeState.ACTIVE:
             self._send(ActivateWrite(self.peer, self._msgs_read))
             self._reactivate_write()
 
-    def _reckon(self) -> None:
+    def _recompute_hwms(self) -> None:
         if not self._conflate:
-            self._hwm, self._lwm = marks(self._own_hwms, self._peer_hwms)
+            self._hwm, self._lwm = effective_hwms(self._own_hwms, self._peer_hwms)
 
     def _reactivate_write(self) -> None:
-        if not self._out_active and self.state is State.ACTIVE and not self._full():
+        if not self._out_active and self.state is PipeState.ACTIVE and not self._is_full():
             self._out_active = True
             if self.sink is not None:
                 self.sink.write_activated(self)
@@ -276,32 +277,32 @@ class Pipe:
         self._peers_msgs_read = msgs_read
         self._reactivate_write()
 
-    def process_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+    def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
         """Note that the far end, which waited for a bind, has an owner."""
         self.routing_id = routing_id
         self._peer_hwms = hwms
-        self._reckon()
+        self._recompute_hwms()
         self._reactivate_write()
         if self.sink is not None:
             self.sink.pipe_connected(self)
 
     def process_pipe_term(self) -> None:
         """Begin to end: the peer wants to."""
-        if self.state is State.ACTIVE and self.delay:
-            self.state = State.WAITING_FOR_DELIMITER
+        if self.state is PipeState.ACTIVE and self.delay:
+            self.state = PipeState.WAITING_FOR_DELIMITER
             self._out_active = False
-        elif self.state is State.TERM_REQ_SENT1:
-            self.state = State.TERM_REQ_SENT2
-            self._acknowledge()
+        elif self.state is PipeState.TERM_REQ_SENT1:
+            self.state = PipeState.TERM_REQ_SENT2
+            self._send_pipe_term_ack()
         else:
-            assert self.state in (State.ACTIVE, State.DELIMITER_RECEIVED), self.state
-            self._let_go()
+            assert self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED), self.state
+            self._ack_term()
 
     def process_pipe_term_ack(self) -> None:
         """End: the peer has let go."""
-        assert self.state not in (State.ACTIVE, State.WAITING_FOR_DELIMITER), self.state
-        if self.state is State.TERM_REQ_SENT1:
-            self._acknowledge()
+        assert self.state not in (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER), self.state
+        if self.state is PipeState.TERM_REQ_SENT1:
+            self._send_pipe_term_ack()
         self._in_active = False
         self._in = ConflatePipe()  # what was never read is dropped here and now
         sink, self.sink = self.sink, None
@@ -317,14 +318,14 @@ class Pipe:
         dropped.  May be called again, with less patience.
         """
         self.delay = delay
-        if self.state in (State.ACTIVE, State.DELIMITER_RECEIVED):
+        if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
             self._send(PipeTerm(self.peer))
-            self.state = State.TERM_REQ_SENT1
+            self.state = PipeState.TERM_REQ_SENT1
             self._in_active = False
-        elif self.state is not State.WAITING_FOR_DELIMITER:
+        elif self.state is not PipeState.WAITING_FOR_DELIMITER:
             return
         elif not delay:
-            self._let_go()
+            self._ack_term()
         self._out_active = False
         if self._out is not None:
             self.rollback()
@@ -333,20 +334,20 @@ class Pipe:
 
     def _process_delimiter(self) -> None:
         self._in_active = False
-        if self.state is State.ACTIVE:
-            self.state = State.DELIMITER_RECEIVED
+        if self.state is PipeState.ACTIVE:
+            self.state = PipeState.DELIMITER_RECEIVED
             self._out_active = False
         else:
-            assert self.state is State.WAITING_FOR_DELIMITER, self.state
-            self._let_go()
+            assert self.state is PipeState.WAITING_FOR_DELIMITER, self.state
+            self._ack_term()
 
-    def _let_go(self) -> None:
+    def _ack_term(self) -> None:
         self.rollback()
-        self.state = State.TERM_ACK_SENT
+        self.state = PipeState.TERM_ACK_SENT
         self._in_active = self._out_active = False
-        self._acknowledge()
+        self._send_pipe_term_ack()
 
-    def _acknowledge(self) -> None:
+    def _send_pipe_term_ack(self) -> None:
         self._out = None
         self._send(PipeTermAck(self.peer))
 
@@ -358,20 +359,20 @@ class Pipe:
             assert self.pending is not None
             self.pending.send(self.peer, command)
 
-    def send_inproc_connected(self, hwms: Hwms, routing_id: bytes) -> None:
+    def send_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
         """Tell the far end, which connected before we were bound, who we are."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
-    def set_own_hwms_before_bind(self, own: Hwms) -> None:
+    def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
         """Give an end that waited for a bind the marks of the socket that has bound it."""
         self._own_hwms = own
-        self._reckon()
+        self._recompute_hwms()
 
     def __repr__(self) -> str:
         return f"<Pipe {self.state.value} read {self._msgs_read} wrote {self._msgs_written}>"
 
 
-def pipepair(near: Hwms, far: Hwms | None, conflate: bool) -> tuple[Pipe, Pipe]:
+def pipepair(near: HighWaterMarks, far: HighWaterMarks | None, conflate: bool) -> tuple[Pipe, Pipe]:
     """Two ends joined together; `near` and `far` are the marks of their sockets.
 
     `far` is None while the far end waits for a bind.  The caller owns both until it gives them
@@ -379,7 +380,7 @@ def pipepair(near: Hwms, far: Hwms | None, conflate: bool) -> tuple[Pipe, Pipe]:
     """
     there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
-    ends = Pipe(back, there, near, far), Pipe(there, back, far or Hwms(0, 0), near)
+    ends = Pipe(back, there, near, far), Pipe(there, back, far or HighWaterMarks(0, 0), near)
     ends[0]._link(ends[1])
     ends[1]._link(ends[0])
     return ends

@@ -1,4 +1,4 @@
-"""ActivePipes: pipes of which those that are ready stand first in the list.
+"""PipeSet: pipes of which those that are ready stand first in the list.
 
 The common half of `fair_queue` and `load_balancer`.  Owned by a socket's thread.  A pipe that is
 not ready is swapped behind the ready ones, and swapped back when it is activated, so that nothing
@@ -9,7 +9,7 @@ from mq._cpython.mypyc_types import i64
 from mq.pipes.pipe import Pipe
 
 
-class ActivePipes:
+class PipeSet:
     """Pipes to take turns with."""
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class ActivePipes:
         self._active: i64 = 0  # pipes[:active] are ready, as far as we know
         self._current: i64 = 0  # whose turn it is
         self._more = False  # inside a message of pipes[current]
-        self.last: Pipe | None = None  # whose turn it was with the part passed last
+        self.last_pipe: Pipe | None = None  # whose turn it was with the part passed last
 
     def attach(self, pipe: Pipe) -> None:
         """Add a pipe; it counts as ready until it proves not to be."""
@@ -35,22 +35,22 @@ class ActivePipes:
         """Remove a dead pipe."""
         if pipe not in self._pipes:
             return
-        if pipe is self.last:
-            self.last = None
+        if pipe is self.last_pipe:
+            self.last_pipe = None
         index = self._pipes.index(pipe)
         if index < self._active:
             if index == self._current and self._more:
                 self._more = False
-                self._cut()
+                self._on_pipe_lost()
             self._deactivate(index)
             index = self._active
         self._pipes.pop(index)
 
-    def _cut(self) -> None:
+    def _on_pipe_lost(self) -> None:
         """Note that the current pipe died inside a message."""
 
     @property
-    def inside(self) -> bool:
+    def mid_message(self) -> bool:
         """Whether a message has been begun and not completed."""
         return self._more
 

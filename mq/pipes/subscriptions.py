@@ -7,52 +7,54 @@ look-up each, however many topics there are.
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-H = TypeVar("H")
+SubscriberT = TypeVar("SubscriberT")
 
 
-class Subscriptions(Generic[H]):
+class Subscriptions(Generic[SubscriberT]):
     """Topics and their holders."""
 
     def __init__(self) -> None:
-        self._holders: dict[bytes, dict[H, int]] = {}  # how often each has subscribed
+        self._subscribers: dict[bytes, dict[SubscriberT, int]] = {}  # how often each has subscribed
         self._lengths: dict[int, int] = {}  # of topics: how many have this length
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._subscribers)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._holders)
+        return iter(self._subscribers)
 
-    def add(self, topic: bytes, holder: H) -> bool:
-        """Subscribe `holder` once more; whether nobody held the topic before."""
-        holders = self._holders.get(topic)
-        if holders is not None:
-            holders[holder] = holders.get(holder, 0) + 1
+    def add(self, topic: bytes, subscriber: SubscriberT) -> bool:
+        """Subscribe `subscriber` once more; whether nobody held the topic before."""
+        subscribers = self._subscribers.get(topic)
+        if subscribers is not None:
+            subscribers[subscriber] = subscribers.get(subscriber, 0) + 1
             return False
-        self._holders[topic] = {holder: 1}
+        self._subscribers[topic] = {subscriber: 1}
         self._lengths[len(topic)] = self._lengths.get(len(topic), 0) + 1
         return True
 
-    def remove(self, topic: bytes, holder: H, every: bool = False) -> bool:
-        """Unsubscribe `holder` once, or altogether; whether nobody holds the topic any more."""
-        holders = self._holders.get(topic)
-        if holders is None or holder not in holders:
+    def remove(self, topic: bytes, subscriber: SubscriberT, completely: bool = False) -> bool:
+        """Unsubscribe `subscriber` once, or altogether; whether nobody holds the topic any more."""
+        subscribers = self._subscribers.get(topic)
+        if subscribers is None or subscriber not in subscribers:
             return False
-        holders[holder] -= 1
-        if every or holders[holder] == 0:
-            del holders[holder]
-        if holders:
+        subscribers[subscriber] -= 1
+        if completely or subscribers[subscriber] == 0:
+            del subscribers[subscriber]
+        if subscribers:
             return False
-        self._drop(topic)
+        self._remove_topic(topic)
         return True
 
-    def remove_holder(self, holder: H) -> list[bytes]:
+    def remove_subscriber(self, subscriber: SubscriberT) -> list[bytes]:
         """Forget a holder; the topics nobody holds any more."""
-        held = [topic for topic, holders in self._holders.items() if holder in holders]
-        return [topic for topic in held if self.remove(topic, holder, every=True)]
+        subscribed = [
+            topic for topic, subscribers in self._subscribers.items() if subscriber in subscribers
+        ]
+        return [topic for topic in subscribed if self.remove(topic, subscriber, completely=True)]
 
-    def _drop(self, topic: bytes) -> None:
-        del self._holders[topic]
+    def _remove_topic(self, topic: bytes) -> None:
+        del self._subscribers[topic]
         length = len(topic)
         self._lengths[length] -= 1
         if not self._lengths[length]:
@@ -60,13 +62,13 @@ class Subscriptions(Generic[H]):
 
     def matches(self, data: bytes) -> bool:
         """Whether some topic is a prefix of `data`."""
-        holders = self._holders
-        return any(n <= len(data) and data[:n] in holders for n in self._lengths)
+        subscribers = self._subscribers
+        return any(n <= len(data) and data[:n] in subscribers for n in self._lengths)
 
-    def holders(self, data: bytes) -> dict[H, None]:
+    def matching_subscribers(self, data: bytes) -> dict[SubscriberT, None]:
         """All who hold a prefix of `data`, each once."""
-        found: dict[H, None] = {}
+        found: dict[SubscriberT, None] = {}
         for n in self._lengths:
             if n <= len(data):
-                found.update(dict.fromkeys(self._holders.get(data[:n], ())))
+                found.update(dict.fromkeys(self._subscribers.get(data[:n], ())))
         return found

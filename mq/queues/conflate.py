@@ -15,21 +15,21 @@ T = TypeVar("T")
 class ConflatePipe(Generic[T]):
     """The face of `mq.YPipe` over a single slot.
 
-    `last`, if given, is the one value that does not replace what is there but follows it: the
-    delimiter that ends a connection must not eat the message before it.
+    `final_value`, if given, is the one value that does not replace what is there but follows it:
+    the delimiter that ends a connection must not eat the message before it.
     """
 
-    __slots__ = ("_last", "_lock", "_slot")
+    __slots__ = ("_final_value", "_lock", "_slot")
 
-    def __init__(self, last: T | None = None) -> None:
+    def __init__(self, final_value: T | None = None) -> None:
         self._lock = Lock()  # guards the slot: both sides change it
         self._slot: list[T] = []
-        self._last = last
+        self._final_value = final_value
 
     def write(self, value: T, incomplete: bool = False) -> None:  # noqa: ARG002 - YPipe's signature
         """Replace what is in the slot by `value`."""
         with self._lock:
-            self._slot = [*self._slot, value] if value is self._last else [value]
+            self._slot = [*self._slot, value] if value is self._final_value else [value]
 
     def unwrite(self) -> T:
         """`Empty`, always: a conflated message has one part and is complete."""

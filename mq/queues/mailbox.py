@@ -29,7 +29,7 @@ from time import monotonic
 from typing import Final, Generic, TypeVar
 
 from mq._cpython.atomicity import GIL
-from mq._cpython.fork import LINEAGE, register
+from mq._cpython.fork import FORK_COUNTER, register
 from mq._cpython.mypyc_types import i64, mypyc_attr
 from mq.errors import MailboxClosed
 from mq.queues.signaler import Signaler
@@ -65,7 +65,7 @@ class Mailbox(Generic[T]):
         self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
         self._received: i64 = 0  # written by the reader
         self.waiting = False  # written by the reader: whether `recv` has found nothing so far
-        self._forks: i64 = LINEAGE.forks
+        self._forks: i64 = FORK_COUNTER.value
         register(self._signaler)  # a child gives back its copies of the descriptors
 
     def send(self, command: T) -> None:
@@ -76,16 +76,16 @@ class Mailbox(Generic[T]):
         a forked child; what is sent while the reader closes may be dropped.
         """
         signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
-        if signaler is None or self._forks != LINEAGE.forks:
-            raise self._refusal()
+        if signaler is None or self._forks != FORK_COUNTER.value:
+            raise self._closed_error()
         self._queue.append(command)
         sleep = self._sleeps
         if self._signalled != sleep:
             signaler.send()
             self._signalled = sleep
 
-    def _refusal(self) -> MailboxClosed:
-        return MailboxClosed(_CLOSED if self._forks == LINEAGE.forks else _FORKED)
+    def _closed_error(self) -> MailboxClosed:
+        return MailboxClosed(_CLOSED if self._forks == FORK_COUNTER.value else _FORKED)
 
     def recv(self, timeout: float | None = None) -> T | None:
         """The next command; None when none came within `timeout` seconds (None: for ever).
@@ -108,13 +108,13 @@ class Mailbox(Generic[T]):
     def _wait(self) -> T:
         while True:
             signaler = self._signaler
-            if signaler is None or self._forks != LINEAGE.forks:
-                raise self._refusal()
+            if signaler is None or self._forks != FORK_COUNTER.value:
+                raise self._closed_error()
             try:
                 self._sleeps += 1
-                command = self._look_again(signaler)
+                command = self._recheck(signaler)
                 if command is None and self._signaler is not None:
-                    signaler.take()
+                    signaler.wait_and_clear()
             except BaseException:  # the signal may be consumed, and senders may count on it
                 signaler.send()
                 raise
@@ -124,12 +124,12 @@ class Mailbox(Generic[T]):
     def _wait_until(self, deadline: float) -> T | None:
         while True:
             signaler = self._signaler
-            if signaler is None or self._forks != LINEAGE.forks:
-                raise self._refusal()
+            if signaler is None or self._forks != FORK_COUNTER.value:
+                raise self._closed_error()
             try:
                 signaler.recv()
                 self._sleeps += 1
-                command = self._look_again(signaler)
+                command = self._recheck(signaler)
             except BaseException:  # the signal is consumed, and senders may count on it
                 signaler.send()
                 raise
@@ -144,7 +144,7 @@ class Mailbox(Generic[T]):
             if self._queue:
                 return self.recv()
 
-    def _look_again(self, signaler: Signaler) -> T | None:
+    def _recheck(self, signaler: Signaler) -> T | None:
         queue = self._queue
         if GIL and not queue:
             return None
@@ -179,7 +179,7 @@ class Mailbox(Generic[T]):
     @property
     def closed(self) -> bool:
         """Whether `close` was called, or the process forked."""
-        return self._signaler is None or self._forks != LINEAGE.forks
+        return self._signaler is None or self._forks != FORK_COUNTER.value
 
     @property
     def depth(self) -> int:
@@ -197,5 +197,5 @@ class Mailbox(Generic[T]):
         return self._received + len(self._queue)
 
     def __repr__(self) -> str:
-        state = str(self._refusal()) if self.closed else f"fd={self.fileno()}"
+        state = str(self._closed_error()) if self.closed else f"fd={self.fileno()}"
         return f"<Mailbox {self.depth} waiting, {self._received} received, {state}>"

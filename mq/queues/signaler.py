@@ -14,7 +14,7 @@ _ONE = (1).to_bytes(8, sys.byteorder)
 _HAS_EVENTFD = hasattr(os, "eventfd")
 
 
-def _blocks() -> bool:
+def _supports_nowait_read() -> bool:
     """Whether an eventfd that blocks can also be read without blocking (Linux 5.8 and later)."""
     if not (_HAS_EVENTFD and hasattr(os, "RWF_NOWAIT")):
         return False
@@ -31,7 +31,7 @@ def _blocks() -> bool:
 
 
 #: Whether our eventfds block, so that to wait for a signal and to consume it is one system call.
-_BLOCKS = _blocks()
+_BLOCKING_EVENTFD = _supports_nowait_read()
 
 
 class Signaler:
@@ -41,17 +41,17 @@ class Signaler:
     when no descriptor is left.  `close` is for the owner, once no one can call `send` any more.
     """
 
-    __slots__ = ("__weakref__", "_blocks", "_poll", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_is_blocking", "_poll", "_read_fd", "_write_fd")
 
     def __init__(self, *, use_pipe: bool = False) -> None:
         self._read_fd = self._write_fd = -1  # for __del__, should the next line fail
-        self._blocks = _BLOCKS and not use_pipe
+        self._is_blocking = _BLOCKING_EVENTFD and not use_pipe
         if use_pipe or not _HAS_EVENTFD:
             self._read_fd, self._write_fd = os.pipe()
             os.set_blocking(self._write_fd, False)
         else:
             self._read_fd = self._write_fd = os.eventfd(0, os.EFD_CLOEXEC)
-        if not self._blocks:
+        if not self._is_blocking:
             os.set_blocking(self._read_fd, False)
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
@@ -73,13 +73,16 @@ class Signaler:
             return bool(self._poll.poll())
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
 
-    def take(self) -> None:
+    def wait_and_clear(self) -> None:
         """Wait for a signal, for ever, and consume all that are outstanding."""
-        if self._blocks:
+        if self._is_blocking:
             os.read(self._read_fd, 8)
         else:
             self.wait()
             self.recv()
+
+    #: The public name of `wait_and_clear` before.
+    take = wait_and_clear
 
     def recv(self) -> bool:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
@@ -97,7 +100,7 @@ class Signaler:
         return found
 
     def _read(self) -> None:
-        if self._blocks:
+        if self._is_blocking:
             os.preadv(self._read_fd, [bytearray(8)], -1, os.RWF_NOWAIT)
         else:
             os.read(self._read_fd, 4096)

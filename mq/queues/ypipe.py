@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
-from mq._cpython.atomicity import STEPS
+from mq._cpython.atomicity import ATOMIC_SECTIONS
 from mq._cpython.mypyc_types import i64, mypyc_attr
 from mq.queues.yqueue import MESSAGE_CHUNK, YQueue
 
@@ -50,7 +50,7 @@ class YPipe(Generic[T]):
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._queue: YQueue[T] = YQueue(chunk_size)
-        if lock is None and not STEPS:
+        if lock is None and not ATOMIC_SECTIONS:
             lock = Lock()
         self._lock = lock  # None: compare-and-set is one step as it is
         self._w: i64 = 0  # writer: the first unflushed position

@@ -16,15 +16,15 @@ from mq.core.endpoints import inproc_name
 from mq.core.options import Options, Value
 from mq.core.own import Own
 from mq.errors import Again, ContextTerminated, ZMQError
-from mq.pipes.commands import Command, Done, Stop
-from mq.pipes.hwm import Hwms
+from mq.pipes.commands import Command, Stop, WakeUp
+from mq.pipes.hwm import HighWaterMarks
 from mq.pipes.load_balancer import OK, Sent
-from mq.pipes.message import Part, Piece
+from mq.pipes.message import MessagePart, Part
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
 
 DONTWAIT: Final = 1
 _POLLIN: Final = int(PollEvent.POLLIN)
@@ -44,7 +44,7 @@ class SocketBase(Own):
     socket_type: ClassVar[SocketType]
     default_linger: ClassVar[int] = -1
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         mailbox: Mailbox[Command] = Mailbox()
         super().__init__(mailbox)
         self.ctx = ctx
@@ -55,16 +55,16 @@ class SocketBase(Own):
         self.rcvmore = False
         self.last_endpoint = b""
         self._stopped = False  # the context is terminating
-        self._barred = False  # closed, stopped or forked: the one thing the hot path asks
+        self._unusable = False  # closed, stopped or forked: the one thing the hot path asks
         self._forked = False
         self._pipes: list[Pipe] = []
 
     # -- read by the other side of a connection ------------------------------------------------
 
     @property
-    def hwms(self) -> Hwms:
+    def hwms(self) -> HighWaterMarks:
         """The high-water marks a new connection starts with."""
-        return Hwms(self.options[SocketOption.SNDHWM], self.options[SocketOption.RCVHWM])
+        return HighWaterMarks(self.options[SocketOption.SNDHWM], self.options[SocketOption.RCVHWM])
 
     @property
     def routing_id(self) -> bytes:
@@ -80,15 +80,15 @@ class SocketBase(Own):
 
     def bind(self, address: str) -> None:
         """Accept connections to an inproc address."""
-        self._enter()
+        self._check_usable()
         name = inproc_name(address)
         self.ctx.endpoints.bind(name, self)
         self.last_endpoint = address.encode()
-        self._look()
+        self._process_queued_commands()
 
     def connect(self, address: str) -> None:
         """Connect to an inproc address, bound or not yet bound."""
-        self._enter()
+        self._check_usable()
         name = inproc_name(address)
         pipe = self.ctx.endpoints.connect(name, self)
         pipe.endpoint = name
@@ -97,13 +97,13 @@ class SocketBase(Own):
 
     def unbind(self, address: str) -> None:
         """Accept no more connections to `address`; those there are stay.  ENOENT if not bound."""
-        self._enter()
+        self._check_usable()
         if not self.ctx.endpoints.unbind(inproc_name(address), self):
             raise ZMQError(errno.ENOENT)
 
     def disconnect(self, address: str) -> None:
         """End all connections made to `address` from here.  ENOENT if there are none."""
-        self._enter()
+        self._check_usable()
         name = inproc_name(address)
         pipes = [pipe for pipe in self._pipes if pipe.endpoint == name]
         if not pipes:
@@ -113,7 +113,7 @@ class SocketBase(Own):
             if pipe.pending is not None:
                 self.ctx.endpoints.cancel(pipe, self.ctx.reaper)
             pipe.terminate(False)
-            self._forget_message(pipe)
+            self._drop_partial_message(pipe)
         self.process_commands()
 
     def _attach(self, pipe: Pipe) -> None:
@@ -125,7 +125,7 @@ class SocketBase(Own):
             self.register_term_acks(1)
             pipe.terminate(False)
 
-    def _forget_message(self, pipe: Pipe) -> None:
+    def _drop_partial_message(self, pipe: Pipe) -> None:
         # If it ends inside the message being received, there will be no more parts of that.
         if pipe is self.xsource():
             self.rcvmore = False
@@ -134,15 +134,15 @@ class SocketBase(Own):
 
     def send(self, part: Part, flags: int) -> None:
         """Send a part, waiting for room as long as SNDTIMEO allows; else `Again`."""
-        if self._barred:
-            self._refuse()
+        if self._unusable:
+            self._raise_unusable()
         if self.mailbox.peek():
-            self._look()
+            self._process_queued_commands()
         sent = self.xsend(part)
         if sent is not OK:
-            self._send_slowly(part, flags, sent)
+            self._send_blocking(part, flags, sent)
 
-    def _send_slowly(self, part: Part, flags: int, sent: Sent) -> None:
+    def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
         if sent is Sent.BROKEN:
             # Nobody can be given this message any more.  Who does not wait is told so.
@@ -151,35 +151,35 @@ class SocketBase(Own):
             return
         deadline = None if timeout is None else monotonic() + timeout
         while sent is not OK:
-            self._wait(deadline)
+            self._wait_for_command(deadline)
             sent = self.xsend(part)
-            if sent is not OK and _passed(deadline):
+            if sent is not OK and _is_past(deadline):
                 raise Again
 
     def recv(self, flags: int) -> Part:
         """Receive a part, waiting for it as long as RCVTIMEO allows; else `Again`."""
-        if self._barred:
-            self._refuse()
+        if self._unusable:
+            self._raise_unusable()
         if self.mailbox.peek():
-            self._look()
+            self._process_queued_commands()
         part = self.xrecv()
         if part is None:
-            part = self._recv_slowly(flags)
-        self.rcvmore = isinstance(part, Piece) and part.more
+            part = self._recv_blocking(flags)
+        self.rcvmore = isinstance(part, MessagePart) and part.more
         return part
 
-    def _recv_slowly(self, flags: int) -> Part:
+    def _recv_blocking(self, flags: int) -> Part:
         timeout = 0 if flags & DONTWAIT else self.options.rcvtimeo
         deadline = None if timeout is None else monotonic() + timeout
         while True:
-            self._wait(deadline)
+            self._wait_for_command(deadline)
             part = self.xrecv()
             if part is not None:
                 return part
-            if _passed(deadline):
+            if _is_past(deadline):
                 raise Again
 
-    def _wait(self, deadline: float | None) -> None:
+    def _wait_for_command(self, deadline: float | None) -> None:
         # Wait for commands until the deadline, and look once more when it has passed: to say
         # "again" while a command is waiting would be wrong.
         timeout = None if deadline is None else max(0.0, deadline - monotonic())
@@ -188,11 +188,11 @@ class SocketBase(Own):
             command.deliver()
         if self.closed:
             self.ctx.reap(self)  # by another thread, which has left this to us
-        self._look()
+        self._process_queued_commands()
 
     def events(self) -> int:
         """Say what could be done without waiting: POLLIN, POLLOUT or both."""
-        self._enter()
+        self._check_usable()
         self.process_commands()
         return (_POLLIN if self.xhas_in() else 0) | (_POLLOUT if self.xhas_out() else 0)
 
@@ -203,24 +203,24 @@ class SocketBase(Own):
         """
         while (command := self.mailbox.recv(0)) is not None:
             command.deliver()
-        if self._barred:
-            self._refuse()
+        if self._unusable:
+            self._raise_unusable()
 
-    def _look(self) -> None:
+    def _process_queued_commands(self) -> None:
         # As long as the mailbox is not found empty its reader counts as awake, and commands need no
         # signal.
         mailbox = self.mailbox
         while mailbox.peek() and (command := mailbox.recv(0)) is not None:
             command.deliver()
-        if self._barred:
-            self._refuse()
+        if self._unusable:
+            self._raise_unusable()
 
-    def _enter(self) -> None:
-        if self._barred:
-            self._refuse()
-        self._look()
+    def _check_usable(self) -> None:
+        if self._unusable:
+            self._raise_unusable()
+        self._process_queued_commands()
 
-    def _refuse(self) -> None:
+    def _raise_unusable(self) -> None:
         if self.closed or self._forked:
             raise ZMQError(Errno.ENOTSOCK)
         raise ContextTerminated
@@ -229,8 +229,8 @@ class SocketBase(Own):
 
     def set(self, option: int, value: Value) -> None:
         """Set an option of the right type.  High-water marks change live connections too."""
-        if self._barred:
-            self._refuse()
+        if self._unusable:
+            self._raise_unusable()
         if self.xset(option, value):
             return
         if option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE):
@@ -244,18 +244,18 @@ class SocketBase(Own):
             # There may be connections we have not heard of yet.  A descriptor's edge used up by
             # that is given back: as everywhere but in `events`, options must not take it away.
             self.process_commands()
-            self.mailbox.send(Done(self))
+            self.mailbox.send(WakeUp(self))
         for pipe in self._pipes:
             pipe.set_hwms(self.hwms)
 
     def get(self, option: int) -> Value:
         """Read an option."""
-        if self._barred:
-            self._refuse()
-        special: Value | None = self._special(option)
+        if self._unusable:
+            self._raise_unusable()
+        special: Value | None = self._socket_option(option)
         return self.options.get(option) if special is None else special
 
-    def _special(self, option: int) -> Value | None:
+    def _socket_option(self, option: int) -> Value | None:
         match option:
             case SocketOption.EVENTS:
                 return self.events()
@@ -273,7 +273,7 @@ class SocketBase(Own):
 
     def process_stop(self) -> None:
         """Note that the context is terminating."""
-        self._stopped = self._barred = True
+        self._stopped = self._unusable = True
 
     def process_bind(self, pipe: Pipe) -> None:
         """Somebody has connected to us."""
@@ -315,7 +315,7 @@ class SocketBase(Own):
         if self._forked:  # it is the parent's, and so is whoever waits inside
             self.closed = True
             return
-        self._barred = True
+        self._unusable = True
         if self.mailbox.waiting:
             self.closed = True
             self.mailbox.send(Stop(self))
@@ -327,7 +327,7 @@ class SocketBase(Own):
 
     def disown(self) -> None:
         """In a forked child: this is the parent's socket."""
-        self._forked = self._barred = True
+        self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:
         """Do what other threads ask of a closed socket."""
@@ -395,5 +395,5 @@ class SocketBase(Own):
         return f"<{self.socket_type.name} {state} slot {self.slot} pipes {self._pipes}>"
 
 
-def _passed(deadline: float | None) -> bool:
+def _is_past(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline

@@ -14,8 +14,8 @@ class Pair(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PAIR
     _pipe: Pipe | None = None
-    _cut = False  # the peer left inside a message of ours: the rest of that is dropped
-    _inside = False
+    _dropping = False  # the peer left inside a message of ours: the rest of that is dropped
+    _mid_message = False
 
     def xattach(self, pipe: Pipe) -> None:
         """Keep the first connection, end others."""
@@ -28,26 +28,26 @@ class Pair(SocketBase):
         """Note that the peer has gone; another may come."""
         if pipe is self._pipe:
             self._pipe = None
-            self._cut = self._inside
+            self._dropping = self._mid_message
 
     def xsend(self, part: Part) -> Sent:
         """Write to the peer, if there is one and it has room."""
-        if self._cut:
-            self._cut = self._inside = more_of(part)
+        if self._dropping:
+            self._dropping = self._mid_message = more_of(part)
             return OK
         pipe = self._pipe
         if pipe is None or not pipe.write(part):
-            return self._failed(part)
-        self._inside = more_of(part)
-        if not self._inside:
+            return self._refuse_part(part)
+        self._mid_message = more_of(part)
+        if not self._mid_message:
             pipe.flush()
         return OK
 
-    def _failed(self, part: Part) -> Sent:
-        if not self._inside:
+    def _refuse_part(self, part: Part) -> Sent:
+        if not self._mid_message:
             return AGAIN
         # The peer is leaving: it had room for the message when it was begun.
-        self._cut = self._inside = more_of(part)
+        self._dropping = self._mid_message = more_of(part)
         return Sent.BROKEN
 
     def xrecv(self) -> Part | None:
@@ -60,7 +60,7 @@ class Pair(SocketBase):
 
     def xhas_out(self) -> bool:
         """Whether the peer has room."""
-        return self._cut or (self._pipe is not None and self._pipe.check_write())
+        return self._dropping or (self._pipe is not None and self._pipe.check_write())
 
     def xsource(self) -> Pipe | None:
         """Return the only peer."""

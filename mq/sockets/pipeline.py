@@ -10,7 +10,7 @@ from mq.pipes.pipe import Pipe
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
 
 
 class Push(SocketBase):
@@ -18,30 +18,30 @@ class Push(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PUSH
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._lb = LoadBalancer()
+        self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
         """One more to send to.  It is never read, so no delimiter would ever be seen."""
         pipe.delay = False
-        self._lb.attach(pipe)
+        self._load_balancer.attach(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
         """Note that it has room again."""
-        self._lb.activated(pipe)
+        self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less."""
-        self._lb.terminated(pipe)
+        self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
         """Give the part to the peer whose turn it is."""
-        return self._lb.send(part)
+        return self._load_balancer.send(part)
 
     def xhas_out(self) -> bool:
         """Whether anybody has room."""
-        return self._lb.has_out()
+        return self._load_balancer.has_out()
 
 
 class Pull(SocketBase):
@@ -49,30 +49,30 @@ class Pull(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PULL
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fq = FairQueue()
+        self._fair_queue = FairQueue()
 
     def xattach(self, pipe: Pipe) -> None:
         """One more to receive from."""
-        self._fq.attach(pipe)
+        self._fair_queue.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has messages again."""
-        self._fq.activated(pipe)
+        self._fair_queue.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less."""
-        self._fq.terminated(pipe)
+        self._fair_queue.terminated(pipe)
 
     def xrecv(self) -> Part | None:
         """Take a part from the peer whose turn it is."""
-        return self._fq.recv()
+        return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
         """Whether anybody has sent."""
-        return self._fq.has_in()
+        return self._fair_queue.has_in()
 
     def xsource(self) -> Pipe | None:
         """Where the last part came from."""
-        return self._fq.last
+        return self._fair_queue.last_pipe

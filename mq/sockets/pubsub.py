@@ -18,7 +18,7 @@ from mq.pipes.subscriptions import Subscriptions
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
 
 _SUBSCRIBE = 1
 _UNSUBSCRIBE = 0
@@ -29,84 +29,86 @@ class Xpub(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.XPUB
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._dist = Distributor()
+        self._distributor = Distributor()
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
-        self._inside: set[Pipe] = set()  # peers in the middle of a message of their own
-        self._last: Pipe | None = None  # who sent what was received last; XPUB_MANUAL acts on it
+        self._mid_message_pipes: set[Pipe] = set()  # peers in the middle of a message of their own
+        self._last_sender: Pipe | None = None  # of what was received last; for XPUB_MANUAL
         self._welcome = b""
 
     # -- peers -------------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
         """One more subscriber, who may have subscribed already."""
-        self._dist.attach(pipe)
+        self._distributor.attach(pipe)
         if self._welcome:
-            pipe.write_regardless(self._welcome)
+            pipe.write_ignoring_hwm(self._welcome)
             pipe.flush()
         self.xread_activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
         """Note that it has room again."""
-        self._dist.activated(pipe)
+        self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less, and its subscriptions with it."""
-        self._dist.terminated(pipe)
-        self._inside.discard(pipe)
-        if pipe is self._last:
-            self._last = None
-        for topic in self._subscriptions.remove_holder(pipe):
-            self._report(_UNSUBSCRIBE, topic, None)
+        self._distributor.terminated(pipe)
+        self._mid_message_pipes.discard(pipe)
+        if pipe is self._last_sender:
+            self._last_sender = None
+        for topic in self._subscriptions.remove_subscriber(pipe):
+            self._queue_notification(_UNSUBSCRIBE, topic, None)
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has subscribed, unsubscribed, or sent a message of its own."""
         while (part := pipe.read()) is not None:
             data = bytes_of(part)
-            inside = pipe in self._inside
+            mid_message = pipe in self._mid_message_pipes
             if more_of(part):
-                self._inside.add(pipe)
+                self._mid_message_pipes.add(pipe)
             else:
-                self._inside.discard(pipe)
-            if inside or data[:1] not in (b"\0", b"\1"):
-                self._take(part, pipe)
+                self._mid_message_pipes.discard(pipe)
+            if mid_message or data[:1] not in (b"\0", b"\1"):
+                self._queue_received(part, pipe)
             else:
-                self._change(data[0], data[1:], pipe)
+                self._process_subscription(data[0], data[1:], pipe)
 
-    def _change(self, kind: int, topic: bytes, pipe: Pipe) -> None:
+    def _process_subscription(self, kind: int, topic: bytes, pipe: Pipe) -> None:
         options = self.options
         if options[SocketOption.XPUB_MANUAL]:
-            news = True
+            notify = True
         elif kind == _SUBSCRIBE:
-            news = self._subscriptions.add(topic, pipe)
-            news |= bool(options[SocketOption.XPUB_VERBOSE] or options[SocketOption.XPUB_VERBOSER])
+            notify = self._subscriptions.add(topic, pipe)
+            notify |= bool(
+                options[SocketOption.XPUB_VERBOSE] or options[SocketOption.XPUB_VERBOSER]
+            )
         else:
-            news = self._subscriptions.remove(topic, pipe, every=True)
-            news |= bool(options[SocketOption.XPUB_VERBOSER])
-        if news:
-            self._report(kind, topic, pipe)
+            notify = self._subscriptions.remove(topic, pipe, completely=True)
+            notify |= bool(options[SocketOption.XPUB_VERBOSER])
+        if notify:
+            self._queue_notification(kind, topic, pipe)
 
-    def _report(self, kind: int, topic: bytes, pipe: Pipe | None) -> None:
-        self._take(bytes([kind]) + topic, pipe)
+    def _queue_notification(self, kind: int, topic: bytes, pipe: Pipe | None) -> None:
+        self._queue_received(bytes([kind]) + topic, pipe)
 
-    def _take(self, part: Part, pipe: Pipe | None) -> None:
+    def _queue_received(self, part: Part, pipe: Pipe | None) -> None:
         self._received.append((part, pipe))
 
     # -- messages ----------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
         """Send to all whose subscriptions match the first part, and who have room."""
-        if self._dist.inside:
-            self._dist.send(part, ())
+        if self._distributor.mid_message:
+            self._distributor.send(part, ())
             return OK
-        chosen = self._subscriptions.holders(bytes_of(part))
+        chosen = self._subscriptions.matching_subscribers(bytes_of(part))
         if self.options[SocketOption.INVERT_MATCHING]:
-            chosen = dict.fromkeys(p for p in self._dist.pipes if p not in chosen)
-        if self.options[SocketOption.XPUB_NODROP] and not self._dist.room(chosen):
+            chosen = dict.fromkeys(p for p in self._distributor.pipes if p not in chosen)
+        if self.options[SocketOption.XPUB_NODROP] and not self._distributor.has_room(chosen):
             return AGAIN
-        self._dist.send(part, chosen)
+        self._distributor.send(part, chosen)
         return OK
 
     def xhas_out(self) -> bool:
@@ -117,7 +119,7 @@ class Xpub(SocketBase):
         """Return a subscription that is news, or a message of a subscriber's own."""
         if not self._received:
             return None
-        part, self._last = self._received.popleft()
+        part, self._last_sender = self._received.popleft()
         return part
 
     def xhas_in(self) -> bool:
@@ -133,10 +135,10 @@ class Xpub(SocketBase):
             return True
         if not self.options[SocketOption.XPUB_MANUAL]:
             return False
-        if option == SocketOption.SUBSCRIBE and self._last is not None:
-            self._subscriptions.add(value, self._last)
-        elif option == SocketOption.UNSUBSCRIBE and self._last is not None:
-            self._subscriptions.remove(value, self._last, every=True)
+        if option == SocketOption.SUBSCRIBE and self._last_sender is not None:
+            self._subscriptions.add(value, self._last_sender)
+        elif option == SocketOption.UNSUBSCRIBE and self._last_sender is not None:
+            self._subscriptions.remove(value, self._last_sender, completely=True)
         return option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE)
 
 
@@ -150,7 +152,7 @@ class Pub(Xpub):
         pipe.delay = False
         super().xattach(pipe)
 
-    def _take(self, part: Part, pipe: Pipe | None) -> None:
+    def _queue_received(self, part: Part, pipe: Pipe | None) -> None:
         pass
 
     def xrecv(self) -> Part | None:
@@ -164,57 +166,57 @@ class Xsub(SocketBase):
     socket_type: ClassVar[SocketType] = SocketType.XSUB
     default_linger: ClassVar[int] = 0
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fq = FairQueue()
-        self._dist = Distributor()
+        self._fair_queue = FairQueue()
+        self._distributor = Distributor()
         self._subscriptions: Subscriptions[None] = Subscriptions()
         self._filtering = False  # whether to drop what no subscription matches
-        self._wanted = True  # the message being received matches
+        self._current_matches = True  # the message being received matches
         self._prefetched: Part | None = None
 
     # -- peers -------------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
         """One more publisher, told at once what is subscribed to."""
-        self._fq.attach(pipe)
-        self._dist.attach(pipe)
+        self._fair_queue.attach(pipe)
+        self._distributor.attach(pipe)
         for topic in self._subscriptions:
-            pipe.write_regardless(b"\1" + topic)
+            pipe.write_ignoring_hwm(b"\1" + topic)
         pipe.flush()
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has published."""
-        self._fq.activated(pipe)
+        self._fair_queue.activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
         """Note that it has room again."""
-        self._dist.activated(pipe)
+        self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less."""
-        self._fq.terminated(pipe)
-        self._dist.terminated(pipe)
+        self._fair_queue.terminated(pipe)
+        self._distributor.terminated(pipe)
 
     # -- subscribing -------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
         """Take a byte 1 or 0 and a topic as a subscription or its end; pass all else on."""
         data = bytes_of(part)
-        if self._dist.inside or data[:1] not in (b"\0", b"\1"):
-            self._dist.send(part, self._dist.pipes)
+        if self._distributor.mid_message or data[:1] not in (b"\0", b"\1"):
+            self._distributor.send(part, self._distributor.pipes)
         else:
-            self._subscribe(data[0], data[1:])
+            self._update_subscription(data[0], data[1:])
         return OK
 
-    def _subscribe(self, kind: int, topic: bytes) -> None:
+    def _update_subscription(self, kind: int, topic: bytes) -> None:
         if kind == _SUBSCRIBE:
             self._subscriptions.add(topic, None)
         elif not self._subscriptions.remove(topic, None):
             return  # still subscribed to, or never was
         # Not subject to the HWM: a subscription that got lost would never be made up for.
-        for pipe in self._dist.pipes:
-            pipe.write_regardless(bytes([kind]) + topic)
+        for pipe in self._distributor.pipes:
+            pipe.write_ignoring_hwm(bytes([kind]) + topic)
             pipe.flush()
 
     def xhas_out(self) -> bool:
@@ -229,13 +231,13 @@ class Xsub(SocketBase):
         if part is not None:
             self._prefetched = None
             return part
-        while (part := self._fq.recv()) is not None:
+        while (part := self._fair_queue.recv()) is not None:
             if not self._filtering:
                 return part
-            if self._fq.began:
+            if self._fair_queue.at_message_start:
                 matches = self._subscriptions.matches(bytes_of(part))
-                self._wanted = matches != bool(self.options[SocketOption.INVERT_MATCHING])
-            if self._wanted:
+                self._current_matches = matches != bool(self.options[SocketOption.INVERT_MATCHING])
+            if self._current_matches:
                 return part
         return None
 
@@ -247,7 +249,7 @@ class Xsub(SocketBase):
 
     def xsource(self) -> Pipe | None:
         """Where the last part came from."""
-        return self._fq.last
+        return self._fair_queue.last_pipe
 
 
 class Sub(Xsub):
@@ -255,7 +257,7 @@ class Sub(Xsub):
 
     socket_type: ClassVar[SocketType] = SocketType.SUB
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
         self._filtering = True
 
@@ -272,7 +274,7 @@ class Sub(Xsub):
         if not isinstance(value, bytes):
             return False
         if option == SocketOption.SUBSCRIBE:
-            self._subscribe(_SUBSCRIBE, value)
+            self._update_subscription(_SUBSCRIBE, value)
         elif option == SocketOption.UNSUBSCRIBE:
-            self._subscribe(_UNSUBSCRIBE, value)
+            self._update_subscription(_UNSUBSCRIBE, value)
         return option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE)

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, ClassVar
 from mq.constants import Errno, SocketOption, SocketType
 from mq.errors import ZMQError
 from mq.pipes.load_balancer import OK, Sent
-from mq.pipes.message import BOTTOM, Part, Piece, data_of, more_of
+from mq.pipes.message import ENVELOPE_END, MessagePart, Part, data_of, more_of
 from mq.pipes.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
 
 _SKIP = -1  # the stage of a message that is not the reply we wait for
 
@@ -24,14 +24,14 @@ class Req(Dealer):
 
     socket_type: ClassVar[SocketType] = SocketType.REQ
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
         self._awaiting = False  # a reply
-        self._inside = False  # a request: its envelope has been sent
+        self._mid_message = False  # a request: its envelope has been sent
         self._request_id = 0
-        self._asked: Pipe | None = None  # who must reply; None: anybody may, that one has gone
+        self._reply_pipe: Pipe | None = None  # who must reply; None: anybody may, that one has gone
         self._envelope: list[bytes] = [b""]  # what the reply must begin with
-        self._stage = _SKIP  # parts of the envelope seen of the message being received
+        self._envelope_position = _SKIP  # parts of the envelope seen of the message being received
         self._prefetched: Part | None = None
 
     def xsend(self, part: Part) -> Sent:
@@ -40,17 +40,17 @@ class Req(Dealer):
             if not self.options[SocketOption.REQ_RELAXED]:
                 raise ZMQError(Errno.EFSM)
             self._awaiting = False
-        if not self._inside:
+        if not self._mid_message:
             sent = self._send_envelope()
             if sent is not OK:
                 return sent
-            self._inside = True
+            self._mid_message = True
             self._drop_stale_replies()
         sent = super().xsend(part)
-        self._inside = more_of(part)
-        if sent is OK and not self._inside:
+        self._mid_message = more_of(part)
+        if sent is OK and not self._mid_message:
             self._awaiting = True
-            self._stage = _SKIP
+            self._envelope_position = _SKIP
         return sent
 
     def _send_envelope(self) -> Sent:
@@ -58,13 +58,13 @@ class Req(Dealer):
         if self.options[SocketOption.REQ_CORRELATE]:
             next_id = (self._request_id + 1) & 0xFFFFFFFF
             envelope = [next_id.to_bytes(4, "little"), b""]
-            sent = super().xsend(Piece(envelope[0], True))
+            sent = super().xsend(MessagePart(envelope[0], True))
             if sent is not OK:
                 return sent
             self._request_id = next_id
-        sent = super().xsend(BOTTOM)
+        sent = super().xsend(ENVELOPE_END)
         if sent is OK:
-            self._asked = self._lb.last
+            self._reply_pipe = self._load_balancer.last_pipe
             self._envelope = envelope
         return sent
 
@@ -89,15 +89,19 @@ class Req(Dealer):
     def _fetch(self) -> Part | None:
         # Skips whatever is not the reply, message by message.
         while (part := super().xrecv()) is not None:
-            if self._fq.began:
-                asked = self._asked
-                expected = asked is None or asked is self._fq.last or not asked.readable
-                self._stage = 0 if expected else _SKIP
-            if self._stage == len(self._envelope):
+            if self._fair_queue.at_message_start:
+                reply_pipe = self._reply_pipe
+                expected = (
+                    reply_pipe is None
+                    or reply_pipe is self._fair_queue.last_pipe
+                    or not reply_pipe.readable
+                )
+                self._envelope_position = 0 if expected else _SKIP
+            if self._envelope_position == len(self._envelope):
                 return part
-            if self._stage != _SKIP:
-                fits = more_of(part) and data_of(part) == self._envelope[self._stage]
-                self._stage = self._stage + 1 if fits else _SKIP
+            if self._envelope_position != _SKIP:
+                fits = more_of(part) and data_of(part) == self._envelope[self._envelope_position]
+                self._envelope_position = self._envelope_position + 1 if fits else _SKIP
         return None
 
     def xhas_in(self) -> bool:
@@ -114,8 +118,8 @@ class Req(Dealer):
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less; if it owed the reply, anybody may give it."""
-        if pipe is self._asked:
-            self._asked = None
+        if pipe is self._reply_pipe:
+            self._reply_pipe = None
         super().xterminated(pipe)
 
 
@@ -124,68 +128,68 @@ class Rep(Router):
 
     socket_type: ClassVar[SocketType] = SocketType.REP
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
         self._envelope: list[Part] = []  # of the request: an id, then all up to the empty part
-        self._opened = False  # the envelope is complete, the next part is the request's
+        self._envelope_complete = False  # the envelope is complete, the next part is the request's
         self._replying = False
-        self._begun = False  # the envelope of the reply has been sent
+        self._reply_started = False  # the envelope of the reply has been sent
 
     def xrecv(self) -> Part | None:
         """Receive a part of a request; EFSM while a reply is due."""
         if self._replying:
             raise ZMQError(Errno.EFSM)
-        while self._open():
-            part = self._fq.recv()
-            if part is None or self._fq.began:  # its sender left inside it
-                self._opened = False
+        while self._read_envelope():
+            part = self._fair_queue.recv()
+            if part is None or self._fair_queue.at_message_start:  # its sender left inside it
+                self._envelope_complete = False
                 if part is not None:
-                    self._note(part)
+                    self._add_to_envelope(part)
                 continue
             if not more_of(part):
                 self._replying = True
-                self._opened = False
+                self._envelope_complete = False
             return part
         return None
 
-    def _open(self) -> bool:
+    def _read_envelope(self) -> bool:
         # Reads envelopes until one is complete.  A message without the empty part is dropped.
-        while not self._opened:
-            part = self._fq.recv()
+        while not self._envelope_complete:
+            part = self._fair_queue.recv()
             if part is None:
                 return False
-            self._note(part)
+            self._add_to_envelope(part)
         return True
 
-    def _note(self, part: Part) -> None:
-        if self._fq.began:
-            self._envelope = [self._id_part()]
+    def _add_to_envelope(self, part: Part) -> None:
+        if self._fair_queue.at_message_start:
+            self._envelope = [self._routing_id_part()]
         if not self._envelope:
             return  # the rest of something malformed
         self._envelope.append(part)
         more = more_of(part)
-        self._opened = more and not data_of(part)
+        self._envelope_complete = more and not data_of(part)
         if not more:
             self._envelope = []
 
     def xhas_in(self) -> bool:
         """Whether a request is here."""
-        return not self._replying and self._open()
+        return not self._replying and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
         """Send a part of the reply; EFSM if nothing was asked.  Dropped if the asker has gone."""
         if not self._replying:
             raise ZMQError(Errno.EFSM)
-        if not self._begun:
+        if not self._reply_started:
             for header in self._envelope:
                 super().xsend(header)
-            self._begun = True
+            self._reply_started = True
         sent = super().xsend(part)
         if not more_of(part):
-            self._replying = self._begun = False
+            self._replying = self._reply_started = False
         return sent
 
-    def _mandatory(self) -> bool:
+    def _is_mandatory(self) -> bool:
         return False  # a reply to nobody is dropped, always
 
     def xhas_out(self) -> bool:

@@ -8,12 +8,12 @@ from mq.core.options import Value
 from mq.errors import ZMQError
 from mq.pipes.fair_queue import FairQueue
 from mq.pipes.load_balancer import AGAIN, OK, LoadBalancer, Sent
-from mq.pipes.message import Part, Piece, bytes_of, more_of
-from mq.pipes.pipe import Pipe, State
+from mq.pipes.message import MessagePart, Part, bytes_of, more_of
+from mq.pipes.pipe import Pipe, PipeState
 from mq.sockets.base import SocketBase
 
 if TYPE_CHECKING:
-    from mq.core.context_core import Ctx
+    from mq.core.context_core import ContextCore
 
 
 class Dealer(SocketBase):
@@ -21,49 +21,49 @@ class Dealer(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fq = FairQueue()
-        self._lb = LoadBalancer()
+        self._fair_queue = FairQueue()
+        self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
         """One more peer, greeted with an empty message if PROBE_ROUTER is set."""
         probe(self, pipe)
-        self._fq.attach(pipe)
-        self._lb.attach(pipe)
+        self._fair_queue.attach(pipe)
+        self._load_balancer.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has messages again."""
-        self._fq.activated(pipe)
+        self._fair_queue.activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
         """Note that it has room again."""
-        self._lb.activated(pipe)
+        self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """One less."""
-        self._fq.terminated(pipe)
-        self._lb.terminated(pipe)
+        self._fair_queue.terminated(pipe)
+        self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
         """Give the part to the peer whose turn it is."""
-        return self._lb.send(part)
+        return self._load_balancer.send(part)
 
     def xrecv(self) -> Part | None:
         """Take a part from the peer whose turn it is."""
-        return self._fq.recv()
+        return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
         """Whether anybody has sent."""
-        return self._fq.has_in()
+        return self._fair_queue.has_in()
 
     def xhas_out(self) -> bool:
         """Whether anybody has room."""
-        return self._lb.has_out()
+        return self._load_balancer.has_out()
 
     def xsource(self) -> Pipe | None:
         """Where the last part came from."""
-        return self._fq.last
+        return self._fair_queue.last_pipe
 
 
 class Router(SocketBase):
@@ -74,15 +74,15 @@ class Router(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.ROUTER
 
-    def __init__(self, ctx: "Ctx", slot: int) -> None:
+    def __init__(self, ctx: "ContextCore", slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fq = FairQueue()
-        self._ids = count(1)
+        self._fair_queue = FairQueue()
+        self._id_counter = count(1)
         self._by_id: dict[bytes, Pipe] = {}
         self._id_of: dict[Pipe, bytes] = {}  # the same, the other way round
         self._prefetched: Part | None = None  # what follows the id handed out last
-        self._sending: Pipe | None = None  # who gets the message being sent; None: it is dropped
-        self._inside = False  # the id of a message was sent, and not yet its last part
+        self._send_pipe: Pipe | None = None  # who gets the message being sent; None: it is dropped
+        self._mid_message = False  # the id of a message was sent, and not yet its last part
 
     # -- who is who --------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class Router(SocketBase):
 
     def xconnected(self, pipe: Pipe) -> None:
         """Now it is known."""
-        if pipe not in self._id_of and pipe.state is State.ACTIVE:
+        if pipe not in self._id_of and pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
 
     def _identify(self, pipe: Pipe) -> None:
@@ -104,22 +104,22 @@ class Router(SocketBase):
         elif routing_id in self._by_id:
             if not self.options[SocketOption.ROUTER_HANDOVER]:
                 return  # the name is taken: whoever came second is not heard
-            self._hand_over(routing_id)
+            self._reassign_id(routing_id)
         self._by_id[routing_id] = pipe
         self._id_of[pipe] = routing_id
-        self._fq.attach(pipe)
+        self._fair_queue.attach(pipe)
 
     def _automatic_id(self) -> bytes:
         # A zero byte first, which no id given by a program may have.
-        return b"\0" + (next(self._ids) & 0xFFFFFFFF).to_bytes(4, "big")
+        return b"\0" + (next(self._id_counter) & 0xFFFFFFFF).to_bytes(4, "big")
 
-    def _hand_over(self, routing_id: bytes) -> None:
+    def _reassign_id(self, routing_id: bytes) -> None:
         old = self._by_id[routing_id]
         new_id = self._automatic_id()
         self._by_id[new_id] = old
         self._id_of[old] = new_id
-        if old is self._sending:
-            self._sending = None
+        if old is self._send_pipe:
+            self._send_pipe = None
         old.terminate(True)
 
     def xterminated(self, pipe: Pipe) -> None:
@@ -127,17 +127,21 @@ class Router(SocketBase):
         routing_id = self._id_of.pop(pipe, None)
         if routing_id is not None:
             del self._by_id[routing_id]
-        if pipe is self._fq.last and self._prefetched is not None and more_of(self._prefetched):
+        if (
+            pipe is self._fair_queue.last_pipe
+            and self._prefetched is not None
+            and more_of(self._prefetched)
+        ):
             self._prefetched = None  # the parts after it will not come
-        self._fq.terminated(pipe)
-        if pipe is self._sending:
-            self._sending = None
+        self._fair_queue.terminated(pipe)
+        if pipe is self._send_pipe:
+            self._send_pipe = None
 
     # -- receiving ---------------------------------------------------------------------------
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Note that it has messages again."""
-        self._fq.activated(pipe)
+        self._fair_queue.activated(pipe)
 
     def xrecv(self) -> Part | None:
         """Return an id, then the parts of the message."""
@@ -145,23 +149,23 @@ class Router(SocketBase):
         if part is not None:
             self._prefetched = None
             return part
-        part = self._fq.recv()
-        if part is None or not self._fq.began:
+        part = self._fair_queue.recv()
+        if part is None or not self._fair_queue.at_message_start:
             return part
         self._prefetched = part
-        return self._id_part()
+        return self._routing_id_part()
 
-    def _id_part(self) -> Part:
-        assert self._fq.last is not None
-        return Piece(self._id_of[self._fq.last], True)
+    def _routing_id_part(self) -> Part:
+        assert self._fair_queue.last_pipe is not None
+        return MessagePart(self._id_of[self._fair_queue.last_pipe], True)
 
     def xhas_in(self) -> bool:
         """Whether anybody has sent."""
-        return self._prefetched is not None or self._fq.has_in()
+        return self._prefetched is not None or self._fair_queue.has_in()
 
     def xsource(self) -> Pipe | None:
         """Where the last part came from."""
-        return self._fq.last
+        return self._fair_queue.last_pipe
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -174,13 +178,13 @@ class Router(SocketBase):
         To nobody: dropped, or EHOSTUNREACH with ROUTER_MANDATORY.  To somebody who is full:
         dropped, or waited for with ROUTER_MANDATORY.
         """
-        if self._inside:
+        if self._mid_message:
             self._send_body(part)
             return OK
         if not more_of(part):
             return OK  # an id without a message
         pipe = self._by_id.get(bytes_of(part))
-        mandatory = self._mandatory()
+        mandatory = self._is_mandatory()
         if mandatory and pipe is None:
             raise ZMQError(Errno.EHOSTUNREACH)
         if pipe is not None and not pipe.check_write():
@@ -189,27 +193,27 @@ class Router(SocketBase):
                     raise ZMQError(Errno.EHOSTUNREACH)
                 return AGAIN
             pipe = None
-        self._sending = pipe
-        self._inside = True
+        self._send_pipe = pipe
+        self._mid_message = True
         return OK
 
-    def _mandatory(self) -> bool:
+    def _is_mandatory(self) -> bool:
         return bool(self.options[SocketOption.ROUTER_MANDATORY])
 
     def _send_body(self, part: Part) -> None:
-        pipe = self._sending
-        more = self._inside = more_of(part)
+        pipe = self._send_pipe
+        more = self._mid_message = more_of(part)
         if pipe is None:
             return
         if not pipe.write(part):
-            self._sending = None
+            self._send_pipe = None
         elif not more:
             pipe.flush()
-            self._sending = None
+            self._send_pipe = None
 
     def xhas_out(self) -> bool:
         """Say yes: what cannot be sent is dropped.  With ROUTER_MANDATORY, whether one has room."""
-        if not self._mandatory():
+        if not self._is_mandatory():
             return True
         return any(pipe.check_write() for pipe in self._id_of)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import mq as zmq
-from tests.testing.sockets import Threads
+from tests.testing.sockets import ThreadGroup
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def socket(ctx: zmq.Context) -> Iterator[Callable[..., zmq.Socket]]:
 
 
 @pytest.fixture
-def threads() -> Iterator[Threads]:
+def threads() -> Iterator[ThreadGroup]:
     """Threads, joined at the end."""
-    group = Threads()
+    group = ThreadGroup()
     yield group
     group.join()
 

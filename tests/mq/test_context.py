@@ -174,7 +174,7 @@ def test_max_sockets(ctx, socket):
 
 def test_a_closed_socket_that_does_not_end_makes_no_room(ctx, socket, monkeypatch):
     """EMFILE all the same when what is closed keeps its slot, as long as it is not read."""
-    monkeypatch.setattr(ctx_module, "ROOM_PATIENCE", 0.01)
+    monkeypatch.setattr(ctx_module, "SLOT_WAIT_S", 0.01)
     ctx.set(zmq.MAX_SOCKETS, 2)
     pull, push = socket(zmq.PULL), socket(zmq.PUSH)
     pull.bind("inproc://a")
@@ -257,7 +257,7 @@ threading.Thread(target=idle.recv, daemon=True).start()
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
-def in_child(call):
+def run_in_child(call):
     """The exit code of `call` in a forked child."""
     pid = os.fork()
     if pid == 0:
@@ -295,7 +295,7 @@ def test_fork(ctx, socket):
         own.term()
         return refused
 
-    assert in_child(child) == 14
+    assert run_in_child(child) == 14
     push.send(b"parent")
     assert pull.recv() == b"parent"
 
@@ -316,7 +316,7 @@ def test_fork_while_locks_are_held(ctx, socket):
             instance.term()
             return 7
 
-        assert in_child(child) == 7
+        assert run_in_child(child) == 7
 
 
 def test_closing_while_connecting():

@@ -15,7 +15,7 @@ import pytest
 
 import mq
 from mq._cpython.atomicity import COMPILED
-from tests.testing.leaks import PATIENCE, close_all, ends, new_context
+from tests.testing.leaks import HANG_TIMEOUT_S, assert_terminates, close_all, new_context
 from tests.testing.sockets import drain
 
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
@@ -130,10 +130,10 @@ def test_interrupted_send(parts):
         raised = interrupter.run(partial(push.send_multipart, [b"x"] * parts))
         finish_message(push, raised)
         push.send(b"last")
-        thread.join(PATIENCE)
+        thread.join(HANG_TIMEOUT_S)
         assert not thread.is_alive(), f"asleep: {interrupter.where}"
         close_all([pull, push])
-        assert ends(ctx), interrupter.where
+        assert_terminates(ctx, interrupter.where)
         assert received[-1] == [b"last"]
         assert len(received) <= 3
         return raised
@@ -157,7 +157,7 @@ def test_interrupted_send_then_close():
         push.close()
         assert drain(pull) in ([[b"x"]], [])
         pull.close()
-        assert ends(ctx), interrupter.where
+        assert_terminates(ctx, interrupter.where)
         return raised
 
     sweep(scene)
@@ -185,7 +185,7 @@ def test_interrupted_anywhere_term_returns(name):
         one.send(b"x")
         raised = interrupter.run(partial(call, ctx, one, two))
         close_all([one, two])
-        assert ends(ctx), interrupter.where
+        assert_terminates(ctx, interrupter.where)
         return raised
 
     sweep(scene)
@@ -208,7 +208,7 @@ def test_interrupted_while_a_socket_is_made(others):
         slots = [socket._core.slot for socket in [*before, *made, *after]]
         assert len(set(slots)) == len(slots), interrupter.where
         close_all([*before, *made, *after])
-        assert ends(ctx), interrupter.where
+        assert_terminates(ctx, interrupter.where)
         return raised
 
     sweep(scene)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mq
-from mq.pipes.pipe import State
-from tests.testing.leaks import at_once, close_all, ends, new_context
+from mq.pipes.pipe import PipeState
+from tests.testing.leaks import assert_terminates, close_all, new_context, run_together
 from tests.testing.sockets import drain, fill
 
 # 1. Connect against bind
@@ -30,7 +30,7 @@ def test_connect_races_bind(socket, bound):
     for number in range(50):
         one, two = socket(bound, hwm=2), socket(kind, hwm=3, routing_id=b"me")
         address = f"inproc://{number}"
-        at_once(partial(one.bind, address), partial(two.connect, address))
+        run_together(partial(one.bind, address), partial(two.connect, address))
         for count in range(5):
             two.send(b"%d" % count, mq.DONTWAIT)
         assert fill(two) == 0
@@ -45,9 +45,9 @@ def test_connect_races_the_close_of_who_bound():
     for number in range(100):
         pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
         pull.bind(f"inproc://{number}")
-        at_once(pull.close, partial(push.connect, f"inproc://{number}"))
+        run_together(pull.close, partial(push.connect, f"inproc://{number}"))
         push.close()
-    assert ends(ctx)
+    assert_terminates(ctx)
 
 
 # 2. A pending connection whose socket was closed
@@ -70,7 +70,7 @@ def test_pending_connection_never_bound(kind, ending):
         made.disconnect("inproc://never")
     ctx._core.stop_sockets()
     made.close()
-    assert ends(ctx)
+    assert_terminates(ctx)
 
 
 @pytest.mark.parametrize("kind", CONNECTING)
@@ -85,7 +85,7 @@ def test_bind_after_the_pending_socket_was_closed(socket, kind):
     bound.bind("inproc://a")
     if sending:
         assert bound.recv() == b"kept"
-    await_no_pipe(bound)
+    wait_until_no_pipes(bound)
 
 
 def test_close_and_disconnect_race_the_bind(ctx):
@@ -96,7 +96,7 @@ def test_close_and_disconnect_race_the_bind(ctx):
         push.connect(address)
         push.send(b"x")
         end = push.close if number % 2 else partial(push.disconnect, address)
-        at_once(end, partial(pull.bind, address))
+        run_together(end, partial(pull.bind, address))
         if number % 2:
             assert pull.recv() == b"x"
         assert len(drain(pull)) <= 1 - number % 2
@@ -112,7 +112,7 @@ def test_term_races_the_last_close():
         ctx = new_context()
         made = ctx.socket(mq.PULL)
         calls = [made.close, ctx.term]
-        at_once(*calls if number % 2 else reversed(calls))
+        run_together(*calls if number % 2 else reversed(calls))
         assert ctx.closed
 
 
@@ -130,11 +130,11 @@ def test_term_races_the_first_socket():
             with made, pytest.raises(mq.ContextTerminated):
                 made.recv()
 
-        at_once(make, ctx.term)
+        run_together(make, ctx.term)
         assert ctx.closed, number
 
 
-def await_no_pipe(receiver, *others):
+def wait_until_no_pipes(receiver, *others):
     """Let the handshakes come to their end; a PAIR takes no second peer before."""
     for _ in range(5000):
         for socket in (receiver, *others):
@@ -167,7 +167,7 @@ def test_receiver_disconnects_half_way(socket, sending, receiving):
         assert first == ([b"1"] if name == "a" else [b"1", b"2", b"3"])
         receiver.disconnect(f"inproc://{name}")
         sender.close()
-        await_no_pipe(receiver)
+        wait_until_no_pipes(receiver)
 
 
 @pytest.mark.parametrize(("sending", "receiving"), RECEIVING)
@@ -181,7 +181,7 @@ def test_sender_ends_half_way(socket, sending, receiving, ending):
     sender.send(b"half", mq.SNDMORE)
     sender.disconnect("inproc://a") if ending == "disconnect" else sender.close()
     assert receiver.recv_multipart()[-2:] == [b"whole", b"message"]
-    await_no_pipe(receiver, sender)
+    wait_until_no_pipes(receiver, sender)
     other.connect("inproc://a")
     other.send_multipart([b"new", b"message"])
     assert receiver.recv_multipart()[-2:] == [b"new", b"message"]
@@ -294,7 +294,7 @@ def test_a_mark_of_zero_is_no_limit(pair, marks):
     assert 1 <= len(drain(pull)) <= 2
 
 
-@pytest.mark.parametrize("ending", [State.TERM_REQ_SENT1, State.WAITING_FOR_DELIMITER])
+@pytest.mark.parametrize("ending", [PipeState.TERM_REQ_SENT1, PipeState.WAITING_FOR_DELIMITER])
 def test_marks_changed_on_a_pipe_that_ends(pair, ending):
     """ "No pipe_hwm to a peer unless active": the change is no more than remembered."""
     one, two = pair(mq.DEALER, mq.DEALER)
@@ -303,7 +303,7 @@ def test_marks_changed_on_a_pipe_that_ends(pair, ending):
     two.send(b"left")
     two.disconnect(two.last_endpoint)
     socket = two
-    if ending is State.WAITING_FOR_DELIMITER:
+    if ending is PipeState.WAITING_FOR_DELIMITER:
         one.getsockopt(mq.EVENTS)
         socket = one
     (pipe,) = socket._core._pipes

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 import mq
-from tests.testing.leaks import close_all, ends, new_context, nothing_left  # noqa: F401
-from tests.testing.sockets import in_threads
+from tests.testing.leaks import assert_terminates, close_all, new_context, no_leaks  # noqa: F401
+from tests.testing.sockets import run_in_threads
 
 KINDS = [
     mq.PAIR,
@@ -36,7 +36,7 @@ EXPECTED = {
 }
 
 
-class Life:
+class RandomSockets:
     """One thread's sockets of all kinds, to which random things happen."""
 
     def __init__(self, ctx, seed):
@@ -47,7 +47,7 @@ class Life:
     def run(self, steps):
         """Do so many random things; then close."""
         for _ in range(steps):
-            act = self.chance.choice(self.ACTS)
+            act = self.chance.choice(self.OPERATIONS)
             try:
                 act(self)
             except mq.ZMQError as exc:
@@ -103,7 +103,7 @@ class Life:
     def subscribe(self):
         self.any().subscribe(b"")
 
-    ACTS = (
+    OPERATIONS = (
         make,
         close,
         bind,
@@ -121,15 +121,15 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("cut_short", [False, True])
-def test_random_lives(seed, cut_short):
+def test_random_operations(seed, cut_short):
     """Six threads do random things to sockets of all kinds: expected errors only, and term returns.
 
     With `cut_short`, the context is terminated while they are at it.
     """
     ctx = new_context()
-    lives = [Life(ctx, f"{seed}-{number}") for number in range(6)]
-    calls = [partial(life.run, 400) for life in lives]
+    operators = [RandomSockets(ctx, f"{seed}-{number}") for number in range(6)]
+    calls = [partial(operator.run, 400) for operator in operators]
     if cut_short:
         calls.append(ctx._core.stop_sockets)
-    in_threads(*calls)
-    assert ends(ctx)
+    run_in_threads(*calls)
+    assert_terminates(ctx)

@@ -13,13 +13,19 @@ from itertools import count
 import pytest
 
 import mq
-from tests.testing.leaks import PATIENCE, at_once, close_all, ends, new_context
-from tests.testing.sockets import drain, in_threads
+from tests.testing.leaks import (
+    HANG_TIMEOUT_S,
+    assert_terminates,
+    close_all,
+    new_context,
+    run_together,
+)
+from tests.testing.sockets import drain, run_in_threads
 
-MINUTE = 60  # after which a forked child is killed
+CHILD_TIMEOUT_S = 60  # after which a forked child is killed
 
 
-def for_ever(call):
+def call_until_error(call):
     """Call until it raises anything but Again."""
     while True:
         with contextlib.suppress(mq.Again):
@@ -37,7 +43,7 @@ def test_a_busy_thread_sees_the_end():
     def spin(call):
         started.wait()
         with pytest.raises(mq.ContextTerminated):
-            for_ever(call)
+            call_until_error(call)
 
     pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
     poller, polled = mq.Poller(), ctx.socket(mq.PULL)
@@ -48,27 +54,27 @@ def test_a_busy_thread_sees_the_end():
         started.wait()
         ctx._core.stop_sockets()
 
-    in_threads(
+    run_in_threads(
         partial(spin, partial(pull.recv, mq.DONTWAIT)),
         partial(spin, partial(push.send, b"x", mq.DONTWAIT)),
         partial(spin, partial(poller.poll, 0)),
         finish,
     )
     close_all([pull, push, polled])
-    assert ends(ctx)
+    assert_terminates(ctx)
 
 
 # 9. Fork
 
 
-def in_child(work):
+def run_in_child(work):
     """Fork; the child does `work`, and is killed if it hangs.  Its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(MINUTE)
+            signal.alarm(CHILD_TIMEOUT_S)
             work()
             code = 0
         except BaseException:
@@ -78,7 +84,7 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def talk(ctx):
+def exchange_message(ctx):
     """A message from one socket to another."""
     with ctx.socket(mq.PAIR) as one, ctx.socket(mq.PAIR) as two:
         one.bind("inproc://mine")
@@ -99,11 +105,11 @@ def test_fork_while_all_locks_are_held(ctx):
             ctx.socket(mq.PULL)
         ctx.term()
         own = mq.Context()
-        talk(own)
+        exchange_message(own)
         own.term()
 
     with core._slot_lock, core.endpoints._lock, made._core._seqnum_lock:
-        code = in_child(work)
+        code = run_in_child(work)
     made.close()
     assert code == 0
 
@@ -117,9 +123,9 @@ def test_a_child_closes_what_its_parent_waits_in(ctx):
     waiting.start()
     while not pull._core.mailbox.waiting:
         pass
-    assert in_child(pull.close) == 0
+    assert run_in_child(pull.close) == 0
     push.send(b"x")
-    waiting.join(PATIENCE)
+    waiting.join(HANG_TIMEOUT_S)
     assert not waiting.is_alive()
     close_all([pull, push])
 
@@ -139,10 +145,10 @@ def test_the_child_does_not_eat_its_parents_signals(ctx):
             close_all([pull, push])
             gc.collect()
 
-        assert in_child(work) == 0
+        assert run_in_child(work) == 0
         poller = mq.Poller()
         poller.register(pull, mq.POLLIN)
-        assert poller.poll(PATIENCE * 1000) == [(pull, mq.POLLIN)]
+        assert poller.poll(HANG_TIMEOUT_S * 1000) == [(pull, mq.POLLIN)]
         assert pull.recv() == b"for the parent"
         assert drain(pull) == []
         close_all([pull, push])
@@ -167,18 +173,18 @@ def test_fork_amid_traffic(ctx):
     def fork():
         try:
             for _ in range(10):
-                assert in_child(partial(talk_anew, ctx)) == 0
+                assert run_in_child(partial(exchange_in_new_context, ctx)) == 0
         finally:
             stop.set()
 
-    in_threads(*[partial(traffic, number) for number in range(3)], fork)
+    run_in_threads(*[partial(traffic, number) for number in range(3)], fork)
 
 
-def talk_anew(inherited):
+def exchange_in_new_context(inherited):
     """Let the inherited context go, and use a new one."""
     inherited.destroy()
     own = mq.Context.instance()
-    talk(own)
+    exchange_message(own)
     own.term()
 
 
@@ -220,7 +226,7 @@ def test_senders_race_the_close_of_their_mailbox():
         def send(box=box, start=start):
             start.wait()
             with pytest.raises(mq.MailboxClosed):
-                for_ever(partial(box.send, "x"))
+                call_until_error(partial(box.send, "x"))
 
         def close(box=box, start=start):
             start.wait()
@@ -228,7 +234,7 @@ def test_senders_race_the_close_of_their_mailbox():
             box.close()
             mq.Signaler().close()
 
-        in_threads(*[send] * 8, close)
+        run_in_threads(*[send] * 8, close)
 
 
 # 11. Closing in the wrong place
@@ -281,8 +287,8 @@ def test_the_list_of_pipes_changes_while_the_socket_ends(bound):
                 peer.send(b"x")
         if number % 2:
             binder.getsockopt(mq.EVENTS)
-        at_once(binder.close, partial(close_all, peers))
-        assert ends(ctx)
+        run_together(binder.close, partial(close_all, peers))
+        assert_terminates(ctx)
 
 
 def test_sockets_closed_by_the_collector_in_any_thread():
@@ -300,12 +306,12 @@ def test_sockets_closed_by_the_collector_in_any_thread():
             object.__setattr__(thing, "cycle", cycle)
 
     def make_and_collect():
-        in_threads(*[make] * 20)
+        run_in_threads(*[make] * 20)
         gc.collect()
 
     with pytest.warns(ResourceWarning, match="Unclosed"):
         make_and_collect()
     left = [thread for thread in threading.enumerate() if thread.name.startswith("mq-reaper")]
     for thread in left:
-        thread.join(PATIENCE)
+        thread.join(HANG_TIMEOUT_S)
         assert not thread.is_alive()

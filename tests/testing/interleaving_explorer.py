@@ -22,10 +22,10 @@ import types
 from collections import deque
 from dataclasses import dataclass, field
 
-PATIENCE = 30.0  # seconds: only a bug in this file takes so long
+HANG_TIMEOUT_S = 30.0  # seconds: only a bug in this file takes so long
 
 
-class Bad(Exception):
+class BadInterleaving(Exception):
     """Some order of the lines does what must not be."""
 
 
@@ -62,7 +62,7 @@ class _Thread:
         return not self.done and (self.ready is None or self.ready())
 
 
-class Explorer:
+class InterleavingExplorer:
     """Runs a scenario in all orders.
 
     `private` says, for each file whose lines are steps, which names - of variables, attributes,
@@ -78,7 +78,7 @@ class Explorer:
         self._schedules = [()]  # decisions to make before new ones are tried
 
     def explore(self, make):
-        """Run `make(self)`, a new Scenario each time, in all orders; raises Bad with the order."""
+        """Run `make(self)`, a new Scenario each time, in all orders."""
         while self._schedules:
             self.executions += 1
             self._execute(make(self), self._schedules.pop())
@@ -104,12 +104,12 @@ class Explorer:
             runners.append(threading.Thread(target=self._run, args=(thread,), daemon=True))
             runners[-1].start()
         self._decide(None)
-        assert self._finished.wait(PATIENCE), "the scheduler is stuck"
+        assert self._finished.wait(HANG_TIMEOUT_S), "the scheduler is stuck"
         for runner in runners:
-            runner.join(PATIENCE)
+            runner.join(HANG_TIMEOUT_S)
         if self._error is not None:
             order = "\n".join(f"  {step}" for step in self._log)
-            raise Bad(f"{self._error!r} after\n{order}") from self._error
+            raise BadInterleaving(f"{self._error!r} after\n{order}") from self._error
 
     def _run(self, thread):
         self._by_ident[threading.get_ident()] = thread
@@ -292,7 +292,7 @@ class _Encoder:
         words = self.words
         if value is None or isinstance(value, bool | int | str | float):
             words.append(repr(value))
-        elif isinstance(value, types.FunctionType | type | Explorer):
+        elif isinstance(value, types.FunctionType | type | InterleavingExplorer):
             words.append(type(value).__name__)
         elif id(value) in self._seen:
             words.append(self._seen[id(value)])

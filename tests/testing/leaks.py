@@ -8,42 +8,42 @@ from pathlib import Path
 import pytest
 
 import mq
-from tests.testing.sockets import in_threads
+from tests.testing.sockets import run_in_threads
 
-PATIENCE = 20.0  # only a hang takes so long
+HANG_TIMEOUT_S = 20.0  # only a hang takes so long
 
 
-def descriptors():
+def open_descriptors():
     """How many descriptors are open in this process."""
     gc.collect()
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
+def no_leaks():
     """After each test: no thread and no descriptor more than before it."""
-    threads, before = set(threading.enumerate()), descriptors()
+    threads, before = set(threading.enumerate()), open_descriptors()
     yield
     for thread in set(threading.enumerate()) - threads:
-        thread.join(PATIENCE)
+        thread.join(HANG_TIMEOUT_S)
         assert not thread.is_alive(), thread
-    assert descriptors() <= before
+    assert open_descriptors() <= before
 
 
 def new_context():
     """A context with room for many sockets, in which only a hang times out."""
     ctx = mq.Context()
     ctx.set(mq.MAX_SOCKETS, 4000)
-    ctx.rcvtimeo = ctx.sndtimeo = int(PATIENCE * 1000)
+    ctx.rcvtimeo = ctx.sndtimeo = int(HANG_TIMEOUT_S * 1000)
     return ctx
 
 
-def ends(ctx):
-    """Whether term returns."""
+def assert_terminates(ctx, message=""):
+    """Fail unless `ctx.term` returns within HANG_TIMEOUT_S seconds."""
     thread = threading.Thread(target=ctx.term, daemon=True)
     thread.start()
-    thread.join(PATIENCE)
-    return not thread.is_alive()
+    thread.join(HANG_TIMEOUT_S)
+    assert not thread.is_alive(), message or "term hangs"
 
 
 def close_all(sockets):
@@ -52,7 +52,7 @@ def close_all(sockets):
         socket.close()
 
 
-def at_once(one, two):
+def run_together(one, two):
     """Run two calls in two threads that start together."""
     start = threading.Barrier(2)
 
@@ -60,4 +60,4 @@ def at_once(one, two):
         start.wait()
         call()
 
-    in_threads(partial(run, one), partial(run, two))
+    run_in_threads(partial(run, one), partial(run, two))

@@ -27,7 +27,7 @@ def drain(socket):
         return received
 
 
-class Threads:
+class ThreadGroup:
     """Threads whose exceptions are raised by `join`."""
 
     def __init__(self) -> None:
@@ -58,9 +58,9 @@ class Threads:
             raise self.errors[0]
 
 
-def in_threads(*calls: Callable[[], Any]) -> None:
+def run_in_threads(*calls: Callable[[], Any]) -> None:
     """Run calls at once, each in a thread; raise what the first of them raised."""
-    threads = Threads()
+    threads = ThreadGroup()
     for call in calls:
         threads.start(call)
     threads.join()

@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.pipes.commands import PipeHwm, PipeTerm, PipeTermAck
-from mq.pipes.hwm import Hwms
-from mq.pipes.message import Piece
-from mq.pipes.pipe import State, pipepair
+from mq.pipes.hwm import HighWaterMarks
+from mq.pipes.message import MessagePart
+from mq.pipes.pipe import PipeState, pipepair
 from mq.queues.mailbox import Mailbox
 
 X = b"x"
-UNLIMITED = Hwms(0, 0)
+UNLIMITED = HighWaterMarks(0, 0)
 
 
-class Sink:
+class PipeEventSink:
     """Notes what a pipe tells its socket."""
 
     def __init__(self):
@@ -25,7 +25,7 @@ class Sink:
 
 
 @pytest.fixture
-def ends():
+def pipe_ends():
     """Two ends, each with a mailbox and a sink."""
     return make()
 
@@ -34,7 +34,7 @@ def make(hwms=UNLIMITED):
     """Two linked ends."""
     pair = pipepair(hwms, hwms, conflate=False)
     for end in pair:
-        end.mailbox, end.sink = Mailbox(), Sink()
+        end.mailbox, end.sink = Mailbox(), PipeEventSink()
     return pair
 
 
@@ -51,24 +51,24 @@ def dead(end):
     return end.sink is None
 
 
-def test_asked_by_one_side(ends):
+def test_asked_by_one_side(pipe_ends):
     """active -> term_req_sent1; the other reads its delimiter and acknowledges; both are dead."""
-    near, far = ends
+    near, far = pipe_ends
     near.terminate(False)
-    assert near.state is State.TERM_REQ_SENT1
+    assert near.state is PipeState.TERM_REQ_SENT1
     assert deliver(far)[0] is PipeTerm
-    assert far.state is State.WAITING_FOR_DELIMITER
+    assert far.state is PipeState.WAITING_FOR_DELIMITER
     assert far.read() is None
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
     assert deliver(near) == [PipeTermAck]
     assert dead(near)
     assert deliver(far) == [PipeTermAck]
     assert dead(far)
 
 
-def test_messages_left_are_read_before_the_acknowledgement(ends):
+def test_messages_left_are_read_before_the_acknowledgement(pipe_ends):
     """waiting_for_delimiter: what was sent stays readable, and nothing can be written."""
-    near, far = ends
+    near, far = pipe_ends
     near.write(X)
     near.write(X)
     near.flush()
@@ -76,26 +76,26 @@ def test_messages_left_are_read_before_the_acknowledgement(ends):
     deliver(far)
     assert not far.write(X)
     assert [far.read(), far.read(), far.read()] == [X, X, None]
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
 
 
-def test_delimiter_before_the_command(ends):
+def test_delimiter_before_the_command(pipe_ends):
     """delimiter_received: the delimiter was read first, the command then acknowledges at once."""
-    near, far = ends
+    near, far = pipe_ends
     near.terminate(False)
     assert far.read() is None
-    assert far.state is State.DELIMITER_RECEIVED
+    assert far.state is PipeState.DELIMITER_RECEIVED
     deliver(far)
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
 
 
-def test_delimiter_received_and_then_terminated_here(ends):
+def test_delimiter_received_and_then_terminated_here(pipe_ends):
     """delimiter_received: our own terminate makes it term_req_sent1, and both end."""
-    near, far = ends
+    near, far = pipe_ends
     near.terminate(False)
     far.read()
     far.terminate(False)
-    assert far.state is State.TERM_REQ_SENT1
+    assert far.state is PipeState.TERM_REQ_SENT1
     for _ in range(3):
         deliver(near)
         deliver(far)
@@ -103,25 +103,25 @@ def test_delimiter_received_and_then_terminated_here(ends):
     assert dead(far)
 
 
-def test_no_delay_acknowledges_at_once(ends):
+def test_no_delay_acknowledges_at_once(pipe_ends):
     """Without delay (PUSH, PUB) the command alone is enough: no delimiter would ever be read."""
-    near, far = ends
+    near, far = pipe_ends
     far.delay = False
     near.write(X)
     near.flush()
     near.terminate(False)
     deliver(far)
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
     assert far.read() is None
 
 
-def test_both_ask(ends):
+def test_both_ask(pipe_ends):
     """term_req_sent1 on both sides -> term_req_sent2, each acknowledges, both are dead."""
-    near, far = ends
+    near, far = pipe_ends
     near.terminate(False)
     far.terminate(False)
     deliver(near, 1)
-    assert near.state is State.TERM_REQ_SENT2
+    assert near.state is PipeState.TERM_REQ_SENT2
     for _ in range(2):
         deliver(far)
         deliver(near)
@@ -129,36 +129,36 @@ def test_both_ask(ends):
     assert dead(far)
 
 
-def test_impatience_while_waiting_for_the_delimiter(ends):
+def test_impatience_while_waiting_for_the_delimiter(pipe_ends):
     """waiting_for_delimiter: terminate with delay waits on, without it acknowledges at once."""
-    near, far = ends
+    near, far = pipe_ends
     near.write(X)
     near.flush()
     near.terminate(False)
     deliver(far)
     far.terminate(True)
-    assert far.state is State.WAITING_FOR_DELIMITER
+    assert far.state is PipeState.WAITING_FOR_DELIMITER
     assert far.read() == X
     far.terminate(False)
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
     deliver(near)
     deliver(far)
     assert dead(far)
 
 
-def test_terminate_takes_back_a_begun_message(ends):
+def test_terminate_takes_back_a_begun_message(pipe_ends):
     """The parts of a message not completed are never seen."""
-    near, far = ends
-    near.write(Piece(b"part", True))
+    near, far = pipe_ends
+    near.write(MessagePart(b"part", True))
     near.terminate(False)
     deliver(far)
     assert far.read() is None
-    assert far.state is State.TERM_ACK_SENT
+    assert far.state is PipeState.TERM_ACK_SENT
 
 
-def test_the_delimiter_needs_no_room(ends):
+def test_the_delimiter_needs_no_room(pipe_ends):
     """A full pipe can be ended."""
-    near, far = make(Hwms(1, 1))
+    near, far = make(HighWaterMarks(1, 1))
     while near.write(X):
         pass
     near.flush()
@@ -167,23 +167,23 @@ def test_the_delimiter_needs_no_room(ends):
     assert [far.read(), far.read(), far.read()] == [X, X, None]
 
 
-def test_no_marks_to_a_peer_that_is_ending(ends):
+def test_no_marks_to_a_peer_that_is_ending(pipe_ends):
     """A change of HWM is told to an active peer only."""
-    near, far = make(Hwms(5, 5))
-    near.set_hwms(Hwms(6, 6))
+    near, far = make(HighWaterMarks(5, 5))
+    near.set_hwms(HighWaterMarks(6, 6))
     assert PipeHwm in deliver(far)
     deliver(near)
     near.terminate(False)
     deliver(far)
-    near.set_hwms(Hwms(7, 7))
-    far.set_hwms(Hwms(7, 7))
+    near.set_hwms(HighWaterMarks(7, 7))
+    far.set_hwms(HighWaterMarks(7, 7))
     assert deliver(far) == []
     assert deliver(near) == []
 
 
-def test_a_dry_reader_and_a_full_writer_are_activated(ends):
+def test_a_dry_reader_and_a_full_writer_are_activated(pipe_ends):
     """The sink hears of both, once."""
-    near, far = make(Hwms(1, 1))
+    near, far = make(HighWaterMarks(1, 1))
     assert far.read() is None
     assert near.write(X)
     assert near.write(X)
@@ -201,7 +201,7 @@ def test_every_order_of_events_ends(steps, near_delay, far_delay):  # noqa: C901
     """Writes, reads, terminations and deliveries in any order: after both have asked, and all has
     been delivered, both ends are dead, and what was read is what was written, in order.
     """
-    near, far = make(Hwms(2, 2))
+    near, far = make(HighWaterMarks(2, 2))
     near.delay, far.delay = near_delay, far_delay
     written, read = {near: [], far: []}, {near: [], far: []}
     for n, step in enumerate(steps):

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 import mq
-from mq.pipes.pipe import State
-from tests.testing.leaks import PATIENCE, close_all, ends, new_context, nothing_left  # noqa: F401
-from tests.testing.sockets import fill, in_threads
+from mq.pipes.pipe import PipeState
+from tests.testing.leaks import HANG_TIMEOUT_S, assert_terminates, close_all, new_context, no_leaks  # noqa: F401
+from tests.testing.sockets import fill, run_in_threads
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_closing_while_connecting(bound, connecting):
             with ctx.socket(connecting) as socket:
                 socket.connect("inproc://a")
 
-        in_threads(*[run] * 100)
+        run_in_threads(*[run] * 100)
         binder.close()
-        assert ends(ctx)
+        assert_terminates(ctx)
 
 
 def test_closing_while_connecting_to_who_closes_too():
@@ -51,8 +51,8 @@ def test_closing_while_connecting_to_who_closes_too():
                 with ctx.socket(mq.PULL) as pull, pull.bind("inproc://a"):
                     pull.poll(1)
 
-        in_threads(*[run] * 100, bind)
-        assert ends(ctx)
+        run_in_threads(*[run] * 100, bind)
+        assert_terminates(ctx)
 
 
 def idle(one, two):
@@ -239,25 +239,25 @@ def test_term_with_pipes_in_every_state(seed, term_first):
     """
     ctx = new_context()
     sockets, seen = build(ctx, 200)
-    assert seen == set(State)
+    assert seen == set(PipeState)
     chance = random.Random(seed)
     chance.shuffle(sockets)
     if term_first:
         ctx._core.stop_sockets()
     if seed % 2:
         quarters = [sockets[number::4] for number in range(4)]
-        in_threads(*[partial(close_all, quarter) for quarter in quarters])
+        run_in_threads(*[partial(close_all, quarter) for quarter in quarters])
     else:
         close_all(sockets)
-    assert ends(ctx)
+    assert_terminates(ctx)
 
 
 def test_destroy_with_pipes_in_every_state():
     """`destroy` closes them all, and returns."""
     ctx = new_context()
     _sockets, seen = build(ctx, 200)
-    assert seen == set(State)
-    in_threads(ctx.destroy)
+    assert seen == set(PipeState)
+    run_in_threads(ctx.destroy)
 
 
 @pytest.mark.parametrize("round_", range(5))
@@ -270,12 +270,12 @@ def test_what_closed_sockets_sent_waits_for_a_late_bind(round_):
             push.connect("inproc://late")
             push.send(b"kept")
 
-    in_threads(*[run] * 30)
+    run_in_threads(*[run] * 30)
     with ctx.socket(mq.PULL) as pull:
         pull.bind("inproc://late")
         assert [pull.recv() for _ in range(30)] == [b"kept"] * 30
         assert pull.poll(0) == 0
-    assert ends(ctx)
+    assert_terminates(ctx)
 
 
 def test_a_bind_amid_those_that_connect_send_and_close():
@@ -296,10 +296,10 @@ def test_a_bind_amid_those_that_connect_send_and_close():
             start.wait()
             pull.bind("inproc://late")
 
-        in_threads(*[partial(run, name) for name in range(30)], bind)
+        run_in_threads(*[partial(run, name) for name in range(30)], bind)
         assert sorted(int(pull.recv()) for _ in range(30)) == list(range(30)), number
         pull.close()
-        assert ends(ctx)
+        assert_terminates(ctx)
 
 
 def block_in_recv(socket):
@@ -348,10 +348,10 @@ def test_shutdown_of_many_who_wait(linked):
 
     def finish():
         ready.wait()
-        assert ends(ctx)
+        assert_terminates(ctx)
 
     blocks = (block_in_recv, block_in_send, block_in_poll)
-    in_threads(*[partial(run, number, blocks[number % 3]) for number in range(60)], finish)
+    run_in_threads(*[partial(run, number, blocks[number % 3]) for number in range(60)], finish)
     assert raised == dict.fromkeys(blocks, 20)
 
 
@@ -385,7 +385,7 @@ class Pipeline:
     def finish(self, count):
         """Tell all pullers to end once so many messages have arrived."""
         for _ in range(count):
-            assert self.taken.acquire(timeout=PATIENCE)
+            assert self.taken.acquire(timeout=HANG_TIMEOUT_S)
         for puller in range(len(self.got)):
             with self.ctx.socket(mq.PUSH) as socket:
                 socket.connect(f"inproc://{puller}")
@@ -398,12 +398,12 @@ def test_each_message_once_and_in_order(hwm):
     ctx = new_context()
     each, pushers, pullers = 1500, 6, 3
     pipeline = Pipeline(ctx, pullers, hwm)
-    in_threads(
+    run_in_threads(
         *[partial(pipeline.pull, number) for number in range(pullers)],
         *[partial(pipeline.push, number, each) for number in range(pushers)],
         partial(pipeline.finish, each * pushers),
     )
-    assert ends(ctx)
+    assert_terminates(ctx)
     everything = sorted(message for messages in pipeline.got for message in messages)
     assert everything == [(name, count) for name in range(pushers) for count in range(each)]
     for messages in pipeline.got:

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 import mq
-from tests.testing.interleaving_explorer import Bad, Explorer, Scenario, load, replaced, swapped
+from tests.testing.interleaving_explorer import (
+    BadInterleaving,
+    InterleavingExplorer,
+    Scenario,
+    load,
+    replaced,
+    swapped,
+)
 
 PACKAGE = Path(mq.__file__).parent / "queues"
 YQUEUE, YPIPE, MAILBOX = (PACKAGE / f"{name}.py" for name in ("yqueue", "ypipe", "mailbox"))
@@ -24,7 +31,7 @@ PRIVATE = {
     YPIPE: "self queue value incomplete limit awake front flushed push pop check_read Empty"
     " _queue _back _front _w _f _r _lock ASLEEP _publish _prefetch",
     MAILBOX: "self command timeout deadline remaining sleep monotonic MailboxClosed msg"
-    " IndexError _received _wait _wait_until _look_again _forks LINEAGE forks GIL _refusal",
+    " IndexError _received _wait _wait_until _recheck _forks FORK_COUNTER value GIL _closed_error",
 }
 # Nobody changes these unless a mailbox is closed.
 UNLESS_CLOSED = "_signaler signaler"
@@ -51,7 +58,7 @@ class Signal:
             self._explorer.wait_until(lambda: self.signalled)
         return self.signalled
 
-    def take(self):
+    def wait_and_clear(self):
         while not self.signalled:
             self._explorer.wait_until(lambda: self.signalled)
         self.signalled = False
@@ -89,7 +96,7 @@ class World:
         changes = changes or {}
         more = "" if closing else UNLESS_CLOSED
         private = {str(path): f"{names} {more}".split() for path, names in PRIVATE.items()}
-        self.explorer = Explorer(private, SHARED)
+        self.explorer = InterleavingExplorer(private, SHARED)
         yqueue = load(YQUEUE, changes.get(YQUEUE, str))
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
         change = changes.get(MAILBOX, str)
@@ -206,7 +213,7 @@ PIPE_MUTANTS = {
 def test_pipe_mutants_fail(mutant):
     """Each slip in the pipe loses a value or a wake-up, or wakes a reader twice, in some order."""
     changes = dict([PIPE_MUTANTS[mutant]])
-    with pytest.raises(Bad):  # noqa: PT012 - one of them finds it
+    with pytest.raises(BadInterleaving):  # noqa: PT012 - one of them finds it
         World(changes).explore(flushing, 3, 1)
         World(changes).explore(multipart)
 
@@ -401,15 +408,13 @@ MAILBOX_MUTANTS = {
         )
     ),
     "recv looks before it numbers the sleep": (
-        swapped("self._sleeps += 1", "command = self._look_again(signaler)")
+        swapped("self._sleeps += 1", "command = self._recheck(signaler)")
     ),
     "recv numbers the sleep before it consumes the signal": (
         swapped("signaler.recv()", "self._sleeps += 1")
     ),
     "a wait for ever is not numbered": (replaced("self._sleeps += 1", "pass")),
-    "recv does not look again": (
-        replaced("command = self._look_again(signaler)", "command = None")
-    ),
+    "recv does not look again": (replaced("command = self._recheck(signaler)", "command = None")),
     "what is left after the look is not signalled": (replaced("if len(queue) > 1:", "if False:")),
 }
 
@@ -425,6 +430,6 @@ def test_mailbox_mutants_fail(mutant):
             text = one(text)
         return text
 
-    with pytest.raises(Bad):  # noqa: PT012 - one of them finds it
+    with pytest.raises(BadInterleaving):  # noqa: PT012 - one of them finds it
         for scenario in SCENARIOS.values():
             World({MAILBOX: change}).explore(*scenario)

@@ -17,7 +17,7 @@ from mq._cpython.atomicity import COMPILED
 from mq.errors import MailboxClosed
 from mq.queues.mailbox import Mailbox
 
-PATIENCE = 30.0  # seconds: only a hang takes so long
+HANG_TIMEOUT_S = 30.0  # seconds: only a hang takes so long
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_every_command_once_and_in_order(mailbox, senders):
         thread.start()
     expected = [0] * senders
     for _ in range(count * senders):
-        sender, number = mailbox.recv(PATIENCE)
+        sender, number = mailbox.recv(HANG_TIMEOUT_S)
         assert number == expected[sender]
         expected[sender] += 1
     for thread in threads:
@@ -108,7 +108,7 @@ def test_no_wake_up_is_lost_between_two_threads():
     here, there = Mailbox(), Mailbox()
 
     def echo():
-        while (command := there.recv(PATIENCE)) is not None:
+        while (command := there.recv(HANG_TIMEOUT_S)) is not None:
             here.send(command)
             if command < 0:
                 return
@@ -117,7 +117,7 @@ def test_no_wake_up_is_lost_between_two_threads():
     thread.start()
     for number in [*range(1, 5000), -1]:
         there.send(number)
-        assert here.recv(PATIENCE) == number
+        assert here.recv(HANG_TIMEOUT_S) == number
     thread.join()
 
 
@@ -135,7 +135,7 @@ def test_a_poller_is_woken_for_every_command(mailbox):
         thread.start()
     received = 0
     while received < 20000:
-        assert poll.poll(PATIENCE * 1000)
+        assert poll.poll(HANG_TIMEOUT_S * 1000)
         while mailbox.recv(0) is not None:
             received += 1
     for thread in threads:
@@ -212,7 +212,7 @@ def test_send_from_a_signal_handler_in_the_middle_of_recv(mailbox):
     before = signal.signal(signal.SIGALRM, lambda *_: mailbox.send("alarm"))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.01)
-        assert mailbox.recv(PATIENCE) == "alarm"
+        assert mailbox.recv(HANG_TIMEOUT_S) == "alarm"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -275,7 +275,7 @@ def test_close_wakes_a_waiting_recv():
     thread = threading.Thread(target=wait)
     thread.start()
     mailbox.close()
-    thread.join(PATIENCE)
+    thread.join(HANG_TIMEOUT_S)
     assert raised
 
 
@@ -299,7 +299,7 @@ def test_close_among_senders_never_writes_to_a_foreign_descriptor():
         for thread in threads:
             thread.start()
         start.wait()
-        mailbox.recv(PATIENCE)
+        mailbox.recv(HANG_TIMEOUT_S)
         mailbox.close()
         for thread in threads:
             thread.join()

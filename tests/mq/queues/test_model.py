@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MODEL = Path(__file__).parents[3] / "docs" / "model" / "ypipe_mailbox.pml"
-PATIENCE = 100  # seconds: a check takes less than ten
+HANG_TIMEOUT_S = 100  # seconds: a check takes less than ten
 # What a machine without spin may skip, CI may not.
 pytestmark = pytest.mark.skipif(
     not (shutil.which("spin") and shutil.which("gcc")) and not os.environ.get("CI"),
@@ -32,7 +32,12 @@ def errors(directory, broken=0):
 
     def run(*command):
         done = subprocess.run(
-            command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=HANG_TIMEOUT_S,
+            check=False,
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout

@@ -9,14 +9,14 @@ import pytest
 from mq.queues import signaler as module
 from mq.queues.signaler import Signaler
 
-PATIENCE = 20.0
+HANG_TIMEOUT_S = 20.0
 
 
 @pytest.fixture(params=["eventfd", "eventfd of an old Linux", "pipe"])
 def signaler(request, monkeypatch):
     """All kinds."""
     if request.param == "eventfd of an old Linux":
-        monkeypatch.setattr(module, "_BLOCKS", False)
+        monkeypatch.setattr(module, "_BLOCKING_EVENTFD", False)
     made = Signaler(use_pipe=request.param == "pipe")
     yield made
     made.close()
@@ -36,12 +36,12 @@ def test_a_signal_is_seen_and_consumed(signaler):
 def test_take_waits_and_consumes(signaler):
     """take returns with a signal, sent before or while it waits, and leaves none."""
     signaler.send()
-    signaler.take()
+    signaler.wait_and_clear()
     assert not signaler.wait(0)
-    thread = threading.Thread(target=signaler.take)
+    thread = threading.Thread(target=signaler.wait_and_clear)
     thread.start()
     signaler.send()
-    thread.join(PATIENCE)
+    thread.join(HANG_TIMEOUT_S)
     assert not thread.is_alive()
     assert not signaler.recv()
 

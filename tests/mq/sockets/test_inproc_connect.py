@@ -8,7 +8,7 @@ import pytest
 
 import mq as zmq
 from mq.core.endpoints import inproc_name
-from mq.pipes.pipe import State
+from mq.pipes.pipe import PipeState
 
 URL = "inproc://name"
 
@@ -306,7 +306,7 @@ def test_bind_owns_the_pipe_before_it_is_announced(socket):
     pipe = command.pipe
     assert pipe.mailbox is pull._core.mailbox
     assert pipe.routing_id == b"id"
-    assert (pipe._lwm, pipe.state) == (3, State.ACTIVE)
+    assert (pipe._lwm, pipe.state) == (3, PipeState.ACTIVE)
     command.deliver()
 
 

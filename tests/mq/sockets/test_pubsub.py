@@ -219,7 +219,7 @@ def test_subscriptions_against_a_plain_list(changes, data):
         else:
             assert not table.remove(topic, holder)
     expected = {holder for topic, holder in model if data.startswith(topic)}
-    assert set(table.holders(data)) == expected
+    assert set(table.matching_subscribers(data)) == expected
     assert table.matches(data) == bool(expected)
-    gone = table.remove_holder(0)
+    gone = table.remove_subscriber(0)
     assert set(gone) == {t for t, _ in model} - {t for t, h in model if h != 0}
