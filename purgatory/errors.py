@@ -30,6 +30,6 @@ class StoreError(PurgatoryError):
     (a full disk, a database that somebody else has locked), and nothing of the write was kept.
     """
 
-    def __init__(self, words: str, *, fatal: bool = False) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
         self.fatal = fatal

@@ -20,11 +20,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from purgatory.errors import PurgatoryError
+from purgatory.registry import ObservablePurgatory, live_purgatories
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from purgatory.core.purgatory import Purgatory
     from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, TimerStats
 
@@ -40,7 +40,7 @@ class MetricsError(PurgatoryError):
 class PurgatoryCollector(Collector):
     """Shows the purgatories that ``members`` yields at each scrape, and their timers, once each."""
 
-    def __init__(self, members: "Callable[[], Iterable[Purgatory]]") -> None:
+    def __init__(self, members: Callable[[], Iterable[ObservablePurgatory]]) -> None:
         self._members = members
 
     def describe(self) -> Iterable[Metric]:
@@ -173,12 +173,12 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
 
 
 _lock = threading.Lock()  # guards _registered
-_registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, Purgatory]]" = (
+_registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, ObservablePurgatory]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def forget_all() -> None:
+def reset_after_fork() -> None:
     """In a forked child: the purgatories stayed in the parent, and their names are free."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()  # whoever held the other is not here
@@ -186,7 +186,7 @@ def forget_all() -> None:
         members.clear()
 
 
-def register(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
+def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory and its timer in a registry. ValueError if its name is taken there."""
     with _lock:
         members = _registered.get(registry)
@@ -199,7 +199,7 @@ def register(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
         members[purgatory.name] = purgatory
 
 
-def unregister(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
+def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show it no longer; nothing happens if it is not there."""
     with _lock:
         members = _registered.get(registry, {})
@@ -207,7 +207,7 @@ def unregister(purgatory: "Purgatory", registry: CollectorRegistry) -> None:
             del members[purgatory.name]
 
 
-class _Answers:
+class _InFlightResponses:
     """A WSGI application that knows how many answers of another one are not sent yet.
 
     The threads that answer are daemons: without this, the end of the process could cut one short.
@@ -244,8 +244,8 @@ class MetricsServer:
             self._server, self._thread = start_http_server(port, addr, registry)
         except (OSError, OverflowError) as error:
             raise MetricsError(f"cannot serve metrics on {addr}:{port}: {error}") from error
-        self._answers = _Answers(make_wsgi_app(registry))
-        self._server.set_app(self._answers)
+        self._responses = _InFlightResponses(make_wsgi_app(registry))
+        self._server.set_app(self._responses)
         self.addr = addr
         self.port: int = self._server.server_port
         self._thread.name = f"purgatory-metrics-{self.port}"
@@ -255,7 +255,7 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-        self._answers.wait(ANSWER_SECONDS)
+        self._responses.wait(ANSWER_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -273,8 +273,6 @@ def serve(
     same name are shown as one. Raises MetricsError when the address is in use or not ours.
     """
     if registry is None:
-        from purgatory.core.purgatory import living  # noqa: PLC0415  # it imports this module
-
         registry = CollectorRegistry()
-        registry.register(PurgatoryCollector(living))
+        registry.register(PurgatoryCollector(live_purgatories))
     return MetricsServer(port, addr, registry)

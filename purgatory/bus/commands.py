@@ -2,9 +2,9 @@
 
 Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
 
-    your threads ── Complete, Cancel ──>  the loop's mailbox
+    your threads ── CompleteKey, CancelForKey ──>  the loop's mailbox
     the timer    ── Wake ──────────────>  the loop's mailbox     an earlier deadline was added
-    who closes   ── Barrier, Stop ─────>  the loop's mailbox
+    who closes   ── Barrier, StopLoop ─────>  the loop's mailbox
     the loop     ── ExpiredBatch ──────>  a worker's ypipe       many writes, one flush
     the loop     ── Activate, Term ────>  a worker's mailbox     at most one wake-up a flush
     a worker     ── TermAck ───────────>  the mailbox of who closes
@@ -29,7 +29,7 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
+class CompleteKey:
     """A watch key was completed."""
 
     key: Hashable
@@ -37,7 +37,7 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelForKey:
     """What waits for a key is to be cancelled."""
 
     key: Hashable
@@ -45,13 +45,13 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All commands before this one are done when ``passed`` is set."""
+    """All commands before this one are done when ``reached`` is set."""
 
-    passed: threading.Event
+    reached: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopLoop:
     """End the loop."""
 
 
@@ -90,5 +90,5 @@ class TermAck:
     worker: str
 
 
-LoopCommand = Wake | Complete | Cancel | Barrier | Stop
+LoopCommand = Wake | CompleteKey | CancelForKey | Barrier | StopLoop
 WorkerCommand = Activate | Term

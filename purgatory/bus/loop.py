@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from mq import Mailbox, MailboxClosed
-from purgatory.bus.commands import Barrier, Cancel, Complete, LoopCommand, Stop, Wake
+from purgatory.bus.commands import Barrier, CancelForKey, CompleteKey, LoopCommand, StopLoop, Wake
 from purgatory.errors import PurgatoryClosed
 from timingwheel import Reaper
 
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 # Commands done in one go, before the clock is looked at again.
 BATCH = 1024
 # How often who waits for the loop sees whether it still runs, in seconds.
-LOOK = 0.05
+LIVENESS_POLL_S = 0.05
 _WAKE = Wake()
 
 
-class Handler(Protocol):
+class CommandHandler(Protocol):
     """What the loop does with commands."""
 
     def complete_posted(self, key: Hashable, value: object) -> object:
@@ -43,14 +43,14 @@ class Bus:
     While no loop runs, whoever calls `step` is the loop.
     """
 
-    def __init__(self, name: str, handler: Handler) -> None:
+    def __init__(self, name: str, handler: CommandHandler) -> None:
         self.mailbox: Mailbox[LoopCommand] = Mailbox()
         self._name = name
         self._handler = handler
         # Held while commands are taken out, never while they are done. A loop that has just
         # started and who steps may meet here.
         self._reading = threading.RLock()
-        self._taken: deque[LoopCommand] = deque()
+        self._batch: deque[LoopCommand] = deque()
         self._reader = 0  # thread id of who did commands last
         self._stopped = False
         self._loop: Reaper | None = None  # of our own; None if the timer's reaper is the loop
@@ -74,8 +74,8 @@ class Bus:
         """Sleep until a command comes, for ``timeout`` seconds at most; do what has come."""
         self._reader = threading.get_ident()
         self._take(timeout)
-        while self._taken:
-            command = self._taken.popleft()
+        while self._batch:
+            command = self._batch.popleft()
             try:
                 self._do(command)
             except Exception:
@@ -83,28 +83,28 @@ class Bus:
 
     def _take(self, timeout: float | None) -> None:
         with self._reading:
-            if self._taken:  # this is called by one of the commands: go on with the others
+            if self._batch:  # this is called by one of the commands: go on with the others
                 return
             with contextlib.suppress(MailboxClosed):  # then there is nothing to wait for
                 command = self.mailbox.recv(timeout)
                 while command is not None:
-                    self._taken.append(command)
-                    command = self.mailbox.recv(0) if len(self._taken) < BATCH else None
+                    self._batch.append(command)
+                    command = self.mailbox.recv(0) if len(self._batch) < BATCH else None
 
     def _do(self, command: LoopCommand) -> None:
         match command:
-            case Complete(key, value):
+            case CompleteKey(key, value):
                 self._handler.complete_posted(key, value)
-            case Cancel(key):
+            case CancelForKey(key):
                 self._handler.cancel_posted(key)
-            case Barrier(passed):
-                passed.set()
-            case Stop():
+            case Barrier(reached):
+                reached.set()
+            case StopLoop():
                 self._stopped = True
             case Wake():
                 pass
 
-    def settle(self, running: Callable[[], bool], timeout: float | None) -> None:
+    def flush(self, running: Callable[[], bool], timeout: float | None) -> None:
         """Have all commands done that were posted before; ``running`` says whether a loop is.
 
         Gives up after ``timeout`` seconds. In the loop's own thread, or if there is no loop, they
@@ -112,15 +112,15 @@ class Bus:
         """
         if self.mailbox.closed:
             return
-        passed = threading.Event()
-        self.post(Barrier(passed))
+        reached = threading.Event()
+        self.post(Barrier(reached))
         waited = 0.0
-        while not passed.is_set() and (timeout is None or waited < timeout):
+        while not reached.is_set() and (timeout is None or waited < timeout):
             if self._reader == threading.get_ident() or not running():
                 self.wait(0)
             else:
-                passed.wait(LOOK)
-                waited += LOOK
+                reached.wait(LIVENESS_POLL_S)
+                waited += LIVENESS_POLL_S
 
     def start_loop(self) -> None:
         """Start a loop of our own, with no timer to advance; nothing happens if it runs."""
@@ -136,7 +136,7 @@ class Bus:
         """End our own loop, behind the commands posted before, and wait for it."""
         if self._loop is not None:
             with contextlib.suppress(PurgatoryClosed):  # it was stopped before
-                self.post(Stop())
+                self.post(StopLoop())
             self._loop.join(timeout)
 
 

@@ -1,4 +1,4 @@
-"""Workers: the threads that run expired tasks, fed through ypipes.
+"""WorkerPool: the threads that run expired tasks, fed through ypipes.
 
 An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. Who drains the
 timer writes a bucket to the pipe of the worker that has least to do, a large bucket to several of
@@ -24,7 +24,7 @@ TASKS_PER_WORKER = 1024
 
 
 class Worker:
-    """One thread. ``write`` and ``flush`` are called under the lock of `Workers`."""
+    """One thread. ``write`` and ``flush`` are called under the lock of `WorkerPool`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class Worker:
         self._pipe: YPipe[ExpiredBatch] = YPipe()
         self._written = 0  # batches; the writer's
         self._finished = 0  # batches; the worker's
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def load(self) -> int:
@@ -65,7 +65,7 @@ class Worker:
         """Wait for the thread."""
         self._thread.join(timeout)
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         # A new pipe counts its reader as awake: look before the first sleep.
         command: WorkerCommand | None = None
         while not isinstance(command, Term):
@@ -83,7 +83,7 @@ class Worker:
             del batch  # or the last one would be kept until the next comes
 
 
-class Workers:
+class WorkerPool:
     """``count`` threads, started with the first bucket. An executor for `Timer`; any thread."""
 
     def __init__(self, name: str, count: int) -> None:
@@ -127,17 +127,17 @@ class Workers:
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish what they have; with ``wait``, for ``timeout`` seconds at most."""
         self.flush()
-        give_up_at = None if timeout is None else time.monotonic() + timeout
+        close_deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             workers = list(self._workers)
             first, self._closed = not self._closed, True
         # A worker does not wait for workers: one of them may be waiting for it.
         wait = wait and not any(worker.is_here() for worker in workers)
         if first:
-            self._term(workers, give_up_at if wait else 0.0)
+            self._term(workers, close_deadline if wait else 0.0)
         if wait:
             for worker in workers:
-                worker.join(_left(give_up_at))
+                worker.join(_remaining(close_deadline))
 
     def _start(self) -> None:
         for number in range(len(self._workers), self._count):
@@ -151,15 +151,15 @@ class Workers:
             return self._workers
         return sorted(self._workers, key=lambda worker: worker.load)[:count]
 
-    def _term(self, workers: list[Worker], give_up_at: float | None) -> None:
+    def _term(self, workers: list[Worker], close_deadline: float | None) -> None:
         """Shake hands: Term to each, TermAck from each that is done in time."""
         acks: Mailbox[TermAck] = Mailbox()
         for worker in workers:
             worker.term(acks)
         for _ in workers:
-            if acks.recv(_left(give_up_at)) is None:
+            if acks.recv(_remaining(close_deadline)) is None:
                 return
 
 
-def _left(give_up_at: float | None) -> float | None:
-    return None if give_up_at is None else max(0.0, give_up_at - time.monotonic())
+def _remaining(close_deadline: float | None) -> float | None:
+    return None if close_deadline is None else max(0.0, close_deadline - time.monotonic())

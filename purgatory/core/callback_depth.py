@@ -1,39 +1,39 @@
-"""Nesting: how deep a thread is in callbacks of callbacks. For `purgatory.core.lifecycle` alone.
+"""CallbackDepth: how deep a thread is in callbacks of callbacks.
 
-Compiled, for `Alone` is read and written in steps (see ``timingwheel._cpython.atomicity``).
+For `lifecycle` alone. Compiled: `OutermostCallback` is read and written in atomic sections
 """
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from purgatory.core.thread_local import Here
+from purgatory.core.thread_local import ThreadLocal
 
 if TYPE_CHECKING:
     from purgatory.core.operation import DelayedOperation
 
 
-class Nesting:
+class CallbackDepth:
     """How deep a thread is in callbacks of callbacks, and who waits for it to come back."""
 
-    __slots__ = ("depth", "waiting")
+    __slots__ = ("deferred", "depth")
 
     def __init__(self) -> None:
         self.depth = 0
-        self.waiting: deque[DelayedOperation] = deque()
+        self.deferred: deque[DelayedOperation] = deque()
 
 
-class Alone:
+class OutermostCallback:
     """Taken by one callback at a time, which saves it the look at how deep its thread is.
 
     That look costs as much as the watch lists do. The callbacks inside find it taken, and look: so
-    they are counted, and nest at most one deeper than ``duties.MAX_NESTED``.
+    they are counted, and nest at most one deeper than ``lifecycle.MAX_NESTED``.
     """
 
-    __slots__ = ("taken",)
+    __slots__ = ("active",)
 
     def __init__(self) -> None:
-        self.taken = False  # read and written in steps; not used where there are none
+        self.active = False  # read and written in steps; not used where there are none
 
 
-HERE: Final = Here(Nesting)
-ALONE: Final = Alone()
+CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
+OUTERMOST_CALLBACK: Final = OutermostCallback()

@@ -22,25 +22,25 @@ from timingwheel import STEPS
 class DeferredOperation(KeyedOperation):
     """A `KeyedOperation` that resolves a future. Made together by `Purgatory.defer`."""
 
-    __slots__ = ("_watch_keys", "cancel_asked", "error", "future", "result", "state")
+    __slots__ = ("_watch_keys", "cancel_requested", "error", "future", "result", "state")
 
     def __init__(
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
     ) -> None:
         super().__init__(timeout, need)
-        self._op_asks = False  # keys complete it, and nothing else: there is no condition
+        self._op_has_condition = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
-        self.cancel_asked = False  # by the future's owner
+        self.cancel_requested = False  # by the future's owner
         if STEPS:
             # The future to be told of the end: one that somebody looks at, or, where there are no
-            # steps, any (`Entrance.defer` sets it). Not longer, or the two would be a cycle.
+            # steps, any (`PurgatoryCore.defer` sets it). Not longer, or the two would be a cycle.
             self.future: DeferredFuture | None = None
             # What the future shows as _state, _result and _exception.
             self.state: object = PENDING
             self.result: object = None
             self.error: object = None
 
-    def look(self, future: Any) -> None:
+    def on_first_access(self, future: Any) -> None:
         """Note that somebody looks at what the future makes on demand; he does so afterwards."""
         # One step: who looks finds the end, or is found by who tells of it.
         if self.state == PENDING:
@@ -49,23 +49,23 @@ class DeferredOperation(KeyedOperation):
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is COMPLETED:
-            self._end(self.values if self.need > 1 else self._op_value, None)
+            self._resolve(self.values if self.need > 1 else self._op_value, None)
 
     def on_expiration(self) -> None:
         """Fail the future."""
-        keys = ", ".join(map(_shown, self._watch_keys))
-        self._end(
+        keys = ", ".join(map(_safe_repr, self._watch_keys))
+        self._resolve(
             None, OperationExpired(f"{self.need} of {keys} not completed within {self.delay_ms} ms")
         )
 
     def on_cancel(self) -> None:
         """Cancel the future if that was asked of it, else fail it."""
-        if self.cancel_asked:
-            self._end(None, None, CANCELLED)
+        if self.cancel_requested:
+            self._resolve(None, None, CANCELLED)
         else:
-            self._end(None, OperationCancelled("the operation was cancelled"))
+            self._resolve(None, OperationCancelled("the operation was cancelled"))
 
-    def _end(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
+    def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
         future = self.future
         if STEPS and future is None:
             # One step. Nobody looks at it, and who begins to look from now on finds it done.
@@ -75,7 +75,7 @@ class DeferredOperation(KeyedOperation):
         elif future is not None:
             try:
                 if state == CANCELLED:
-                    future.end_cancelled()
+                    future.set_cancelled()
                 elif error is None:
                     future.set_result(result)
                 else:
@@ -85,10 +85,10 @@ class DeferredOperation(KeyedOperation):
                 raise
         # The future refers to us for as long as there is one.
         self.future = None
-        self._op_keeper = None
+        self._op_owner = None
         self._watch_keys = ()
 
-    def _op_interrupted(self) -> None:
+    def _op_on_interrupted(self) -> None:
         # What an interrupt kept from the future comes again: those who wait must not hang.
         if self._op_stage > RELEASED and self._unresolved():
             self._op_stage = RELEASED
@@ -98,7 +98,7 @@ class DeferredOperation(KeyedOperation):
         return (STEPS and self.state == PENDING) if future is None else not future.done()
 
 
-def _shown(key: Hashable) -> str:
+def _safe_repr(key: Hashable) -> str:
     try:
         return repr(key)
     except Exception:  # noqa: BLE001  # a key that cannot be shown still expires

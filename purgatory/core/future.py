@@ -3,8 +3,8 @@
 Most futures of a purgatory are awaited by a callback or a look at their result, or dropped. So
 where there are steps (`atomicity`) one has nothing of its own but its operation, which
 keeps its state (see ``deferred``), and the costly parts are made when somebody looks at them (see
-``on_demand``). Who looks tells the operation so before he looks: either he finds the future done,
-or who ends it finds him, and goes the standard library's way.
+``lazy_attribute``). A reader registers with the operation before it reads: either it finds the
+future done, or the thread that ends it finds the reader, and goes the standard library's way.
 """
 
 import concurrent.futures
@@ -12,7 +12,7 @@ import operator
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.core.lazy_attribute import OnDemand
+from purgatory.core.lazy_attribute import LazyAttribute
 from timingwheel import STEPS
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ FINISHED: Final = "FINISHED"
 CANCELLED: Final = "CANCELLED_AND_NOTIFIED"
 
 
-def _look(future: Any) -> None:
-    future._operation.look(future)
+def _on_first_access(future: Any) -> None:
+    future._operation.on_first_access(future)
 
 
-def _kept(field: str) -> Any:
+def _delegated(field: str) -> Any:
     """A field of the future that its operation keeps."""
 
     def keep(future: "DeferredFuture", value: object) -> None:
@@ -37,7 +37,7 @@ def _kept(field: str) -> Any:
     return property(operator.attrgetter(f"_operation.{field}"), keep)
 
 
-class ReadyFuture(concurrent.futures.Future[Any]):
+class FastResultFuture(concurrent.futures.Future[Any]):
     """A future that is looked at mostly when its result is there."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class ReadyFuture(concurrent.futures.Future[Any]):
         return super().result(timeout)
 
 
-class DeferredFuture(ReadyFuture):
+class DeferredFuture(FastResultFuture):
     """A ``concurrent.futures.Future`` whose end is that of its operation.
 
     ``result()``: the value of the completed key, or, with need > 1, a dict key -> value of those
@@ -62,24 +62,24 @@ class DeferredFuture(ReadyFuture):
 
     if STEPS:
         __init__ = object.__init__
-        _state = _kept("state")
-        _result = _kept("result")
-        _exception = _kept("error")
-        _condition = OnDemand(threading.Condition, _look)
-        _waiters = OnDemand(list[Any], _look)
-        _done_callbacks = OnDemand(list[Any], _look)
+        _state = _delegated("state")
+        _result = _delegated("result")
+        _exception = _delegated("error")
+        _condition = LazyAttribute(threading.Condition, _on_first_access)
+        _waiters = LazyAttribute(list[Any], _on_first_access)
+        _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""
         operation = self._operation
         if operation.done() and self._state != PENDING:
             return self.cancelled()
-        operation.cancel_asked = True
+        operation.cancel_requested = True
         operation.cancel()
         # Another thread at work on the operation may have to tell us yet.
         return operation.cancelled()
 
-    def end_cancelled(self) -> None:
+    def set_cancelled(self) -> None:
         """Be cancelled; called by the operation."""
         super().cancel()
         self.set_running_or_notify_cancel()

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
-from purgatory.core.lifecycle import leave
+from purgatory.core.lifecycle import finalize
 from purgatory.core.mypyc_types import mypyc_attr
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
@@ -28,7 +28,7 @@ class KeyedOperation(DelayedOperation):
     def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
         super().__init__(timeout)
         # Of this very class there is no condition; whether of one that inherits from it, it knows.
-        self._op_asks = type(self) is not KeyedOperation
+        self._op_has_condition = type(self) is not KeyedOperation
         self.need = need
         self.by_key: Hashable = None  # the key that completed it; set together with the outcome
         self._op_value: object = _NOTHING  # of by_key
@@ -57,20 +57,20 @@ class KeyedOperation(DelayedOperation):
                 with self._op_values_lock:
                     if self._op_count(key, value):
                         if STEPS:
-                            won = _claim_by(self, key, value)
+                            won = _try_set_outcome_by(self, key, value)
                         else:
                             with self._op_lock:  # type: ignore[union-attr]
-                                won = _claim_by(self, key, value)
+                                won = _try_set_outcome_by(self, key, value)
             elif STEPS:
-                won = _claim_by(self, key, value)
+                won = _try_set_outcome_by(self, key, value)
             else:
                 with self._op_lock:  # type: ignore[union-attr]
-                    won = _claim_by(self, key, value)
+                    won = _try_set_outcome_by(self, key, value)
             if won:
-                leave(self, COMPLETED)
+                finalize(self, COMPLETED)
         except BaseException:
             if won:
-                leave(self, COMPLETED)
+                finalize(self, COMPLETED)
             raise
         return won
 
@@ -85,7 +85,7 @@ class KeyedOperation(DelayedOperation):
         return False
 
 
-def _claim_by(operation: KeyedOperation, key: Hashable, value: object) -> bool:
+def _try_set_outcome_by(operation: KeyedOperation, key: Hashable, value: object) -> bool:
     # Asked again: a key's __eq__ may have come back to us and ended it.
     if operation._op_outcome is not None:
         return False

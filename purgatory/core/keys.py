@@ -15,30 +15,30 @@ from timingwheel import STEPS
 _MANY: Final = 5
 
 # Asked for with -b, comparing bytes with a str warns, which runs code.
-_BYTES_ARE_PLAIN: Final[bool] = not sys.flags.bytes_warning
+_BYTES_ARE_BUILTIN: Final[bool] = not sys.flags.bytes_warning
 
 
-def is_plain(key: object) -> bool:
+def is_builtin_key(key: object) -> bool:
     """Whether it is exactly a str, bytes or int, or a tuple of these."""
     if type(key) is not tuple:
-        return _is_simple(key)
+        return _is_builtin_scalar(key)
     assert isinstance(key, tuple)
     for part in key:  # noqa: SIM110  # compiled, this is the quick way
-        if not _is_simple(part):
+        if not _is_builtin_scalar(part):
             return False
     return True
 
 
-def _is_simple(key: object) -> bool:
+def _is_builtin_scalar(key: object) -> bool:
     # What inherits from these types may have a hash and an equality of its own.
     kind = type(key)
-    return kind is str or kind is int or (kind is bytes and _BYTES_ARE_PLAIN)
+    return kind is str or kind is int or (kind is bytes and _BYTES_ARE_BUILTIN)
 
 
-def are_plain(keys: tuple[Hashable, ...]) -> bool:
+def are_builtin_keys(keys: tuple[Hashable, ...]) -> bool:
     """Whether all of them are plain."""
     for key in keys:  # noqa: SIM110  # compiled, this is the quick way
-        if not is_plain(key):
+        if not is_builtin_key(key):
             return False
     return True
 
@@ -56,7 +56,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
             if len(keys) == 1:
                 hash(keys[0])
                 return keys
-            if STEPS and 1 < len(keys) < _MANY and are_plain(keys) and _differ(keys):
+            if STEPS and 1 < len(keys) < _MANY and are_builtin_keys(keys) and _all_distinct(keys):
                 return keys
         distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
     except TypeError as error:
@@ -66,7 +66,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     return distinct
 
 
-def _differ(keys: tuple[Hashable, ...]) -> bool:
+def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
     """Whether no two of a few keys are equal. Compiled, sooner known than with a set of them."""
     for n in range(1, len(keys)):
         for m in range(n):

@@ -17,7 +17,7 @@ without a call, or not at all where they are one step; see `purgatory.core.opera
 import logging
 from typing import TYPE_CHECKING, Final
 
-from purgatory.core.callback_depth import ALONE, HERE, Nesting
+from purgatory.core.callback_depth import CALLBACK_DEPTH, OUTERMOST_CALLBACK, CallbackDepth
 from purgatory.core.outcome import CANCELLED, COMPLETED, Outcome
 from timingwheel import STEPS, TimerTask, show
 
@@ -36,42 +36,42 @@ PENDING: Final = 0
 COUNTED: Final = 1  # off the watch lists' count
 JOURNALED: Final = 2
 RELEASED: Final = 3  # off the wheel and the lists: it may be told
-HALF_TOLD: Final = 4  # expired, and on_complete was called
-TOLD: Final = 5
+ON_COMPLETE_CALLED: Final = 4  # expired, and on_complete was called
+CALLBACKS_DONE: Final = 5
 
 # Callbacks that complete operations whose callbacks complete operations: from this depth on they
 # wait until those around them are done, lest a long chain end in a RecursionError.
 MAX_NESTED: Final = 12
 
 
-def attempt(operation: "DelayedOperation") -> bool:
+def request_check(operation: "DelayedOperation") -> bool:
     """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
-    if not operation._op_asks:
+    if not operation._op_has_condition:
         return False
     # Without the lock: who is at work looks under it before leaving, and we do right after.
-    operation._op_again = True
-    return operation._op_outcome is None and work(operation)
+    operation._op_recheck = True
+    return operation._op_outcome is None and run_actions(operation)
 
 
-def end(operation: "DelayedOperation", outcome: Outcome) -> bool:
+def finish(operation: "DelayedOperation", outcome: Outcome) -> bool:
     """Give it this outcome, and see that it is told. False if it has one."""
     won = False
     try:
         if STEPS:
-            won = _claim(operation, outcome)
+            won = _try_set_outcome(operation, outcome)
         else:
             with operation._op_lock:  # type: ignore[union-attr]
-                won = _claim(operation, outcome)
+                won = _try_set_outcome(operation, outcome)
         if won:
-            leave(operation, outcome)
+            finalize(operation, outcome)
     except BaseException:
         if won:
-            leave(operation, outcome)
+            finalize(operation, outcome)
         raise
     return won
 
 
-def _claim(operation: "DelayedOperation", outcome: Outcome) -> bool:
+def _try_set_outcome(operation: "DelayedOperation", outcome: Outcome) -> bool:
     # CPython lets nobody in when a Python function returns: who has won knows it.
     if operation._op_outcome is not None:
         return False
@@ -79,69 +79,69 @@ def _claim(operation: "DelayedOperation", outcome: Outcome) -> bool:
     return True
 
 
-def leave(operation: "DelayedOperation", outcome: Outcome) -> None:
+def finalize(operation: "DelayedOperation", outcome: Outcome) -> None:
     """Let go of wheel and watch lists, and tell. Only by who set the outcome.
 
     Goes on where an interrupt ended it when called again.
     """
     if operation._op_stage < RELEASED:
-        keeper = operation._op_keeper
-        if STEPS and keeper is not None and keeper.hides:
+        owner = operation._op_owner
+        if STEPS and owner is not None and owner.untracks:
             _show(operation)
         TimerTask.cancel(operation)  # off the wheel, and no more than that
-        if keeper is not None:
-            keeper.release(operation, outcome)
+        if owner is not None:
+            owner.release(operation, outcome)
         operation._op_stage = RELEASED
-    work(operation)
+    run_actions(operation)
 
 
 # What there is to do for who would work on an operation.
 _NOTHING: Final = 0
 _BUSY: Final = 1  # nothing: another thread is at it
-_ASK: Final = 2
-_TELL: Final = 3
+_CHECK_CONDITION: Final = 2
+_RUN_CALLBACK: Final = 3
 
 
-def work(operation: "DelayedOperation") -> bool:
+def run_actions(operation: "DelayedOperation") -> bool:
     """Do the duties, unless another thread is at it. True if `try_complete` completed it."""
     completed = False
-    duty = _NOTHING
+    action = _NOTHING
     try:
         while True:
             if STEPS:
-                duty = _next_duty(operation, duty)
+                action = _next_action(operation, action)
             else:
                 with operation._op_lock:  # type: ignore[union-attr]
-                    duty = _next_duty(operation, duty)
-            if duty < _ASK:
+                    action = _next_action(operation, action)
+            if action < _CHECK_CONDITION:
                 return completed
-            if duty == _ASK:
-                completed = _ask(operation) or completed
-            elif not _tell(operation):
+            if action == _CHECK_CONDITION:
+                completed = _check_condition(operation) or completed
+            elif not _run_next_callback(operation):
                 return completed
     except BaseException:  # an interrupt, which is not the end of the duties
-        if duty >= _ASK:
-            operation._op_interrupted()
-            _rest(operation)
-        work(operation)
-        tell_waiting(HERE.it)
+        if action >= _CHECK_CONDITION:
+            operation._op_on_interrupted()
+            _clear_busy(operation)
+        run_actions(operation)
+        run_deferred_callbacks(CALLBACK_DEPTH.value)
         raise
 
 
-def _next_duty(operation: "DelayedOperation", last: int) -> int:
-    if operation._op_busy and last < _ASK:
+def _next_action(operation: "DelayedOperation", last: int) -> int:
+    if operation._op_busy and last < _CHECK_CONDITION:
         return _BUSY
-    duty = _NOTHING
+    action = _NOTHING
     if operation._op_outcome is None:
-        if operation._op_again:
-            duty = _ASK
-    elif RELEASED <= operation._op_stage < TOLD:
-        duty = _TELL
-    operation._op_busy = duty >= _ASK
-    return duty
+        if operation._op_recheck:
+            action = _CHECK_CONDITION
+    elif RELEASED <= operation._op_stage < CALLBACKS_DONE:
+        action = _RUN_CALLBACK
+    operation._op_busy = action >= _CHECK_CONDITION
+    return action
 
 
-def _rest(operation: "DelayedOperation") -> None:
+def _clear_busy(operation: "DelayedOperation") -> None:
     if STEPS:
         operation._op_busy = False
     else:
@@ -149,8 +149,8 @@ def _rest(operation: "DelayedOperation") -> None:
             operation._op_busy = False
 
 
-def _ask(operation: "DelayedOperation") -> bool:
-    operation._op_again = False  # before asking: what comes from now on is asked about again
+def _check_condition(operation: "DelayedOperation") -> bool:
+    operation._op_recheck = False  # before asking: what comes from now on is asked about again
     try:
         satisfied = bool(operation.try_complete())
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
@@ -158,67 +158,69 @@ def _ask(operation: "DelayedOperation") -> bool:
         return False
     if not satisfied:
         return False
-    return operation._op_outcome is COMPLETED or end(operation, COMPLETED)
+    return operation._op_outcome is COMPLETED or finish(operation, COMPLETED)
 
 
-def _tell(operation: "DelayedOperation") -> bool:
-    """Call the next callback, or False: too many are around us, so `tell_waiting` will."""
-    nesting = None
-    if STEPS and not ALONE.taken:
-        ALONE.taken = True
+def _run_next_callback(operation: "DelayedOperation") -> bool:
+    """Call the next callback; False if it nests too deep: `run_deferred_callbacks` will."""
+    depth_here = None
+    if STEPS and not OUTERMOST_CALLBACK.active:
+        OUTERMOST_CALLBACK.active = True
     else:
-        nesting = HERE.it
-        if nesting.depth >= MAX_NESTED:
-            nesting.waiting.append(operation)
-            _rest(operation)
+        depth_here = CALLBACK_DEPTH.value
+        if depth_here.depth >= MAX_NESTED:
+            depth_here.deferred.append(operation)
+            _clear_busy(operation)
             return False
-        nesting.depth += 1
+        depth_here.depth += 1
     try:
-        _call_back(operation)
+        _call_next_callback(operation)
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
         _report(operation, error)
     finally:
-        if nesting is None:
-            ALONE.taken = False
+        if depth_here is None:
+            OUTERMOST_CALLBACK.active = False
         else:
-            nesting.depth -= 1
-            if nesting.waiting:
-                tell_waiting(nesting)
+            depth_here.depth -= 1
+            if depth_here.deferred:
+                run_deferred_callbacks(depth_here)
     return True
 
 
-def _call_back(operation: "DelayedOperation") -> None:
+def _call_next_callback(operation: "DelayedOperation") -> None:
     """Each is marked just before it is called, without a call in between."""
     if operation._op_outcome is CANCELLED:
-        operation._op_stage = TOLD
+        operation._op_stage = CALLBACKS_DONE
         operation.on_cancel()
-    elif operation._op_stage == HALF_TOLD:
-        operation._op_stage = TOLD
+    elif operation._op_stage == ON_COMPLETE_CALLED:
+        operation._op_stage = CALLBACKS_DONE
         operation.on_expiration()
     else:
-        operation._op_stage = TOLD if operation._op_outcome is COMPLETED else HALF_TOLD
+        operation._op_stage = (
+            CALLBACKS_DONE if operation._op_outcome is COMPLETED else ON_COMPLETE_CALLED
+        )
         operation.on_complete()
 
 
 def _report(operation: "DelayedOperation", error: Exception) -> None:
-    keeper = operation._op_keeper
-    if keeper is not None:
-        keeper.report(error, operation)
+    owner = operation._op_owner
+    if owner is not None:
+        owner.report(error, operation)
     else:
         log.error("%r raised", operation, exc_info=error)
 
 
-def tell_waiting(nesting: Nesting) -> None:
+def run_deferred_callbacks(depth_here: CallbackDepth) -> None:
     """Do the duties of those who wait, once all callbacks around us are done."""
-    waiting = nesting.waiting
-    if nesting.depth or not waiting:
+    deferred = depth_here.deferred
+    if depth_here.depth or not deferred:
         return
-    nesting.depth = 1
+    depth_here.depth = 1
     try:
-        while waiting:
-            work(waiting[0])
-            waiting.popleft()
+        while deferred:
+            run_actions(deferred[0])
+            deferred.popleft()
     finally:
-        nesting.depth = 0
-        if waiting:  # an interrupt: the others wait still
-            tell_waiting(nesting)
+        depth_here.depth = 0
+        if deferred:  # an interrupt: the others wait still
+            run_deferred_callbacks(depth_here)

@@ -21,13 +21,13 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from purgatory.core.lifecycle import PENDING, attempt, end
+from purgatory.core.lifecycle import PENDING, finish, request_check
 from purgatory.core.mypyc_types import mypyc_attr
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel import STEPS, TimerTask
 
 if TYPE_CHECKING:
-    from purgatory.core.owner import Keeper
+    from purgatory.core.owner import OperationOwner
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -40,30 +40,30 @@ class DelayedOperation(TimerTask):
     """
 
     __slots__ = (
-        "_op_again",
-        "_op_asks",
         "_op_busy",
-        "_op_keeper",
+        "_op_has_condition",
         "_op_keys",
         "_op_lock",
         "_op_outcome",
+        "_op_owner",
+        "_op_recheck",
+        "_op_sequence",
         "_op_stage",
-        "_op_ticket",
     )
 
-    _op_ticket: object  # of the watch lists; see `WatchLists.watch`, which sets it first
+    _op_sequence: object  # of the watch lists; see `WatchLists.watch`, which sets it first
 
     def __init__(self, timeout: float | timedelta) -> None:
         super().__init__(timeout)
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
-        self._op_keeper: Keeper | None = None
-        self._op_asks = True  # whether try_complete has anything to say
+        self._op_owner: OperationOwner | None = None
+        self._op_has_condition = True  # whether try_complete has anything to say
         # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
         # while it is held.
         self._op_lock: AbstractContextManager[bool] | None = None if STEPS else threading.Lock()
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread is at work on the duties
-        self._op_again = False  # duty: ask try_complete
+        self._op_recheck = False  # duty: ask try_complete
         # How far its end has come. Up to RELEASED written by who set the outcome, from there on by
         # the thread at work.
         self._op_stage = PENDING
@@ -101,13 +101,13 @@ class DelayedOperation(TimerTask):
         this is called from `try_complete`, the caller itself) is to run it next, or this is called
         a dozen callbacks deep: then when these have returned.
         """
-        refuse_in_child(self)
-        return end(self, COMPLETED)
+        check_not_forked(self)
+        return finish(self, COMPLETED)
 
     def cancel(self) -> bool:
         """End it without completing it, off the wheel and off all watch lists. True if it did."""
-        refuse_in_child(self)
-        return end(self, CANCELLED)
+        check_not_forked(self)
+        return finish(self, CANCELLED)
 
     def cancelled(self) -> bool:
         """Whether the operation was cancelled."""
@@ -122,26 +122,26 @@ class DelayedOperation(TimerTask):
         # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
         # that is before this line, inline: then it stays on its lists, to be completed or closed.)
         try:
-            end(self, EXPIRED)
+            finish(self, EXPIRED)
         except BaseException:
-            end(self, EXPIRED)
+            finish(self, EXPIRED)
             raise
         return None
 
     def _tt_on_close(self) -> None:
         """Called by a timer that closes before the timeout: no one is left waiting."""
         try:
-            end(self, CANCELLED)
+            finish(self, CANCELLED)
         except BaseException:
-            end(self, CANCELLED)
+            finish(self, CANCELLED)
             raise
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""
         del key, value  # a condition of the user's own is asked, whatever was completed
-        return attempt(self)
+        return request_check(self)
 
-    def _op_interrupted(self) -> None:
+    def _op_on_interrupted(self) -> None:
         """A callback may have been cut short. Those of users are not called twice."""
 
     def __repr__(self) -> str:
@@ -149,51 +149,51 @@ class DelayedOperation(TimerTask):
         return f"<{type(self).__name__} {state}, timeout {self.delay_ms} ms>"
 
 
-def enter(operation: DelayedOperation, keeper: "Keeper") -> bool:
+def attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
     """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
 
     ValueError if it waits already.
     """
-    entered = False
+    attached = False
     try:
         if STEPS:
-            entered = _enter(operation, keeper)
+            attached = _attach(operation, owner)
         else:
             with operation._op_lock:  # type: ignore[union-attr]
-                entered = _enter(operation, keeper)
+                attached = _attach(operation, owner)
     except BaseException:
-        if entered:
-            withdraw(operation)
+        if attached:
+            detach(operation)
         raise
-    if not entered and operation._op_outcome is None:
+    if not attached and operation._op_outcome is None:
         raise ValueError(f"{operation!r} was submitted already; expected a new operation")
-    return entered
+    return attached
 
 
-def _enter(operation: DelayedOperation, keeper: "Keeper") -> bool:
-    if operation._op_outcome is not None or operation._op_keeper is not None:
+def _attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
+    if operation._op_outcome is not None or operation._op_owner is not None:
         return False
-    operation._op_keeper = keeper
+    operation._op_owner = owner
     return True
 
 
-def withdraw(operation: DelayedOperation) -> bool:
+def detach(operation: DelayedOperation) -> bool:
     """Belong to no purgatory again. False if it has ended, and stays where it ended."""
     if STEPS:
-        return _withdraw(operation)
+        return _detach(operation)
     with operation._op_lock:  # type: ignore[union-attr]
-        return _withdraw(operation)
+        return _detach(operation)
 
 
-def _withdraw(operation: DelayedOperation) -> bool:
+def _detach(operation: DelayedOperation) -> bool:
     if operation._op_outcome is not None:
         return False
-    operation._op_keeper = None
+    operation._op_owner = None
     return True
 
 
-def refuse_in_child(operation: DelayedOperation) -> None:
+def check_not_forked(operation: DelayedOperation) -> None:
     """Raise PurgatoryForked if it belongs to a purgatory from before a fork."""
-    keeper = operation._op_keeper
-    if keeper is not None:
-        keeper.refuse_in_child()
+    owner = operation._op_owner
+    if owner is not None:
+        owner.check_not_forked()

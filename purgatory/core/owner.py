@@ -1,4 +1,4 @@
-"""Keeper: what a purgatory is to its operations.
+"""OperationOwner: what a purgatory is to its operations.
 
 They know it, and not the purgatory: one that nobody names any more is freed, whatever still waits.
 Any thread; nothing here is called while a lock is held.
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 OnError = Callable[[BaseException, DelayedOperation], object]
 
 
-class Forks:
+class ForkCounter:
     """How many forks lie between the first process and this one."""
 
     __slots__ = ("count",)
@@ -30,10 +30,10 @@ class Forks:
         self.count = 0
 
 
-FORKS: Final = Forks()
+FORK_COUNTER: Final = ForkCounter()
 
 
-class Keeper:
+class OperationOwner:
     """One a purgatory; see the module."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Keeper:
         self.name = name
         self._own_timer = own_timer
         self.lists = WatchLists(name)
-        self._born = FORKS.count
+        self._fork_number = FORK_COUNTER.count
         self._on_error = on_error
         self._journal = journal
         # Whether pending operations are kept from the cycle collector; once True it stays so. Where
@@ -50,20 +50,20 @@ class Keeper:
         # that holds them, so there is nothing to find out about them. It ends when the timer is
         # closed, which ends all of them. Without it, timer and operations may be garbage together,
         # as their cycles go through both.
-        self.hides = False
+        self.untracks = False
 
-    def hide_from_now_on(self) -> None:
+    def enable_gc_untracking(self) -> None:
         """Keep what is submitted from the collector. Only when the timer's reaper has started."""
-        self.hides = HIDES
+        self.untracks = HIDES
 
     @property
     def forked(self) -> bool:
         """Whether this is a forked child, and the purgatory its parent's."""
-        return self._born != FORKS.count
+        return self._fork_number != FORK_COUNTER.count
 
-    def refuse_in_child(self) -> None:
+    def check_not_forked(self) -> None:
         """Raise PurgatoryForked in a forked child."""
-        if self._born != FORKS.count:
+        if self._fork_number != FORK_COUNTER.count:
             raise PurgatoryForked(
                 f"purgatory {self.name!r} was made before fork; make one in this process"
             )
@@ -76,7 +76,7 @@ class Keeper:
         error = self.lists.release(operation, outcome)
         if error is not None:
             self.report(error, operation)
-        if self.lists.closed and self._own_timer is not None and self.lists.over:
+        if self.lists.closed and self._own_timer is not None and self.lists.fully_drained:
             # Its reaper may be asleep until a deadline that does not matter any more.
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:

@@ -2,16 +2,15 @@
 
 Any thread submits, completes, cancels; the timer's executor expires. Each step is decided under
 one lock, the watch lists', an operation's or the timer's, never two at once, and user code runs
-under none of them. See ``operation`` for how an operation ends exactly once, and ``watchers`` for
-why its memory is exact.
+under none of them. See ``operation`` for how an operation ends exactly once, and ``watch_lists``
+for why its memory is exact.
 
-What is done for each operation is inherited from `Entrance`. What is here is rare, and interpreted
-even where the rest is compiled: it can be referenced weakly then.
+What is done for each operation is inherited from `PurgatoryCore`. What is here is rare, and
+interpreted even where the rest is compiled: it can be referenced weakly then.
 """
 
 import logging
 import os
-import weakref
 from collections.abc import Hashable
 from datetime import timedelta
 from types import TracebackType
@@ -20,22 +19,23 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 
 from purgatory import metrics
-from purgatory.bus.commands import Cancel, Complete
+from purgatory.bus.commands import CancelForKey, CompleteKey
 from purgatory.bus.loop import Bus
-from purgatory.bus.worker_pool import Workers
+from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.journal import Journal
-from purgatory.core.lifecycle import end
+from purgatory.core.lifecycle import finish
 from purgatory.core.outcome import CANCELLED, Outcome
-from purgatory.core.owner import FORKS, Keeper, OnError
-from purgatory.core.submission import Entrance
+from purgatory.core.owner import FORK_COUNTER, OnError, OperationOwner
+from purgatory.core.submission import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
+from purgatory.registry import add_purgatory
 from purgatory.stats import PurgatoryStats
 from timingwheel import Timer, TimerError, to_ms
 
 log = logging.getLogger(__name__)
 
 
-class Purgatory(Entrance):
+class Purgatory(PurgatoryCore):
     """Holds delayed operations until a watch key completes them or their timeout passes.
 
     ``timer``: one that others may share, which is then neither started nor closed here; None: one
@@ -72,14 +72,14 @@ class Purgatory(Entrance):
         if timer is None:
             timer = _own_timer(name, executor_workers)
         own = timer if self._owns_timer else None
-        super().__init__(name, timer, Keeper(name, own, on_error, journal))
+        super().__init__(name, timer, OperationOwner(name, own, on_error, journal))
         if timer.running:
-            self._keeper.hide_from_now_on()
-        self._bus = Bus(name, _Posted(self._lists))
+            self._owner.enable_gc_untracking()
+        self._bus = Bus(name, _CommandHandler(self._lists))
         self._registry = registry
         if registry is not None:
             metrics.register(self, registry)
-        _purgatories[id(self)] = self
+        add_purgatory(self)
 
     def complete_later(self, key: Hashable, value: object = None) -> None:
         """Post a completion to the purgatory's loop, and return at once.
@@ -89,16 +89,16 @@ class Purgatory(Entrance):
         PurgatoryClosed.
         """
         hash(key)
-        self._keeper.refuse_in_child()
-        self._lists.refuse_if_closed()
-        self._bus.post(Complete(key, value))
+        self._owner.check_not_forked()
+        self._lists.check_open()
+        self._bus.post(CompleteKey(key, value))
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
         hash(key)
-        self._keeper.refuse_in_child()
-        self._lists.refuse_if_closed()
-        self._bus.post(Cancel(key))
+        self._owner.check_not_forked()
+        self._lists.check_open()
+        self._bus.post(CancelForKey(key))
 
     def step(self, timeout: float | timedelta = 0.0) -> bool:
         """Do what was posted and, with a timer of its own, what is due: for use without threads.
@@ -118,15 +118,15 @@ class Purgatory(Entrance):
 
     def stats(self) -> PurgatoryStats:
         """The figures of this moment. O(1)."""
-        ended = self._lists.ended
+        counts = self._lists.outcome_counts
         return PurgatoryStats(
             name=self.name,
             pending=self.delayed,
             watch_entries=self.watched,
             watched_keys=len(self._lists),
-            completed=ended[Outcome.COMPLETED],
-            expired=ended[Outcome.EXPIRED],
-            cancelled=ended[Outcome.CANCELLED],
+            completed=counts[Outcome.COMPLETED],
+            expired=counts[Outcome.EXPIRED],
+            cancelled=counts[Outcome.CANCELLED],
             mailbox_commands=self._bus.mailbox.sent,
             mailbox_depth=self._bus.mailbox.depth,
         )
@@ -136,14 +136,14 @@ class Purgatory(Entrance):
 
         Nothing happens if it runs. Raises PurgatoryClosed.
         """
-        self._keeper.refuse_in_child()
-        self._lists.refuse_if_closed()
+        self._owner.check_not_forked()
+        self._lists.check_open()
         if self._owns_timer:
             self.timer.start(self._bus)
         else:
             self._bus.start_loop()
         if self.timer.running:
-            self._keeper.hide_from_now_on()
+            self._owner.enable_gc_untracking()
 
     def close(
         self,
@@ -159,21 +159,21 @@ class Purgatory(Entrance):
         meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
         and ValueError for a bad timeout.
         """
-        if self._keeper.forked:
+        if self._owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout) / 1000
         self._lists.close()
         if self._registry is not None:
             metrics.unregister(self, self._registry)
-        self._bus.settle(self._loop_runs, seconds)
+        self._bus.flush(self._loop_runs, seconds)
         self._bus.stop_loop(seconds if wait else 0)
         try:
-            self._end_pending(wait, cancel_pending, timeout)
+            self._finish_pending(wait, cancel_pending, timeout)
         finally:
             if not self._loop_runs():
                 self._bus.mailbox.close()
 
-    def _end_pending(
+    def _finish_pending(
         self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
     ) -> None:
         if cancel_pending:
@@ -192,7 +192,7 @@ class Purgatory(Entrance):
 
     def _cancel_all(self) -> None:
         for operation in self._lists.all():
-            end(operation, CANCELLED)
+            finish(operation, CANCELLED)
 
     def _cancel_all_after(self, timeout: float | timedelta) -> None:
         try:
@@ -212,6 +212,10 @@ class Purgatory(Entrance):
     ) -> None:
         self.close()
 
+    def _is_live(self) -> bool:
+        """Whether it is neither closed nor a forked child's copy of its parent's."""
+        return not (self._lists.closed or self._owner.forked)
+
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
         self._lists._check()
@@ -223,8 +227,8 @@ class Purgatory(Entrance):
         return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
 
 
-class _Posted:
-    """What is done with posted commands; see `purgatory.bus.loop.Handler`."""
+class _CommandHandler:
+    """What is done with posted commands; see `purgatory.bus.loop.CommandHandler`."""
 
     def __init__(self, lists: WatchLists) -> None:
         self._lists = lists
@@ -242,27 +246,12 @@ def _own_timer(name: str, workers: int | None) -> Timer:
         raise TypeError(f"executor_workers is {workers!r}; expected an int")
     if workers < 1:
         raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
-    return Timer(name, executor=Workers(name, workers))
+    return Timer(name, executor=WorkerPool(name, workers))
 
 
-# By id: a subclass may compare as it likes.
-_purgatories: "weakref.WeakValueDictionary[int, Purgatory]" = weakref.WeakValueDictionary()
+def _note_fork() -> None:
+    FORK_COUNTER.count += 1
+    metrics.reset_after_fork()
 
 
-def living() -> list[Purgatory]:
-    """All purgatories of this process that are referenced and not closed."""
-    # At once: others come and go in the meantime.
-    found = [reference() for reference in _purgatories.valuerefs()]
-    return [
-        purgatory
-        for purgatory in found
-        if purgatory is not None and not purgatory._lists.closed and not purgatory._keeper.forked
-    ]
-
-
-def _refuse_in_child() -> None:
-    FORKS.count += 1
-    metrics.forget_all()
-
-
-os.register_at_fork(after_in_child=_refuse_in_child)
+os.register_at_fork(after_in_child=_note_fork)

@@ -1,4 +1,4 @@
-"""Entrance: the busy half of a Purgatory, what is done for each operation and each completion.
+"""PurgatoryCore: the busy half of a Purgatory, what is done for each operation and each completion.
 
 It is apart from the other half because it is compiled; `Purgatory` is interpreted and adds what is
 rare. Any thread.
@@ -12,10 +12,10 @@ from purgatory.core.deferred import DeferredOperation
 from purgatory.core.future import DeferredFuture
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.core.lifecycle import attempt
+from purgatory.core.lifecycle import request_check
 from purgatory.core.mypyc_types import mypyc_attr
-from purgatory.core.operation import DelayedOperation, enter, withdraw
-from purgatory.core.owner import Keeper
+from purgatory.core.operation import DelayedOperation, attach, detach
+from purgatory.core.owner import OperationOwner
 from purgatory.errors import PurgatoryClosed
 from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task, hide
 
@@ -25,16 +25,16 @@ _future: Final[type[DeferredFuture]] = DeferredFuture
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Entrance:
+class PurgatoryCore:
     """What `Purgatory` inherits."""
 
-    def __init__(self, name: str, timer: Timer, keeper: Keeper) -> None:
+    def __init__(self, name: str, timer: Timer, owner: OperationOwner) -> None:
         self.name = name
         self.timer = timer
-        self._keeper = keeper
-        self._lists = keeper.lists
+        self._owner = owner
+        self._lists = owner.lists
         # Whether an operation may be added to the timer without asking which `add` that is.
-        self._adds_plainly = type(timer).add is Timer.add
+        self._timer_add_is_default = type(timer).add is Timer.add
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -51,28 +51,28 @@ class Entrance:
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
         watch_keys = distinct_keys(keys)
-        _refuse_if_closed(self)
+        _check_open(self)
         if isinstance(operation, KeyedOperation):
             check_need(operation.need, len(watch_keys))
-        return enter(operation, self._keeper) and _submit(self, operation, watch_keys)
+        return attach(operation, self._owner) and _submit(self, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Ask `try_complete` of all operations that watch a key; how many this call completed.
 
         Raises PurgatoryClosed.
         """
-        _refuse_if_ended(self)
-        if STEPS and (one := self._lists.alone(key)) is not None:
-            return 1 if attempt(one) else 0
+        _check_not_drained(self)
+        if STEPS and (one := self._lists.sole_watcher(key)) is not None:
+            return 1 if request_check(one) else 0
         completed = 0
-        for operation in self._lists.watching(key):
-            if attempt(operation):
+        for operation in self._lists.watchers_of(key):
+            if request_check(operation):
                 completed += 1
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
-        _refuse_if_ended(self)
+        _check_not_drained(self)
         return self._lists.cancel(key)
 
     @overload
@@ -89,7 +89,7 @@ class Entrance:
         PurgatoryClosed.
         """
         watch_keys = distinct_keys(keys)
-        _refuse_if_closed(self)
+        _check_open(self)
         if type(need) is not int or need != 1:  # any keys can meet that
             check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
@@ -98,7 +98,7 @@ class Entrance:
         if not STEPS:
             operation.future = future
         try:
-            enter(operation, self._keeper)
+            attach(operation, self._owner)
             _submit(self, operation, watch_keys, ask=False)
         except BaseException:
             operation.future = None  # no cycle is left behind
@@ -110,7 +110,7 @@ class Entrance:
 
         How many operations this call completed. Raises PurgatoryClosed.
         """
-        _refuse_if_ended(self)
+        _check_not_drained(self)
         return self._lists.complete(key, value)
 
     @property
@@ -128,48 +128,50 @@ class Entrance:
 
 
 def _submit(
-    entrance: Entrance, operation: DelayedOperation, keys: tuple[Hashable, ...], ask: bool = True
+    core: PurgatoryCore, operation: DelayedOperation, keys: tuple[Hashable, ...], ask: bool = True
 ) -> bool:
     try:
-        if ask and attempt(operation):
+        if ask and request_check(operation):
             return True
-        entrance._lists.watch(operation, keys)
-        if attempt(operation):
+        core._lists.watch(operation, keys)
+        if request_check(operation):
             return True
         if operation._op_outcome is None:
-            if STEPS and entrance._adds_plainly:
-                add_task(entrance.timer, operation)
+            if STEPS and core._timer_add_is_default:
+                add_task(core.timer, operation)
             else:
-                entrance.timer.add(operation)
+                core.timer.add(operation)
     except BaseException as error:  # which raises it again
-        if _undo(entrance, operation, error):
+        if _roll_back_submission(core, operation, error):
             raise
     # Since the questions it may have ended, and found less to leave than there is now.
     if operation._op_outcome is not None:
-        entrance._lists.remove(operation)
+        core._lists.remove(operation)
         TimerTask.cancel(operation)
-    elif STEPS and entrance._keeper.hides:
+    elif STEPS and core._owner.untracks:
         # One step with that question: who ends it from now on shows it.
         _hide(operation)
     return False
 
 
-def _undo(entrance: Entrance, operation: DelayedOperation, error: BaseException) -> bool:
+def _roll_back_submission(
+    core: PurgatoryCore, operation: DelayedOperation, error: BaseException
+) -> bool:
     """Take back a submission that failed. False if the operation has ended all the same."""
-    entrance._lists.remove(operation)
+    core._lists.remove(operation)
     if not isinstance(error, TimerError):  # which says that it was not added
         TimerTask.cancel(operation)
-    waits = withdraw(operation)
-    if waits and isinstance(error, TimerClosed) and entrance._lists.closed:
-        raise PurgatoryClosed(f"purgatory {entrance.name!r} is closed") from error
+    waits = detach(operation)
+    if waits and isinstance(error, TimerClosed) and core._lists.closed:
+        raise PurgatoryClosed(f"purgatory {core.name!r} is closed") from error
     return waits or not isinstance(error, Exception)
 
 
-def _refuse_if_closed(entrance: Entrance) -> None:
-    entrance._keeper.refuse_in_child()
-    entrance._lists.refuse_if_closed()
+def _check_open(core: PurgatoryCore) -> None:
+    core._owner.check_not_forked()
+    core._lists.check_open()
 
 
-def _refuse_if_ended(entrance: Entrance) -> None:
-    entrance._keeper.refuse_in_child()
-    entrance._lists.refuse_if_ended()
+def _check_not_drained(core: PurgatoryCore) -> None:
+    core._owner.check_not_forked()
+    core._lists.check_not_drained()

@@ -1,4 +1,4 @@
-"""Here: something of its own for each thread.
+"""ThreadLocal: something of its own for each thread.
 
 Interpreted, because mypyc does not compile what inherits from ``threading.local``.
 """
@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Here(threading.local, Generic[T]):
-    """``here.it`` is what ``make()`` returned when this thread first asked."""
+class ThreadLocal(threading.local, Generic[T]):
+    """``here.value`` is what ``make()`` returned when this thread first asked."""
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self.it = make()
+        self.value = make()

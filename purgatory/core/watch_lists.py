@@ -16,8 +16,8 @@ hash and compare without running anybody's code, a change of the lists is one st
 import threading
 from collections.abc import Hashable
 
-from purgatory.core.keys import are_plain, is_plain
-from purgatory.core.lifecycle import COUNTED, end
+from purgatory.core.keys import are_builtin_keys, is_builtin_key
+from purgatory.core.lifecycle import COUNTED, finish
 from purgatory.core.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
@@ -28,7 +28,7 @@ from timingwheel import STEPS
 # the second on it is a dict in order of arrival, by ticket: user classes may compare as they like.
 # A ticket is a number that comes once, drawn when it is needed and kept by the operation. (Ids are
 # no neighbours in a dict, collide there, and are made anew at each look.)
-_Many = dict[object, DelayedOperation]
+_BySequence = dict[object, DelayedOperation]
 
 
 class WatchLists:
@@ -37,13 +37,17 @@ class WatchLists:
     def __init__(self, name: str) -> None:
         self._name = name
         # A key's __eq__, a finalizer or a signal handler may come back to us while it is held. They
-        # are let in; what they want changed is done when the change under way is. See _later.
+        # are let in; their changes wait in _deferred_changes until the current one is done.
         self._lock = threading.RLock()
         self._changing = False  # by more than a step
-        self._plain = True  # all keys are; guarded by _lock, and True again when there are none
-        self._later: list[tuple[DelayedOperation, tuple[Hashable, ...]]] = []  # no keys: remove
-        self._of_key: dict[Hashable, DelayedOperation | _Many] = {}
-        self._tickets = i64(0)  # drawn so far
+        self._builtin_keys_only = (
+            True  # all keys are; guarded by _lock, and True again when there are none
+        )
+        self._deferred_changes: list[
+            tuple[DelayedOperation, tuple[Hashable, ...]]
+        ] = []  # no keys: remove
+        self._of_key: dict[Hashable, DelayedOperation | _BySequence] = {}
+        self._last_sequence = i64(0)  # drawn so far
         self.closed = False
         self.entries = 0  # pairs of operation and key
         self.pending = 0  # operations
@@ -51,48 +55,53 @@ class WatchLists:
         self.expired = 0
         self.cancelled = 0
         self.drained = threading.Event()  # closed, and nothing is pending
-        self.over = False  # the same, to be had without a call
+        self.fully_drained = False  # the same, to be had without a call
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
         One that has ended meanwhile stays off: who ended it has no need to come back.
         """
-        operation._op_ticket = None  # it may have one of other lists, which would not take it
-        if STEPS and self._calm() and are_plain(keys) and self._append_at_once(operation, keys):
+        operation._op_sequence = None  # it may have one of other lists, which would not take it
+        if (
+            STEPS
+            and self._can_skip_lock()
+            and are_builtin_keys(keys)
+            and self._append_atomically(operation, keys)
+        ):
             return
         with self._lock:
-            self.refuse_if_closed()
+            self.check_open()
             if self._changing:
-                self._later.append((operation, keys))
+                self._deferred_changes.append((operation, keys))
             elif operation._op_outcome is None:
                 self._changing = True
                 try:
                     self._append_all(operation, keys)
                 finally:
                     self._changing = False
-                    if self._later:
-                        self._catch_up()
+                    if self._deferred_changes:
+                        self._apply_deferred()
 
-    def _calm(self) -> bool:
+    def _can_skip_lock(self) -> bool:
         """Whether, compiled, a change that calls nobody is a step now, and needs no lock.
 
         Not in the middle of another change. Not while the keys of others may run code when they are
         compared. Not after close, when the last to leave sets an event.
         """
-        return self._plain and not (self._changing or self.closed)
+        return self._builtin_keys_only and not (self._changing or self.closed)
 
-    def refuse_if_closed(self) -> None:
+    def check_open(self) -> None:
         """Raise PurgatoryClosed when nothing may be watched any more."""
         if self.closed:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
-    def refuse_if_ended(self) -> None:
+    def check_not_drained(self) -> None:
         """Raise PurgatoryClosed when nothing is watched any more, either."""
-        if self.over:
+        if self.fully_drained:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
-    def _append_at_once(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+    def _append_atomically(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
         """`_append_all` as a step, with one look at each key. False if it cannot be one.
 
         It is none when the operation is the second of a key: that takes a dict, and when something
@@ -105,22 +114,22 @@ class WatchLists:
             if found is not operation:
                 if not isinstance(found, dict):
                     for m in range(n):
-                        self._take_off(keys[m], operation)
+                        self._remove_entry(keys[m], operation)
                     return False
-                found[self._ticket(operation)] = operation
+                found[self._sequence_of(operation)] = operation
             self.entries += 1
         self.pending += 1
         operation._op_keys = keys
         return True
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        if STEPS and not are_plain(keys):
-            self._plain = False
+        if STEPS and not are_builtin_keys(keys):
+            self._builtin_keys_only = False
         try:
             for key in keys:
                 self._append(key, operation)
         except BaseException:  # a key that cannot be compared, an interrupt
-            self._take_off_all(operation, keys)
+            self._remove_all_entries(operation, keys)
             raise
         self.pending += 1
         operation._op_keys = keys
@@ -130,24 +139,24 @@ class WatchLists:
         if found is None:
             self._of_key[key] = operation
         elif isinstance(found, dict):
-            found[self._ticket(operation)] = operation
+            found[self._sequence_of(operation)] = operation
         else:
-            first, second = self._ticket(found), self._ticket(operation)
+            first, second = self._sequence_of(found), self._sequence_of(operation)
             self._of_key[key] = {first: found, second: operation}
         self.entries += 1
 
-    def _ticket(self, operation: DelayedOperation) -> object:
+    def _sequence_of(self, operation: DelayedOperation) -> object:
         """What an operation goes by in lists of several. Locked, or in a step."""
-        if operation._op_ticket is None:
-            self._tickets += 1
-            operation._op_ticket = self._tickets
-        return operation._op_ticket
+        if operation._op_sequence is None:
+            self._last_sequence += 1
+            operation._op_sequence = self._last_sequence
+        return operation._op_sequence
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
-        if STEPS and self._calm():
+        if STEPS and self._can_skip_lock():
             self._count(operation, outcome)
-            return self._strike(operation)
+            return self._remove_entries(operation)
         with self._lock:
             self._count(operation, outcome)
             return self._remove(operation)
@@ -164,7 +173,7 @@ class WatchLists:
                 self.cancelled += 1
 
     @property
-    def ended(self) -> dict[Outcome, int]:
+    def outcome_counts(self) -> dict[Outcome, int]:
         """How many operations had each outcome."""
         return {COMPLETED: self.completed, EXPIRED: self.expired, CANCELLED: self.cancelled}
 
@@ -179,41 +188,41 @@ class WatchLists:
     def _remove(self, operation: DelayedOperation) -> Exception | None:
         error = None
         if self._changing:
-            self._later.append((operation, ()))
+            self._deferred_changes.append((operation, ()))
             return None
         if operation._op_keys:
             self._changing = True
             try:
-                error = self._strike(operation)
+                error = self._remove_entries(operation)
             finally:
                 self._changing = False
-                if self._later:
-                    self._catch_up()
+                if self._deferred_changes:
+                    self._apply_deferred()
         if self.closed:
             self._note_drained()
         return error
 
-    def _strike(self, operation: DelayedOperation) -> Exception | None:
-        error = self._take_off_all(operation, operation._op_keys)
+    def _remove_entries(self, operation: DelayedOperation) -> Exception | None:
+        error = self._remove_all_entries(operation, operation._op_keys)
         if operation._op_keys:
             operation._op_keys = ()
             self.pending -= 1
             if not self._of_key:
-                self._plain = True
+                self._builtin_keys_only = True
         return error
 
-    def _take_off_all(
+    def _remove_all_entries(
         self, operation: DelayedOperation, keys: tuple[Hashable, ...]
     ) -> Exception | None:
         first = None
         for key in keys:
             try:
-                self._take_off(key, operation)
+                self._remove_entry(key, operation)
             except Exception as error:  # noqa: BLE001  # whatever a key raises is reported
                 first = first or error
         return first
 
-    def _take_off(self, key: Hashable, operation: DelayedOperation) -> None:
+    def _remove_entry(self, key: Hashable, operation: DelayedOperation) -> None:
         """Remove one entry, if it is there; the counting follows without a call."""
         found = self._of_key.get(key)
         if found is operation:
@@ -221,21 +230,21 @@ class WatchLists:
             self.entries -= 1
         elif isinstance(found, dict):
             try:
-                del found[operation._op_ticket]  # if it is there, that is free of calls as well
+                del found[operation._op_sequence]  # if it is there, that is free of calls as well
             except KeyError:
                 return
             self.entries -= 1
             if not found:
                 del self._of_key[key]
 
-    def _catch_up(self) -> None:
+    def _apply_deferred(self) -> None:
         """Do the changes that came while another was under way."""
-        while self._later:
-            operation, keys = self._later.pop(0)
+        while self._deferred_changes:
+            operation, keys = self._deferred_changes.pop(0)
             self._changing = True
             try:
                 if not keys:
-                    self._strike(operation)
+                    self._remove_entries(operation)
                 elif operation._op_outcome is None:
                     self._append_all(operation, keys)
             finally:
@@ -245,22 +254,22 @@ class WatchLists:
     def _note_drained(self) -> None:
         # Not twice: a finalizer might come back to us inside set(), which locks.
         if self.closed and not self.pending and not self.drained.is_set():
-            self.over = True
+            self.fully_drained = True
             self.drained.set()
 
-    def watching(self, key: Hashable) -> list[DelayedOperation]:
+    def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
-        if STEPS and self._calm() and is_plain(key):
+        if STEPS and self._can_skip_lock() and is_builtin_key(key):
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
 
-    def alone(self, key: Hashable) -> DelayedOperation | None:
-        """The one that watches a key, if that is quickly told; None: see `watching`.
+    def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
+        """The one that watches a key, if that is quickly told; None: see `watchers_of`.
 
         Compiled, that saves most completions a list of one.
         """
-        if STEPS and self._calm() and is_plain(key):
+        if STEPS and self._can_skip_lock() and is_builtin_key(key):
             found = self._of_key.get(key)
             if isinstance(found, DelayedOperation):
                 return found
@@ -268,17 +277,17 @@ class WatchLists:
 
     def complete(self, key: Hashable, value: object) -> int:
         """Tell the operations that watch a key that it was completed; how many that completed."""
-        if STEPS and (one := self.alone(key)) is not None:
+        if STEPS and (one := self.sole_watcher(key)) is not None:
             return 1 if one._op_complete_key(key, value) else 0
         completed = 0
-        for operation in self.watching(key):
+        for operation in self.watchers_of(key):
             if operation._op_complete_key(key, value):
                 completed += 1
         return completed
 
     def cancel(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them."""
-        return [operation for operation in self.watching(key) if end(operation, CANCELLED)]
+        return [operation for operation in self.watchers_of(key) if finish(operation, CANCELLED)]
 
     def close(self) -> None:
         """Refuse to watch from now on."""
@@ -312,7 +321,7 @@ class WatchLists:
         return f"<WatchLists {self.pending} operations, {self.entries} entries, {len(self)} keys>"
 
 
-def _operations(value: DelayedOperation | _Many | None) -> list[DelayedOperation]:
+def _operations(value: DelayedOperation | _BySequence | None) -> list[DelayedOperation]:
     if value is None:
         return []
     return list(value.values()) if isinstance(value, dict) else [value]

@@ -76,10 +76,10 @@ class JournalFiles(Generic[RowT]):
         self._new_names = itertools.count()
         try:
             _make_directory(directory)
-            self._sweep()
+            self._remove_unfinished()
             self.last = self._find_last()
         except OSError as error:
-            raise _told(error, directory) from error
+            raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
         """Write rows whose numbers grow and lie behind ``last``; on disk when this returns.
@@ -91,8 +91,8 @@ class JournalFiles(Generic[RowT]):
         """
         time_at = itemgetter(self._table.names.index(self._table.time_column))
         iterator = iter(rows)
-        while some := list(itertools.islice(iterator, FILE_ROWS)):
-            numbers, values = map(_first, some), map(_second, some)
+        while chunk := list(itertools.islice(iterator, FILE_ROWS)):
+            numbers, values = map(_first, chunk), map(_second, chunk)
             self._append(list(numbers), list(values), time_at)
 
     def _append(self, numbers: list[int], rows: list[RowT], time_at: Callable[[RowT], int]) -> None:
@@ -108,7 +108,7 @@ class JournalFiles(Generic[RowT]):
     def _write(self, date: str, numbers: list[int], rows: list[RowT]) -> None:
         directory = self._directory / (_DATE + date)
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
-        self._refuse_disorder(numbers)
+        self._check_ascending(numbers)
         try:
             _make_directory(directory)
             try:
@@ -118,12 +118,12 @@ class JournalFiles(Generic[RowT]):
             except BaseException:
                 hidden.unlink(missing_ok=True)
                 raise
-            _force(directory)
+            _fsync_directory(directory)
         except OSError as error:
-            raise _told(error, hidden) from error
+            raise _journal_error(error, hidden) from error
         self.last = numbers[-1]
 
-    def _refuse_disorder(self, numbers: list[int]) -> None:
+    def _check_ascending(self, numbers: list[int]) -> None:
         # What is done for each row here and below is done by loops in C.
         before = [self.last, *numbers[:-1]]
         if not all(map(lt, before, numbers)):
@@ -152,11 +152,11 @@ class JournalFiles(Generic[RowT]):
                 if match and match[1] == self._source and int(match[3]) > last:
                     last, newest = int(match[3]), directory
         if newest is not None:
-            _force(newest)
-            _force(self._directory)
+            _fsync_directory(newest)
+            _fsync_directory(self._directory)
         return last
 
-    def _sweep(self) -> None:
+    def _remove_unfinished(self) -> None:
         """Delete what a writer before us left unfinished."""
         for directory in self._dates():
             for path in directory.glob(f"{_UNFINISHED}*"):
@@ -178,14 +178,14 @@ class JournalLock:
             _make_directory(directory)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _told(error, path) from error
+            raise _journal_error(error, path) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close()
             if isinstance(error, BlockingIOError):
                 raise JournalError(f"{directory}: another process writes this journal") from error
-            raise _told(error, path) from error
+            raise _journal_error(error, path) from error
 
     def close(self) -> None:
         """Let go of the directory. Idempotent."""
@@ -214,10 +214,10 @@ def _make_directory(path: Path) -> None:
         return
     _make_directory(path.parent)
     path.mkdir(exist_ok=True)
-    _force(path.parent)
+    _fsync_directory(path.parent)
 
 
-def _force(directory: Path) -> None:
+def _fsync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -225,5 +225,5 @@ def _force(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _told(error: OSError, path: Path) -> JournalError:
+def _journal_error(error: OSError, path: Path) -> JournalError:
     return JournalError(f"{error.filename or path}: {error.strerror or error}")

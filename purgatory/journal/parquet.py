@@ -1,7 +1,7 @@
 """ParquetJournal: the outcomes of a purgatory as Parquet files, for `Purgatory(journal=...)`.
 
 `ended` may be called by any thread: it makes the row and posts it to the journal's own, which
-writes. See ``journal_writer`` for that thread and ``journal_files`` for the files.
+writes. See ``writer`` for that thread and ``files`` for the files.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ class ParquetJournal:
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._clock = clock
-        rows = _Rows(Path(directory))
+        rows = _OutcomeBuffer(Path(directory))
         try:
             self._writer = JournalWriter(rows, seconds)
         except BaseException:
             rows.close()
             raise
         # Also at the end of the process, for who forgets to close.
-        self._end = weakref.finalize(self, self._writer.close)
+        self._finalizer = weakref.finalize(self, self._writer.close)
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Post one outcome; see `purgatory.Journal`.
 
         Raises JournalError after `close`, and when the disk has taken none for too long.
         """
-        self._writer.post(_row(operation, outcome, self._clock()))
+        self._writer.post(_outcome_row(operation, outcome, self._clock()))
 
     def flush(self) -> None:
         """Return when all that ended before is on disk. Raises JournalError if it cannot be."""
@@ -70,7 +70,7 @@ class ParquetJournal:
 
     def close(self) -> None:
         """Write the rest, and end the thread. Idempotent. Raises JournalError if rows are lost."""
-        self._end.detach()
+        self._finalizer.detach()
         self._writer.close()
 
     def __enter__(self) -> Self:
@@ -80,8 +80,8 @@ class ParquetJournal:
         self.close()
 
 
-class _Rows:
-    """See `purgatory.journal.writer.Rows`. Numbered as they are written, each run on its own."""
+class _OutcomeBuffer:
+    """See `RowBuffer`. Rows are numbered as they are written, each run on its own."""
 
     def __init__(self, directory: Path) -> None:
         self._lock = JournalLock(directory)
@@ -114,7 +114,7 @@ class _Rows:
         self._lock.close()
 
 
-def _row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> Row:
+def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> Row:
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it was added to the timer has no deadline yet.
     due_ms = operation.deadline_ms or now_ms + operation.delay_ms

@@ -27,14 +27,14 @@ T_contra = TypeVar("T_contra", contravariant=True)
 #: Rows in memory after which they are written before their time.
 BATCH: Final = 65_536
 # Rows posted after which the thread is woken, to see whether that is enough.
-_MUCH: Final = 8_192
+_WAKE_THRESHOLD: Final = 8_192
 #: Rows in memory, while the disk takes none, after which further ones are refused.
-MOST_WAITING: Final = 1_000_000
+MAX_WAITING: Final = 1_000_000
 # How often who waits for the thread sees whether it is alive, in seconds.
-_LOOK: Final = 0.1
+_LIVENESS_POLL_S: Final = 0.1
 
 
-class Rows(Protocol[T_contra]):
+class RowBuffer(Protocol[T_contra]):
     """What waits to be written, and where to; the journal's thread alone uses it."""
 
     def add(self, item: T_contra) -> None:
@@ -51,7 +51,7 @@ class Rows(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _CheckQueue:
     """Much was posted."""
 
 
@@ -63,14 +63,14 @@ class _Flush:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stop:
+class _StopWriter:
     """Write what came before this, and end."""
 
 
 class JournalWriter(Generic[T]):
     """Writes ``rows`` every ``seconds``. Started by its constructor, ended by `close`."""
 
-    def __init__(self, rows: Rows[T], seconds: float) -> None:
+    def __init__(self, rows: RowBuffer[T], seconds: float) -> None:
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._rows = rows
@@ -78,8 +78,8 @@ class JournalWriter(Generic[T]):
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
         # Rows of them, roughly: threads that post at once may lose some, which makes a wake-up come
         # later. The time to write comes anyway.
-        self._unseen = 0
-        self._mailbox: Mailbox[_Look | _Flush | _Stop] = Mailbox()
+        self._rows_since_wake = 0
+        self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
         # Written by the thread, read by others: the last failure, until a write succeeds.
         self._error: JournalError | None = None
         self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
@@ -90,21 +90,21 @@ class JournalWriter(Generic[T]):
 
         Raises JournalError after `close`, and while too much waits for a disk that takes nothing.
         """
-        if self._error is not None and len(self._posted) + len(self._rows) >= MOST_WAITING:
+        if self._error is not None and len(self._posted) + len(self._rows) >= MAX_WAITING:
             raise self._error
         if self._mailbox.closed:
             raise _closed()
         self._posted.append(item)
-        self._unseen += rows
-        if self._unseen >= _MUCH:
-            self._unseen = 0
-            self._send(_Look())
+        self._rows_since_wake += rows
+        if self._rows_since_wake >= _WAKE_THRESHOLD:
+            self._rows_since_wake = 0
+            self._send(_CheckQueue())
 
     def flush(self) -> None:
         """Return when all that was posted before is on disk; JournalError if it cannot be."""
         done = threading.Event()
         self._send(_Flush(done))
-        while not done.wait(_LOOK):
+        while not done.wait(_LIVENESS_POLL_S):
             if not self._thread.is_alive():
                 raise _closed()
         if self._error is not None:
@@ -113,14 +113,14 @@ class JournalWriter(Generic[T]):
     def close(self) -> None:
         """Write the rest and end the thread. Idempotent. Raises JournalError if rows are lost."""
         with contextlib.suppress(MailboxClosed):
-            self._mailbox.send(_Stop())
+            self._mailbox.send(_StopWriter())
         if threading.current_thread() is self._thread:  # a finalizer that the collector ran here
             return
         self._thread.join()
         if self._error is not None:
             raise self._error
 
-    def _send(self, command: _Look | _Flush | _Stop) -> None:
+    def _send(self, command: _CheckQueue | _Flush | _StopWriter) -> None:
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
@@ -146,7 +146,7 @@ class JournalWriter(Generic[T]):
             match command:
                 case None:
                     return True
-                case _Stop():
+                case _StopWriter():
                     return False
                 case _Flush(done):
                     self._write()

@@ -11,10 +11,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-import purgatory
 from purgatory import Purgatory
 from purgatory.metrics import MetricsError, PurgatoryCollector, serve
-from tests.testing.purgatory_harness import HANG, Bench, Recorder
+from purgatory.registry import live_purgatories
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 
@@ -24,8 +24,8 @@ def registry():
 
 
 @pytest.fixture
-def bench(registry):
-    return Bench(registry=registry)
+def harness(registry):
+    return PurgatoryHarness(registry=registry)
 
 
 def samples(registry):
@@ -40,16 +40,16 @@ def samples(registry):
 
 
 class TestSamples:
-    def test_every_metric(self, bench, registry):
+    def test_every_metric(self, harness, registry):
         """Each metric and label, with the figures of a small history."""
-        p = bench.purgatory
+        p = harness.purgatory
         for _ in range(3):
             p.defer("a", "b", timeout=0.05)
         p.complete("a")
         p.defer("a", timeout=1)
         p.defer("b", timeout=30).cancel()
-        bench.clock.advance(1.0)
-        bench.timer.advance_clock()
+        harness.clock.advance(1.0)
+        harness.timer.advance_clock()
         p.defer("x", "y", timeout=500)
         p.defer("x", timeout=0.003)
         assert samples(registry) == samples_of(
@@ -68,7 +68,7 @@ class TestSamples:
         ) | {key: value for key, value in samples(registry).items() if "timingwheel" in key[0]}
         wheel = (("name", "wheel"),)
         found = samples(registry)
-        stats = bench.timer.stats()
+        stats = harness.timer.stats()
         assert found["timingwheel_timers_pending", wheel] == 2
         assert found["timingwheel_timers_total", (*wheel, ("outcome", "fired"))] == 1
         assert found["timingwheel_timers_total", (*wheel, ("outcome", "cancelled"))] == 4
@@ -91,7 +91,7 @@ class TestSamples:
         assert found["timingwheel_lateness_seconds_count", wheel] == 1
         assert found["timingwheel_lateness_seconds_sum", wheel] == 0
 
-    def test_types(self, bench, registry):
+    def test_types(self, harness, registry):
         """Gauges, counters and one histogram, each with help."""
         families = {
             family.name: (family.type, bool(family.documentation)) for family in registry.collect()
@@ -111,18 +111,18 @@ class TestSamples:
             "timingwheel_executor_backlog": ("gauge", True),
         }
 
-    def test_no_label_names_a_key(self, bench, registry):
+    def test_no_label_names_a_key(self, harness, registry):
         """Watch keys are never labels."""
-        bench.purgatory.defer("secret-key")
+        harness.purgatory.defer("secret-key")
         assert b"secret-key" not in generate_latest(registry)
 
     def test_lateness_is_cumulative(self, registry):
         """Buckets count all that were at most so late, in seconds."""
-        bench = Bench(registry=registry)
+        harness = PurgatoryHarness(registry=registry)
         for delay in (0.1, 0.1, 0.095, 0.05):
-            bench.purgatory.defer("k", timeout=delay)
-        bench.clock.advance(0.1)
-        bench.timer.advance_clock()
+            harness.purgatory.defer("k", timeout=delay)
+        harness.clock.advance(0.1)
+        harness.timer.advance_clock()
         get = registry.get_sample_value
         values = [
             get("timingwheel_lateness_seconds_bucket", {"name": "wheel", "le": bound})
@@ -155,10 +155,10 @@ class TestRegistry:
 
     def test_timers_of_one_name_are_summed(self, registry):
         """A page with the same labels twice would be refused: they are shown as one."""
-        benches = [Bench(), Bench()]
-        for number, bench in enumerate(benches):
-            Purgatory(f"p{number}", timer=bench.timer, registry=registry).defer("k", timeout=1)
-        benches[1].advance(1)
+        harnesses = [PurgatoryHarness(), PurgatoryHarness()]
+        for number, harness in enumerate(harnesses):
+            Purgatory(f"p{number}", timer=harness.timer, registry=registry).defer("k", timeout=1)
+        harnesses[1].advance(1)
         found = samples(registry)
         assert found["timingwheel_timers_pending", (("name", "wheel"),)] == 1
         assert found["timingwheel_lateness_seconds_count", (("name", "wheel"),)] == 1
@@ -182,9 +182,9 @@ class TestRegistry:
         Purgatory().close()
         assert len(list(REGISTRY.collect())) == before
 
-    def test_no_lock_is_held_while_it_yields(self, bench, registry):
+    def test_no_lock_is_held_while_it_yields(self, harness, registry):
         """Between two families everything may be used: submit, register, close."""
-        p = bench.purgatory
+        p = harness.purgatory
         families = iter(registry.collect())
         next(families)
         done = threading.Event()
@@ -220,7 +220,7 @@ class TestRegistry:
         thread.start()
         try:
             for _ in range(500):
-                purgatory.core.purgatory.living()
+                live_purgatories()
         finally:
             stop.set()
             thread.join()
@@ -233,12 +233,12 @@ def fetch(server):
 
 
 class TestServe:
-    def test_a_registry_over_http(self, bench, registry):
+    def test_a_registry_over_http(self, harness, registry):
         """The page shows the figures of the moment it is asked for."""
         op = Recorder()
         with serve(0, registry=registry) as server:
             assert 'purgatory_operations_pending{name="bench"} 0.0' in fetch(server)
-            bench.purgatory.try_complete_else_watch(op, ["k"])
+            harness.purgatory.try_complete_else_watch(op, ["k"])
             assert 'purgatory_operations_pending{name="bench"} 1.0' in fetch(server)
             op.force_complete()
             line = 'purgatory_operations_total{name="bench",outcome="completed"} 1.0'
@@ -298,6 +298,6 @@ class TestServe:
         client.start()
         assert asked.wait(HANG)
         server.close()
-        assert server._answers._under_way == 0
+        assert server._responses._under_way == 0
         client.join(HANG)
         assert "slow 1.0" in pages[0]

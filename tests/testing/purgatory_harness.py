@@ -62,7 +62,7 @@ class Hooked(Recorder):
         self._hook("on_cancel")
 
 
-class Bench:
+class PurgatoryHarness:
     """A purgatory whose time is moved by hand and whose timer runs in the caller's thread."""
 
     def __init__(self, *, tick_ms: int = 1, wheel_size: int = 20, **options: Any) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from purgatory.core.future import PENDING, ReadyFuture
-from purgatory.core.lazy_attribute import OnDemand
+from purgatory.core.future import PENDING, FastResultFuture
+from purgatory.core.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.protocol import Outcome
 
@@ -22,7 +22,7 @@ def _share(future: "Answered") -> None:
     future._shared = True
 
 
-class Answered(ReadyFuture):
+class Answered(FastResultFuture):
     """The answer to a call.
 
     Who waits for it, and who is to be told, is kept from when there is one. Until then its end is a
@@ -34,9 +34,9 @@ class Answered(ReadyFuture):
     _state: str
 
     _shared = False  # somebody has looked at what follows
-    _condition = OnDemand(threading.Condition, _share)
-    _waiters = OnDemand(list[Any], _share)
-    _done_callbacks = OnDemand(list[Any], _share)
+    _condition = LazyAttribute(threading.Condition, _share)
+    _waiters = LazyAttribute(list[Any], _share)
+    _done_callbacks = LazyAttribute(list[Any], _share)
 
     def __init__(self) -> None:
         # Not the base's, which makes those parts: these are its other fields.

@@ -6,7 +6,7 @@ Used by the store thread alone.
 from bisect import bisect_right
 from collections.abc import Hashable
 
-from purgatory.core.lifecycle import end
+from purgatory.core.lifecycle import finish
 from purgatory.core.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
@@ -105,7 +105,7 @@ class Waiting(DelayedOperation):
     ) -> None:
         wait_ms = due_ms + 1 - now_ms
         super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
-        self._op_asks = False  # keys complete it, and nothing else: there is no condition
+        self._op_has_condition = False  # keys complete it, and nothing else: there is no condition
         self.number: i64 = number
         self.client = client
         self.op_id = op_id
@@ -145,7 +145,7 @@ class Waiting(DelayedOperation):
             return False
         self.by_key = key
         self.value = value.value
-        return end(self, COMPLETED)
+        return finish(self, COMPLETED)
 
     def _count(self, key: str, completing: Completing) -> bool:
         if self.values is None:

@@ -84,7 +84,7 @@ class ServerJournal:
 
 
 class _Rows:
-    """See `purgatory.journal.writer.Rows`."""
+    """See `purgatory.journal.writer.RowBuffer`."""
 
     def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:
         self._confirm = confirm

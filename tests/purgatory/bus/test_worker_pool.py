@@ -1,4 +1,4 @@
-"""Workers: expired tasks in several threads, each once, and a handshake at the end."""
+"""WorkerPool: expired tasks in several threads, each once, and a handshake at the end."""
 
 import threading
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from purgatory.bus.worker_pool import Workers
+from purgatory.bus.worker_pool import WorkerPool
 from timingwheel import ManualClock, Timer
 
 PATIENCE = 60
@@ -15,7 +15,7 @@ PATIENCE = 60
 def timer_with(count):
     """A timer moved by hand whose tasks run in ``count`` workers."""
     clock = ManualClock()
-    return clock, Timer("w", clock=clock, executor=Workers("w", count))
+    return clock, Timer("w", clock=clock, executor=WorkerPool("w", count))
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -80,7 +80,7 @@ def test_exceptions_stop_no_worker():
 
     errors = []
     timer = Timer(
-        "w", clock=clock, executor=Workers("w", 1), on_error=lambda e, t: errors.append(e)
+        "w", clock=clock, executor=WorkerPool("w", 1), on_error=lambda e, t: errors.append(e)
     )
     timer.schedule(0.001, leave)
     timer.schedule(0.002, done.set)

@@ -9,75 +9,75 @@ import weakref
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
-from tests.testing.purgatory_harness import HANG, Bench, all_in_threads
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 from timingwheel import STEPS, TimerFull
 
 
 @pytest.fixture
-def bench():
-    return Bench()
+def harness():
+    return PurgatoryHarness()
 
 
 class TestArguments:
-    def test_no_key_is_a_value_error(self, bench):
+    def test_no_key_is_a_value_error(self, harness):
         """A future without a key could only expire."""
         with pytest.raises(ValueError, match="keys is empty"):
-            bench.purgatory.defer()
+            harness.purgatory.defer()
 
-    def test_an_unhashable_key_is_a_type_error(self, bench):
+    def test_an_unhashable_key_is_a_type_error(self, harness):
         """Keys must be hashable."""
         with pytest.raises(TypeError, match="hashable"):
-            bench.purgatory.defer("a", ["b"])
+            harness.purgatory.defer("a", ["b"])
 
     @pytest.mark.parametrize("need", [0, -1, 3, 4])
-    def test_need_out_of_range_is_a_value_error(self, bench, need):
+    def test_need_out_of_range_is_a_value_error(self, harness, need):
         """need lies between 1 and the number of distinct keys."""
         with pytest.raises(ValueError, match="expected 1 to 2"):
-            bench.purgatory.defer("a", "b", "a", need=need)
-        assert bench.purgatory.delayed == 0
+            harness.purgatory.defer("a", "b", "a", need=need)
+        assert harness.purgatory.delayed == 0
 
     @pytest.mark.parametrize("need", [1.0, "1", None, True])
-    def test_need_of_another_type_is_a_type_error(self, bench, need):
+    def test_need_of_another_type_is_a_type_error(self, harness, need):
         """need is an int, and a bool is none."""
         with pytest.raises(TypeError, match="need is"):
-            bench.purgatory.defer("a", need=need)
+            harness.purgatory.defer("a", need=need)
 
     @pytest.mark.parametrize(
         ("timeout", "error"),
         [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError), (None, TypeError)],
     )
-    def test_a_bad_timeout_is_refused(self, bench, timeout, error):
+    def test_a_bad_timeout_is_refused(self, harness, timeout, error):
         """Timeouts are checked as everywhere."""
         with pytest.raises(error, match="delay is"):
-            bench.purgatory.defer("a", timeout=timeout)
-        assert bench.purgatory.watched == 0
+            harness.purgatory.defer("a", timeout=timeout)
+        assert harness.purgatory.watched == 0
 
-    def test_the_default_timeout_is_thirty_seconds(self, bench):
+    def test_the_default_timeout_is_thirty_seconds(self, harness):
         """Without a timeout a future expires after 30 s, not before."""
-        future = bench.purgatory.defer("a")
-        bench.advance(29.999)
+        future = harness.purgatory.defer("a")
+        harness.advance(29.999)
         assert not future.done()
-        bench.advance(0.001)
+        harness.advance(0.001)
         assert isinstance(future.exception(0), OperationExpired)
 
 
 class TestResult:
-    def test_the_value_of_the_key(self, bench):
+    def test_the_value_of_the_key(self, harness):
         """With need=1 the result is what the key was completed with."""
-        future = bench.purgatory.defer("a", "b", timeout=1)
-        assert bench.purgatory.complete("b", {"paid": True}) == 1
+        future = harness.purgatory.defer("a", "b", timeout=1)
+        assert harness.purgatory.complete("b", {"paid": True}) == 1
         assert future.result(0) == {"paid": True}
-        assert bench.purgatory.complete("a", 2) == 0
+        assert harness.purgatory.complete("a", 2) == 0
 
-    def test_no_value_is_none(self, bench):
+    def test_no_value_is_none(self, harness):
         """A completion without a value resolves to None."""
-        future = bench.purgatory.defer("a")
-        bench.purgatory.complete("a")
+        future = harness.purgatory.defer("a")
+        harness.purgatory.complete("a")
         assert future.result(0) is None
 
-    def test_n_distinct_keys(self, bench):
+    def test_n_distinct_keys(self, harness):
         """With need=2 of 3 the result is a dict of the two first, in their order."""
-        p = bench.purgatory
+        p = harness.purgatory
         future = p.defer("a", "b", "c", need=2)
         assert p.complete("c", 3) == 0
         assert p.complete("c", 4) == 0  # the same key again does not count
@@ -87,100 +87,104 @@ class TestResult:
         assert list(future.result(0).items()) == [("c", 3), ("a", 1)]
         assert p.watched == 0
 
-    def test_all_keys(self, bench):
+    def test_all_keys(self, harness):
         """need=len(keys) waits for all of them; duplicates count once."""
-        future = bench.purgatory.defer("a", "b", "a", need=2)
-        bench.purgatory.complete("a", 1)
-        bench.purgatory.complete("b", 2)
+        future = harness.purgatory.defer("a", "b", "a", need=2)
+        harness.purgatory.complete("a", 1)
+        harness.purgatory.complete("b", 2)
         assert future.result(0) == {"a": 1, "b": 2}
 
-    def test_a_check_completes_no_future(self, bench):
+    def test_a_check_completes_no_future(self, harness):
         """check_and_complete asks conditions; a key counts when it is completed."""
-        future = bench.purgatory.defer("a")
-        assert bench.purgatory.check_and_complete("a") == 0
+        future = harness.purgatory.defer("a")
+        assert harness.purgatory.check_and_complete("a") == 0
         assert not future.done()
 
-    def test_one_completion_resolves_all_who_wait(self, bench):
+    def test_one_completion_resolves_all_who_wait(self, harness):
         """complete counts the futures that it resolved."""
-        futures = [bench.purgatory.defer("a", n) for n in range(10)]
-        assert bench.purgatory.complete("a", 1) == 10
+        futures = [harness.purgatory.defer("a", n) for n in range(10)]
+        assert harness.purgatory.complete("a", 1) == 10
         assert [f.result(0) for f in futures] == [1] * 10
 
-    def test_expiry(self, bench):
+    def test_expiry(self, harness):
         """It raises OperationExpired, a TimeoutError, that names keys, need and timeout."""
-        future = bench.purgatory.defer("a", "b", timeout=1.5, need=2)
-        bench.purgatory.complete("a")
-        bench.advance(1.5)
+        future = harness.purgatory.defer("a", "b", timeout=1.5, need=2)
+        harness.purgatory.complete("a")
+        harness.advance(1.5)
         with pytest.raises(TimeoutError, match=r"2 of 'a', 'b' not completed within 1500 ms"):
             future.result(0)
         assert isinstance(future.exception(0), OperationExpired)
         assert future.done()
         assert not future.cancelled()
 
-    def test_keys_that_cannot_be_shown_expire_too(self, bench):
+    def test_keys_that_cannot_be_shown_expire_too(self, harness):
         """A key whose repr raises does not keep its future from ending."""
 
         class Shy:
             def __repr__(self):
                 raise RuntimeError
 
-        future = bench.purgatory.defer(Shy(), "b", timeout=1)
-        bench.advance(1)
+        future = harness.purgatory.defer(Shy(), "b", timeout=1)
+        harness.advance(1)
         assert "Shy object" in str(future.exception(0))
-        assert bench.errors == []
+        assert harness.errors == []
 
-    def test_a_completion_at_the_deadline(self, bench):
+    def test_a_completion_at_the_deadline(self, harness):
         """At its deadline the first to come decides: here the completion."""
-        future = bench.purgatory.defer("a", timeout=1)
-        bench.clock.advance(1)
-        bench.purgatory.complete("a", 5)
-        bench.timer.advance_clock()
+        future = harness.purgatory.defer("a", timeout=1)
+        harness.clock.advance(1)
+        harness.purgatory.complete("a", 5)
+        harness.timer.advance_clock()
         assert future.result(0) == 5
 
     def test_a_refused_future_leaves_nothing(self):
         """TimerFull leaves no watch entry and no pending future."""
-        bench = Bench(max_pending=1)
-        bench.purgatory.defer("a")
+        harness = PurgatoryHarness(max_pending=1)
+        harness.purgatory.defer("a")
         with pytest.raises(TimerFull):
-            bench.purgatory.defer("a", "b")
-        assert (bench.purgatory.watched, bench.purgatory.delayed) == (1, 1)
-        assert bench.purgatory.complete("a") == 1
+            harness.purgatory.defer("a", "b")
+        assert (harness.purgatory.watched, harness.purgatory.delayed) == (1, 1)
+        assert harness.purgatory.complete("a") == 1
 
-    def test_equal_keys_are_one_key(self, bench):
+    def test_equal_keys_are_one_key(self, harness):
         """Keys compare as in a dict."""
-        future = bench.purgatory.defer(1, 2, need=2)
-        bench.purgatory.complete(1.0, "x")
-        bench.purgatory.complete(True, "y")
-        bench.purgatory.complete(2, "z")
+        future = harness.purgatory.defer(1, 2, need=2)
+        harness.purgatory.complete(1.0, "x")
+        harness.purgatory.complete(True, "y")
+        harness.purgatory.complete(2, "z")
         assert future.result(0) == {1: "x", 2: "z"}
 
 
 class TestCancel:
-    def test_cancel(self, bench):
+    def test_cancel(self, harness):
         """A cancelled future leaves wheel and lists at once; result raises CancelledError."""
-        future = bench.purgatory.defer("a", "b")
+        future = harness.purgatory.defer("a", "b")
         assert future.cancel() is True
         assert future.cancel() is True
         assert (future.cancelled(), future.done()) == (True, True)
         with pytest.raises(concurrent.futures.CancelledError):
             future.result(0)
-        assert (bench.purgatory.watched, bench.purgatory.delayed, len(bench.timer)) == (0, 0, 0)
-        assert bench.purgatory.stats().cancelled == 1
+        assert (harness.purgatory.watched, harness.purgatory.delayed, len(harness.timer)) == (
+            0,
+            0,
+            0,
+        )
+        assert harness.purgatory.stats().cancelled == 1
 
-    def test_too_late(self, bench):
+    def test_too_late(self, harness):
         """What has completed or expired cannot be cancelled."""
-        completed, expired = bench.purgatory.defer("a"), bench.purgatory.defer("b", timeout=0)
-        bench.purgatory.complete("a", 1)
+        completed, expired = harness.purgatory.defer("a"), harness.purgatory.defer("b", timeout=0)
+        harness.purgatory.complete("a", 1)
         assert completed.cancel() is False
         assert expired.cancel() is False
         assert completed.result(0) == 1
         assert isinstance(expired.exception(0), OperationExpired)
 
-    def test_what_the_purgatory_cancels_fails(self, bench):
+    def test_what_the_purgatory_cancels_fails(self, harness):
         """cancel_for_key and close make the future raise OperationCancelled, a CancelledError."""
-        a, b = bench.purgatory.defer("a"), bench.purgatory.defer("b")
-        assert len(bench.purgatory.cancel_for_key("a")) == 1
-        bench.purgatory.close()
+        a, b = harness.purgatory.defer("a"), harness.purgatory.defer("b")
+        assert len(harness.purgatory.cancel_for_key("a")) == 1
+        harness.purgatory.close()
         for future in (a, b):
             assert future.done()
             with pytest.raises(concurrent.futures.CancelledError) as caught:
@@ -190,53 +194,53 @@ class TestCancel:
 
 
 class TestAsAFuture:
-    def test_callbacks(self, bench):
+    def test_callbacks(self, harness):
         """add_done_callback is called once, with the future, before or after the end."""
         seen = []
-        future = bench.purgatory.defer("a")
+        future = harness.purgatory.defer("a")
         future.add_done_callback(seen.append)
-        bench.purgatory.complete("a")
+        harness.purgatory.complete("a")
         future.add_done_callback(seen.append)
         assert seen == [future, future]
 
-    def test_a_callback_that_raises_stops_no_other(self, bench, caplog):
+    def test_a_callback_that_raises_stops_no_other(self, harness, caplog):
         """The other callbacks and the other futures of the key go on."""
         seen = []
-        first, second = bench.purgatory.defer("a"), bench.purgatory.defer("a")
+        first, second = harness.purgatory.defer("a"), harness.purgatory.defer("a")
         first.add_done_callback(lambda future: 1 / 0)
         first.add_done_callback(seen.append)
         second.add_done_callback(seen.append)
-        assert bench.purgatory.complete("a") == 2
+        assert harness.purgatory.complete("a") == 2
         assert seen == [first, second]
         assert "ZeroDivisionError" in caplog.text
 
-    def test_callbacks_may_complete_the_next(self, bench):
+    def test_callbacks_may_complete_the_next(self, harness):
         """A chain of two thousand futures, each resolved in the callback of the one before."""
-        p = bench.purgatory
+        p = harness.purgatory
         futures = [p.defer(number) for number in range(2000)]
         for number, future in enumerate(futures):
             future.add_done_callback(lambda done, n=number: p.complete(n + 1, done.result() + 1))
         p.complete(0, 0)
         assert [future.result(0) for future in futures] == list(range(2000))
-        assert bench.errors == []
+        assert harness.errors == []
 
-    def test_a_result_that_a_user_set_is_reported(self, bench):
+    def test_a_result_that_a_user_set_is_reported(self, harness):
         """Who resolves the future by hand gets the clash reported; nothing waits on."""
-        future = bench.purgatory.defer("a")
+        future = harness.purgatory.defer("a")
         future.set_result(1)
-        assert bench.purgatory.complete("a", 2) == 1
+        assert harness.purgatory.complete("a", 2) == 1
         assert future.result(0) == 1
-        assert isinstance(bench.errors[0][0], concurrent.futures.InvalidStateError)
-        assert bench.purgatory.watched == 0
+        assert isinstance(harness.errors[0][0], concurrent.futures.InvalidStateError)
+        assert harness.purgatory.watched == 0
 
-    def test_wait(self, bench):
+    def test_wait(self, harness):
         """concurrent.futures.wait sees results, expiries and cancels."""
-        p = bench.purgatory
+        p = harness.purgatory
         futures = [p.defer("a", timeout=9), p.defer("b", timeout=1), p.defer("c", timeout=9)]
         p.complete("a")
         done, waiting = concurrent.futures.wait(futures, 0)
         assert (done, waiting) == ({futures[0]}, set(futures[1:]))
-        bench.advance(1)
+        harness.advance(1)
         futures[2].cancel()
         done, waiting = concurrent.futures.wait(futures, HANG)
         assert not waiting
@@ -251,9 +255,9 @@ class TestAsAFuture:
             assert future.result(HANG) == 7
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
 
-    def test_has_all_that_the_standard_library_gives_its_own(self, bench):
+    def test_has_all_that_the_standard_library_gives_its_own(self, harness):
         """Each field of a Future is there, at once or when looked at, and of the same type."""
-        future = bench.purgatory.defer("a")
+        future = harness.purgatory.defer("a")
         for name, value in vars(concurrent.futures.Future()).items():
             assert type(getattr(future, name)) is type(value), name
         assert future._condition is future._condition
@@ -261,24 +265,24 @@ class TestAsAFuture:
         assert future.running() is False
 
     @pytest.mark.skipif(not STEPS, reason="made at once where there are no steps")
-    def test_what_nobody_looks_at_is_not_made(self, bench):
+    def test_what_nobody_looks_at_is_not_made(self, harness):
         """A future that is resolved before anybody waits never has a condition, nor lists."""
-        p = bench.purgatory
+        p = harness.purgatory
         value, none = p.defer("a"), p.defer("b", timeout=1)
         p.complete("a", 7)
-        bench.advance(1)
+        harness.advance(1)
         assert value.result() == 7
         assert vars(value) == vars(none) == {}
         assert isinstance(none.exception(0), OperationExpired)
 
-    def test_a_future_that_is_dropped_calls_its_callbacks(self, bench):
+    def test_a_future_that_is_dropped_calls_its_callbacks(self, harness):
         """Callbacks keep a future alive while it waits, and nothing does afterwards."""
         seen = []
-        bench.purgatory.defer("a").add_done_callback(lambda future: seen.append(future.result(0)))
-        gone = weakref.ref(bench.purgatory.defer("b"))
+        harness.purgatory.defer("a").add_done_callback(lambda future: seen.append(future.result(0)))
+        gone = weakref.ref(harness.purgatory.defer("b"))
         gc.collect()  # where it is a cycle with its operation, that is held by the lists
-        assert bench.purgatory.complete("a", 1) == 1
-        assert bench.purgatory.complete("b", 2) == 1
+        assert harness.purgatory.complete("a", 1) == 1
+        assert harness.purgatory.complete("b", 2) == 1
         assert seen == [1]
         assert gone() is None
 
@@ -299,9 +303,9 @@ class TestAsAFuture:
         assert cancelled.cancelled()
         assert isinstance(expired.exception(0), OperationExpired)
 
-    def test_a_cancelled_future_nobody_looked_at(self, bench):
+    def test_a_cancelled_future_nobody_looked_at(self, harness):
         """It is as the standard library's is: done, cancelled, its callbacks are called at once."""
-        future, seen = bench.purgatory.defer("a"), []
+        future, seen = harness.purgatory.defer("a"), []
         assert future.cancel()
         future.add_done_callback(seen.append)
         assert seen == [future]
@@ -311,9 +315,9 @@ class TestAsAFuture:
             future.exception(0)
         assert concurrent.futures.wait([future], 0).done == {future}
 
-    def test_whoever_looks_while_it_ends_is_told(self, bench):
+    def test_whoever_looks_while_it_ends_is_told(self, harness):
         """Waiters, callbacks, `wait` and `as_completed` race with the end; all hear of it, once."""
-        p = bench.purgatory
+        p = harness.purgatory
         for number in range(200):
             future = p.defer(number, timeout=HANG)
             called = []
@@ -325,7 +329,7 @@ class TestAsAFuture:
             all_in_threads(looks[number % 3], looks[1], lambda n=number: p.complete(n, n))
             assert future.result(0) == number
             assert len(called) == (2 if number % 3 == 1 else 1)
-        assert bench.errors == []
+        assert harness.errors == []
 
     def test_asyncio(self):
         """asyncio.wrap_future awaits results, expiries, and what the purgatory cancels."""

@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
-from purgatory.core import lifecycle as duties
+from purgatory.core import lifecycle
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
-from tests.testing.purgatory_harness import Bench, Hooked, Recorder
+from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
 
 # The places are seen through tracing, which compiled code does not do; nor does it have them.
@@ -34,8 +34,8 @@ class Scene:
 
     def __init__(self):
         self.journal = []
-        self.bench = Bench(journal=self)
-        self.p = self.bench.purgatory
+        self.harness = PurgatoryHarness(journal=self)
+        self.p = self.harness.purgatory
         self.ops = [Recorder(5), Recorder(9)]
         self.extra = []
         for op in self.ops:
@@ -82,8 +82,8 @@ class Scene:
         self.p.cancel_for_key("a")
 
     def expire(self):
-        self.bench.clock.advance(5)
-        self.bench.timer.advance_clock()
+        self.harness.clock.advance(5)
+        self.harness.timer.advance_clock()
 
     def prepare_chain(self):
         """A row of callbacks, deeper than they nest."""
@@ -105,17 +105,17 @@ class Scene:
     def verify(self):
         """All is whole, and what goes on from here works."""
         p = self.p
-        self.bench.timer.advance_clock()  # an interrupted drain goes on
+        self.harness.timer.advance_clock()  # an interrupted drain goes on
         for op in self.ops + self.extra:
             state = repr(op).split()[1].rstrip(",")
             assert op.calls == ENDS[state], (op, op.calls)
         p._check()
-        assert p.delayed == len(self.bench.timer), "on the lists is in the wheel"
+        assert p.delayed == len(self.harness.timer), "on the lists is in the wheel"
         ended = p.stats().completed + p.stats().expired + p.stats().cancelled
         assert len(self.journal) == len(set(self.journal)) == ended
         p.close()
         p._check()
-        assert (p.watched, p.delayed, len(self.bench.timer)) == (0, 0, 0)
+        assert (p.watched, p.delayed, len(self.harness.timer)) == (0, 0, 0)
         assert all(op.calls == ENDS[repr(op).split()[1].rstrip(",")] for op in self.ops)
         assert all(op.done() for op in self.ops)
         assert all(future.done() for future in self.futures)
@@ -136,7 +136,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
     """One at the n-th place, for each n: counts, callbacks, lists and wheel agree afterwards."""
-    monkeypatch.setattr(duties, "MAX_NESTED", 2)
+    monkeypatch.setattr(lifecycle, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:
         at += 1

@@ -5,14 +5,14 @@ import threading
 import time
 
 from purgatory import Purgatory
-from tests.testing.purgatory_harness import Bench, Hooked, Recorder, all_in_threads
+from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder, all_in_threads
 from timingwheel import Timer
 
 
 class TestDelayedOperation:
     def test_request_satisfaction(self):
         """Nothing completes before its condition is true; then what watches the key does."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         r1, r2 = Recorder(100), Recorder(100)
         assert p.check_and_complete("test1") == 0
         assert not p.try_complete_else_watch(r1, ["test1"])
@@ -43,7 +43,7 @@ class TestDelayedOperation:
 
     def test_request_purge(self):
         """Nothing needs purging: the figures fall with each completion, not with each check."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         r1, r2, r3 = Recorder(100), Recorder(100), Recorder(100)
         p.try_complete_else_watch(r1, ["test1"])
         p.try_complete_else_watch(r2, ["test1", "test2"])
@@ -61,7 +61,7 @@ class TestDelayedOperation:
 
     def test_cancel_for_key_cancelling_watched(self):
         """The two of the key are returned and gone; the one beside stays."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         r1, r2, r3 = Recorder(), Recorder(), Recorder()
         p.try_complete_else_watch(r1, ["key"])
         p.try_complete_else_watch(r2, ["key"])
@@ -72,7 +72,7 @@ class TestDelayedOperation:
 
     def test_try_complete_with_multiple_threads(self):
         """100 operations, 20 attempts each, checked from many threads: all complete, once."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         dice = random.Random(1)
 
         class Attempts(Recorder):
@@ -107,8 +107,8 @@ class TestHistory:
     def test_a_check_that_meets_another_is_not_skipped(self):
         """tryLock lost wake-ups: the condition comes true while another thread looks."""
         for _ in range(300):
-            bench = Bench()
-            p = bench.purgatory
+            harness = PurgatoryHarness()
+            p = harness.purgatory
             flags = [False, False]
             op = Hooked(try_complete=lambda flags=flags: all(flags) and None)
             p.try_complete_else_watch(op, ["k"])
@@ -124,17 +124,17 @@ class TestHistory:
 
     def test_one_that_raises_does_not_skip_the_rest(self):
         """The remaining operations of the key are checked all the same."""
-        bench = Bench()
+        harness = PurgatoryHarness()
         ops = [Hooked(on_complete=lambda: 1 / 0) for _ in range(5)]
         for op in ops:
-            bench.purgatory.try_complete_else_watch(op, ["k"])
+            harness.purgatory.try_complete_else_watch(op, ["k"])
             op.ready = True
-        assert bench.purgatory.check_and_complete("k") == 5
-        assert len(bench.errors) == 5
+        assert harness.purgatory.check_and_complete("k") == 5
+        assert len(harness.errors) == 5
 
     def test_watching_stops_once_completed(self):
         """Completed during the watching or the second check, it stays in no list."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         op = Recorder(ready=True)
         p.try_complete_else_watch(op, range(10))
         assert (p.watched, p.stats().watched_keys) == (0, 0)

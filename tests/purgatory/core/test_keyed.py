@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from purgatory import KeyedOperation
-from tests.testing.purgatory_harness import Bench, in_thread
+from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
 
 
 class Order(KeyedOperation):
@@ -21,7 +21,7 @@ class Order(KeyedOperation):
 
 def test_the_completing_key_and_its_values():
     """by_key is the n-th distinct key, values those that came in, in order."""
-    p = Bench().purgatory
+    p = PurgatoryHarness().purgatory
     order = Order(need=2)
     p.try_complete_else_watch(order, ["paid", "packed", "sent"])
     p.complete("packed", 1)
@@ -33,7 +33,7 @@ def test_the_completing_key_and_its_values():
 
 def test_values_are_a_copy():
     """What a caller does with values changes nothing."""
-    p = Bench().purgatory
+    p = PurgatoryHarness().purgatory
     order = Order(need=2)
     p.try_complete_else_watch(order, ["a", "b"])
     p.complete("a")
@@ -44,13 +44,13 @@ def test_values_are_a_copy():
 
 def test_expiry_keeps_what_came():
     """An expired operation still tells which keys had been completed."""
-    bench = Bench()
+    harness = PurgatoryHarness()
     order = Order(need=2)
-    bench.purgatory.try_complete_else_watch(order, ["a", "b"])
-    bench.purgatory.complete("a", 1)
-    bench.advance(5)
+    harness.purgatory.try_complete_else_watch(order, ["a", "b"])
+    harness.purgatory.complete("a", 1)
+    harness.advance(5)
     assert order.ends == [(None, {"a": 1})]
-    bench.purgatory.complete("b", 2)
+    harness.purgatory.complete("b", 2)
     assert order.values == {"a": 1}
 
 
@@ -77,8 +77,8 @@ class Key:
 @pytest.mark.parametrize("by", ["a callback", "a finalizer"])
 def test_a_comparison_may_end_what_is_being_counted(turn, by):
     """A key's __eq__, or a finalizer run in it, cancels: one end, and no hang."""
-    bench = Bench()
-    p = bench.purgatory
+    harness = PurgatoryHarness()
+    p = harness.purgatory
     order = Order(need=2)
     p.try_complete_else_watch(order, [Key(1), Key(2), Key(3)])
     p.complete(Key(1))

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from tests.testing.purgatory_harness import HANG, Bench
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 from timingwheel import HIDES, STEPS, InlineExecutor, ManualClock, Timer, TimerFull
 
 
@@ -27,8 +27,8 @@ def without_collector():
 @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "cancel_for_key", "close"])
 def test_an_ended_operation_is_released(end):
     """No list, wheel or bucket pins it, although its other keys stay idle."""
-    bench = Bench()
-    p = bench.purgatory
+    harness = PurgatoryHarness()
+    p = harness.purgatory
     op = Plain(1)
     gone = weakref.ref(op)
     p.try_complete_else_watch(op, ["a", "b", "c"])
@@ -37,7 +37,7 @@ def test_an_ended_operation_is_released(end):
     if end == "complete":
         op.force_complete()
     elif end == "expire":
-        bench.advance(1)
+        harness.advance(1)
     elif end == "cancel":
         op.cancel()
     elif end == "cancel_for_key":
@@ -51,8 +51,8 @@ def test_an_ended_operation_is_released(end):
 @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close"])
 def test_an_ended_future_is_released(end):
     """The future and its operation are no cycle once it has ended."""
-    bench = Bench()
-    p = bench.purgatory
+    harness = PurgatoryHarness()
+    p = harness.purgatory
     future = p.defer("a", "b", timeout=1, need=2)
     operation = future._operation
     assert operation is not None
@@ -65,7 +65,7 @@ def test_an_ended_future_is_released(end):
     if end == "complete":
         p.complete("b")
     elif end == "expire":
-        bench.advance(1)
+        harness.advance(1)
     elif end == "cancel":
         future.cancel()
     else:
@@ -78,8 +78,8 @@ def test_an_ended_future_is_released(end):
 
 def test_a_refused_operation_is_released():
     """TimerFull keeps neither operation nor future, nor does its traceback."""
-    bench = Bench(max_pending=1)
-    p = bench.purgatory
+    harness = PurgatoryHarness(max_pending=1)
+    p = harness.purgatory
     p.defer("k")
     op = Plain(1)
     gone = weakref.ref(op)
@@ -98,7 +98,7 @@ def test_a_refused_operation_is_released():
 
 def test_keys_without_operations_take_no_memory():
     """A key is forgotten with the last operation that watches it."""
-    p = Bench().purgatory
+    p = PurgatoryHarness().purgatory
     for number in range(1000):
         p.defer(number, -number - 1)
     for number in range(1000):
@@ -109,10 +109,10 @@ def test_keys_without_operations_take_no_memory():
 
 def test_a_closed_purgatory_is_released():
     """Neither a registry, nor the list of living ones, nor its timer pins it."""
-    bench = Bench()
-    gone = weakref.ref(bench.purgatory)
-    bench.purgatory.close()
-    bench.purgatory = None
+    harness = PurgatoryHarness()
+    gone = weakref.ref(harness.purgatory)
+    harness.purgatory.close()
+    harness.purgatory = None
     assert gone() is None
 
 

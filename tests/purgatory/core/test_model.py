@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from purgatory import OperationCancelled, OperationExpired, PurgatoryClosed
-from tests.testing.purgatory_harness import Bench, Recorder
+from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
 
 KEYS = st.integers(0, 5)
 TIMEOUTS_MS = st.one_of(
@@ -47,8 +47,8 @@ class Model(RuleBasedStateMachine):
 
     @initialize()
     def make(self):
-        self.bench = Bench(tick_ms=self.tick_ms, wheel_size=self.wheel_size)
-        self.purgatory = self.bench.purgatory
+        self.harness = PurgatoryHarness(tick_ms=self.tick_ms, wheel_size=self.wheel_size)
+        self.purgatory = self.harness.purgatory
         self.now_ms = 0
         self.all = []
         self.closed = False
@@ -160,7 +160,7 @@ class Model(RuleBasedStateMachine):
         for waiting in self.pending():
             if waiting.deadline_ms <= self.now_ms:
                 waiting.outcome = "expired"
-        self.bench.advance(ms / 1000)
+        self.harness.advance(ms / 1000)
 
     @precondition(lambda self: len(self.all) > 15 and not self.closed)
     @rule()
@@ -175,14 +175,14 @@ class Model(RuleBasedStateMachine):
         self.purgatory._check()
         pending = self.pending()
         stats = self.purgatory.stats()
-        assert stats.pending == self.purgatory.delayed == len(pending) == len(self.bench.timer)
+        assert stats.pending == self.purgatory.delayed == len(pending) == len(self.harness.timer)
         assert stats.watch_entries == self.purgatory.watched == sum(len(w.keys) for w in pending)
         assert stats.watched_keys == len(set().union(*[waiting.keys for waiting in pending]))
         outcomes = [waiting.outcome for waiting in self.all]
         assert stats.completed == outcomes.count("completed")
         assert stats.expired == outcomes.count("expired")
         assert stats.cancelled == outcomes.count("cancelled")
-        assert self.bench.errors == []
+        assert self.harness.errors == []
         for waiting in self.all:
             (self.future_agrees if waiting.need else self.operation_agrees)(waiting)
 

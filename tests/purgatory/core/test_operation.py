@@ -8,12 +8,19 @@ import pytest
 
 from purgatory import DelayedOperation, Outcome
 from purgatory.core.lifecycle import MAX_NESTED
-from tests.testing.purgatory_harness import HANG, Bench, Hooked, Recorder, all_in_threads, in_thread
+from tests.testing.purgatory_harness import (
+    HANG,
+    Hooked,
+    PurgatoryHarness,
+    Recorder,
+    all_in_threads,
+    in_thread,
+)
 
 
 @pytest.fixture
-def bench():
-    return Bench()
+def harness():
+    return PurgatoryHarness()
 
 
 class TestTimeout:
@@ -29,23 +36,23 @@ class TestTimeout:
         with pytest.raises(TypeError, match="delay is"):
             DelayedOperation(timeout)
 
-    def test_a_timedelta_is_a_timeout(self, bench):
+    def test_a_timedelta_is_a_timeout(self, harness):
         """Timeouts may be timedeltas."""
         op = Recorder(timedelta(milliseconds=1500))
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.advance(1.499)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.advance(1.499)
         assert not op.completed
-        bench.advance(0.001)
+        harness.advance(0.001)
         assert op.calls == ["complete", "expiration"]
 
-    def test_timeout_zero_expires_at_once(self, bench):
+    def test_timeout_zero_expires_at_once(self, harness):
         """Delay 0 runs at once, after both checks."""
         op = Recorder(0)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
         assert op.tries == 2
         assert op.calls == ["complete", "expiration"]
-        assert bench.purgatory.watched == 0
-        bench.purgatory._check()
+        assert harness.purgatory.watched == 0
+        harness.purgatory._check()
 
 
 class TestEnds:
@@ -69,42 +76,46 @@ class TestEnds:
         assert [sum(column) for column in zip(*wins, strict=True)] == [1] * len(ops)
         assert all(op.calls == ["complete"] for op in ops)
 
-    def test_cancel_ends_without_completing(self, bench):
+    def test_cancel_ends_without_completing(self, harness):
         """A cancelled operation calls on_cancel alone and is off wheel and lists."""
         op = Recorder()
-        bench.purgatory.try_complete_else_watch(op, ["a", "b"])
+        harness.purgatory.try_complete_else_watch(op, ["a", "b"])
         assert op.cancel() is True
         assert op.cancel() is False
         assert op.force_complete() is False
         assert (op.cancelled(), op.completed, op.done()) == (True, False, True)
         assert op.calls == ["cancel"]
-        assert (bench.purgatory.watched, bench.purgatory.delayed, len(bench.timer)) == (0, 0, 0)
-        bench.advance(3600)
+        assert (harness.purgatory.watched, harness.purgatory.delayed, len(harness.timer)) == (
+            0,
+            0,
+            0,
+        )
+        harness.advance(3600)
         assert op.calls == ["cancel"]
 
-    def test_expiry_completes_first(self, bench):
+    def test_expiry_completes_first(self, harness):
         """on_complete runs once on expiry, and on_expiration after it."""
         op = Recorder(1)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.advance(1)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.advance(1)
         assert op.calls == ["complete", "expiration"]
         assert op.completed
         assert op.force_complete() is False
         assert op.cancel() is False
 
-    def test_a_completed_operation_does_not_expire(self, bench):
+    def test_a_completed_operation_does_not_expire(self, harness):
         """on_expiration is not called for what completed before its timeout."""
         op = Recorder(1)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
         assert op.force_complete()
-        bench.advance(2)
+        harness.advance(2)
         assert op.calls == ["complete"]
 
-    def test_an_operation_may_be_a_plain_timer_task(self, bench):
+    def test_an_operation_may_be_a_plain_timer_task(self, harness):
         """Without a purgatory it expires when its timer says so."""
         op = Recorder(1)
-        bench.timer.add(op)
-        bench.advance(1)
+        harness.timer.add(op)
+        harness.advance(1)
         assert op.calls == ["complete", "expiration"]
 
     def test_repr_says_how_it_stands(self):
@@ -116,7 +127,7 @@ class TestEnds:
 
 
 class TestOneAtATime:
-    def test_a_check_that_comes_during_a_check_is_not_lost(self, bench):
+    def test_a_check_that_comes_during_a_check_is_not_lost(self, harness):
         """Who finds an operation at work leaves a flag, and it is asked again."""
         inside, go_on = threading.Event(), threading.Event()
 
@@ -128,23 +139,23 @@ class TestOneAtATime:
             return None
 
         op = Hooked(try_complete=lambda: wait_in_first() if not go_on.is_set() else None)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        checker = threading.Thread(target=bench.purgatory.check_and_complete, args=["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        checker = threading.Thread(target=harness.purgatory.check_and_complete, args=["k"])
         checker.start()
         assert inside.wait(HANG)
         op.ready = True
-        assert bench.purgatory.check_and_complete("k") == 0  # it is at work; the flag is left
+        assert harness.purgatory.check_and_complete("k") == 0  # it is at work; the flag is left
         assert not op.completed
         go_on.set()
         checker.join(HANG)
         assert op.completed
         assert op.calls == ["complete"]
 
-    def test_what_ends_during_a_check_is_told_after_it(self, bench):
+    def test_what_ends_during_a_check_is_told_after_it(self, harness):
         """try_complete and on_complete of one operation never overlap, and none is left out."""
         op = Hooked(try_complete=lambda: self.force_and_look(op))
         op.seen = []
-        bench.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
         assert op.seen == [(True, [])]
         assert op.calls == ["complete"]
 
@@ -156,7 +167,7 @@ class TestOneAtATime:
     def test_callbacks_of_one_operation_never_overlap(self):
         """Under checks, completions and cancels from all sides only one callback runs at a time."""
 
-        class Alone(Recorder):
+        class Exclusive(Recorder):
             def __init__(self):
                 super().__init__(30)
                 self.lock = threading.Lock()
@@ -180,15 +191,15 @@ class TestOneAtATime:
             def on_cancel(self):
                 self.alone(super().on_cancel)
 
-        bench = Bench()
+        harness = PurgatoryHarness()
         for _ in range(300):
-            op = Alone()
-            checks = [lambda: [bench.purgatory.check_and_complete("k") for _ in range(5)]] * 2
-            bench.purgatory.try_complete_else_watch(op, ["k"])
+            op = Exclusive()
+            checks = [lambda: [harness.purgatory.check_and_complete("k") for _ in range(5)]] * 2
+            harness.purgatory.try_complete_else_watch(op, ["k"])
             all_in_threads(*checks, op.force_complete, op.cancel)
             assert op.overlaps == 0
             assert op.calls in (["complete"], ["cancel"])
-            bench.purgatory._check()
+            harness.purgatory._check()
 
     def test_what_is_told_has_left_its_lists(self):
         """Who is at work does not tell of an end before it is off wheel and lists, and recorded."""
@@ -200,8 +211,8 @@ class TestOneAtATime:
                 ending.set()
                 assert go_on.wait(HANG)
 
-        bench = Bench(journal=SlowJournal())
-        p = bench.purgatory
+        harness = PurgatoryHarness(journal=SlowJournal())
+        p = harness.purgatory
 
         def end_elsewhere():
             if op.tries:
@@ -211,7 +222,7 @@ class TestOneAtATime:
 
         op = Hooked(
             try_complete=end_elsewhere,
-            on_complete=lambda: seen.append((p.watched, p.delayed, len(bench.timer))),
+            on_complete=lambda: seen.append((p.watched, p.delayed, len(harness.timer))),
         )
         op.tries = 0
         other = threading.Thread(target=op.force_complete)
@@ -225,22 +236,22 @@ class TestOneAtATime:
 
 
 class TestReentrance:
-    def test_try_complete_may_force_itself_and_say_nothing(self, bench):
+    def test_try_complete_may_force_itself_and_say_nothing(self, harness):
         """A forgotten return value loses the count, not the completion."""
         op = Hooked(try_complete=lambda: op.force_complete() and None)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
         assert op.calls == ["complete"]
-        assert bench.purgatory.watched == 0
+        assert harness.purgatory.watched == 0
 
-    def test_true_without_force_complete_completes(self, bench):
+    def test_true_without_force_complete_completes(self, harness):
         """A condition that only says True is completed for it."""
         op = Hooked(try_complete=lambda: True)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert op.calls == ["complete"]
 
-    def test_callbacks_may_use_their_own_key(self, bench):
+    def test_callbacks_may_use_their_own_key(self, harness):
         """A callback may complete, cancel and watch the key that ended it."""
-        p = bench.purgatory
+        p = harness.purgatory
         other, late = Recorder(), Recorder()
 
         def callback():
@@ -259,9 +270,9 @@ class TestReentrance:
         p._check()
 
     @pytest.mark.parametrize("count", [MAX_NESTED - 1, MAX_NESTED, MAX_NESTED + 1, 3000])
-    def test_a_chain_of_callbacks_has_no_end(self, bench, count):
+    def test_a_chain_of_callbacks_has_no_end(self, harness, count):
         """Operations that complete each other in a row end all, however many: no RecursionError."""
-        p = bench.purgatory
+        p = harness.purgatory
         order = []
 
         def link(i):
@@ -272,24 +283,24 @@ class TestReentrance:
             p.try_complete_else_watch(op, [i])
             op.ready = True
         assert p.check_and_complete(0) == 1
-        assert bench.errors == []
+        assert harness.errors == []
         assert order == list(range(count))
         assert (p.watched, p.delayed) == (0, 0)
         p._check()
 
-    def test_all_who_wait_for_a_key_may_complete_it_again(self, bench):
+    def test_all_who_wait_for_a_key_may_complete_it_again(self, harness):
         """Each callback completes its own key, for which a thousand others wait."""
-        p = bench.purgatory
+        p = harness.purgatory
         ops = [Hooked(on_complete=lambda: p.check_and_complete("k")) for _ in range(1000)]
         for op in ops:
             p.try_complete_else_watch(op, ["k"])
         for op in ops:
             op.ready = True
         p.check_and_complete("k")
-        assert bench.errors == []
+        assert harness.errors == []
         assert all(op.calls == ["complete"] for op in ops)
 
-    def test_deep_chains_expire_in_order_too(self, bench):
+    def test_deep_chains_expire_in_order_too(self, harness):
         """on_complete and on_expiration of each, once and in this order, in a chain of expiries."""
         ops = []
 
@@ -303,8 +314,8 @@ class TestReentrance:
 
     def test_two_that_complete_each_other_do_not_deadlock(self):
         """Callbacks that complete each other's keys from two threads, over many rounds."""
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         for _ in range(1000):
             a = Hooked(on_complete=lambda: p.complete("b"))
             b = Hooked(on_complete=lambda: p.complete("a"))
@@ -316,9 +327,9 @@ class TestReentrance:
         p._check()
 
     @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
-    def test_no_lock_of_ours_is_held_in_user_code(self, bench, name):
+    def test_no_lock_of_ours_is_held_in_user_code(self, harness, name):
         """While a callback runs, another thread does everything with the same keys."""
-        p = bench.purgatory
+        p = harness.purgatory
         seen = []
 
         def use_everything():
@@ -335,7 +346,7 @@ class TestReentrance:
         p.try_complete_else_watch(op, ["k"])
         if name == "on_cancel":
             op.cancel()
-        bench.advance(5)
+        harness.advance(5)
         assert seen
         assert all(seen)
         assert len(op.calls) == len(set(op.calls))
@@ -348,9 +359,9 @@ class Boom(Exception):
 
 class TestErrors:
     @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
-    def test_an_exception_is_reported_and_stops_no_other(self, bench, name):
+    def test_an_exception_is_reported_and_stops_no_other(self, harness, name):
         """Whatever user code raises goes to on_error with its operation; the others go on."""
-        p = bench.purgatory
+        p = harness.purgatory
 
         def raise_it():
             raise Boom(name)
@@ -358,31 +369,31 @@ class TestErrors:
         bad, good = Hooked(5, **{name: raise_it}), Recorder(5)
         p.try_complete_else_watch(bad, ["k"])
         p.try_complete_else_watch(good, ["k"])
-        before = len(bench.errors)
+        before = len(harness.errors)
         if name == "on_cancel":
             assert p.cancel_for_key("k") == [bad, good]
             assert good.calls == ["cancel"]
         elif name == "on_expiration":
-            bench.advance(5)
+            harness.advance(5)
             assert good.calls == ["complete", "expiration"]
         else:
             bad.ready = good.ready = True
             assert p.check_and_complete("k") == (1 if name == "try_complete" else 2)
             assert good.calls == ["complete"]
-        assert len(bench.errors) == before + 1
-        assert isinstance(bench.errors[-1][0], Boom)
-        assert bench.errors[-1][1] is bad
+        assert len(harness.errors) == before + 1
+        assert isinstance(harness.errors[-1][0], Boom)
+        assert harness.errors[-1][1] is bad
         p._check()
 
-    def test_on_expiration_follows_an_on_complete_that_raised(self, bench):
+    def test_on_expiration_follows_an_on_complete_that_raised(self, harness):
         """An exception in on_complete does not keep on_expiration from being called."""
         op = Hooked(1, on_complete=lambda: 1 / 0)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.advance(1)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.advance(1)
         assert op.calls == ["complete", "expiration"]
-        assert isinstance(bench.errors[0][0], ZeroDivisionError)
+        assert isinstance(harness.errors[0][0], ZeroDivisionError)
 
-    def test_an_answer_without_truth_is_an_error_of_user_code(self, bench):
+    def test_an_answer_without_truth_is_an_error_of_user_code(self, harness):
         """What try_complete returns may refuse to be true or false; that is reported too."""
 
         class Neither:
@@ -390,9 +401,9 @@ class TestErrors:
                 raise Boom
 
         op = Hooked(try_complete=Neither)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
-        assert isinstance(bench.errors[0][0], Boom)
-        assert bench.purgatory.watched == 1
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert isinstance(harness.errors[0][0], Boom)
+        assert harness.purgatory.watched == 1
 
     def test_an_on_error_that_raises_is_logged(self, caplog):
         """An on_error that raises stops nothing."""
@@ -400,18 +411,18 @@ class TestErrors:
         def bad(error, operation):
             raise Boom
 
-        bench = Bench(on_error=bad)
+        harness = PurgatoryHarness(on_error=bad)
         op = Hooked(on_complete=lambda: 1 / 0)
         op.ready = True
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert "on_error of purgatory 'bench' raised" in caplog.text
 
     def test_without_on_error_it_is_logged(self, caplog):
         """The default is to log, with a traceback."""
-        bench = Bench(on_error=None)
+        harness = PurgatoryHarness(on_error=None)
         op = Hooked(on_complete=lambda: 1 / 0)
         op.ready = True
-        bench.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
         assert "ZeroDivisionError" in caplog.text
 
     def test_without_a_purgatory_it_is_logged(self, caplog):
@@ -420,23 +431,23 @@ class TestErrors:
         assert "ZeroDivisionError" in caplog.text
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-    def test_an_interrupt_goes_to_the_caller_and_loses_nothing(self, bench, kind):
+    def test_an_interrupt_goes_to_the_caller_and_loses_nothing(self, harness, kind):
         """What is no Exception reaches the caller; the operation is told to its end."""
 
         def interrupt():
             raise kind
 
         op = Hooked(on_complete=interrupt)
-        bench.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(op, ["k"])
         with pytest.raises(kind):
             op.run()
         assert op.calls == ["complete", "expiration"]
-        assert bench.purgatory.watched == 0
-        bench.purgatory._check()
+        assert harness.purgatory.watched == 0
+        harness.purgatory._check()
 
 
 class TestSubclasses:
-    def test_names_of_users_do_not_meet_ours(self, bench):
+    def test_names_of_users_do_not_meet_ours(self, harness):
         """Attributes with the names one would choose belong to the subclass."""
 
         class Own(Recorder):
@@ -468,12 +479,12 @@ class TestSubclasses:
                     setattr(self, name, object())
 
         op = Own()
-        bench.purgatory.try_complete_else_watch(op, ["a", "b"])
-        bench.purgatory._check()
-        bench.advance(1)
+        harness.purgatory.try_complete_else_watch(op, ["a", "b"])
+        harness.purgatory._check()
+        harness.advance(1)
         assert op.calls == ["complete", "expiration"]
 
-    def test_operations_may_compare_as_they_like(self, bench):
+    def test_operations_may_compare_as_they_like(self, harness):
         """Dataclasses with equality, which are unhashable, and classes equal to all, or falsy."""
 
         @dataclasses.dataclass
@@ -502,7 +513,7 @@ class TestSubclasses:
             def __len__(self):
                 return 0
 
-        p = bench.purgatory
+        p = harness.purgatory
         ops = [Order(1), Order(1), Odd(5), Odd(5)]
         for op in ops:
             p.try_complete_else_watch(op, ["a", "b"])

@@ -19,36 +19,45 @@ from purgatory import (
     PurgatoryError,
     PurgatoryForked,
 )
-from tests.testing.purgatory_harness import HANG, Bench, Hooked, Recorder, all_in_threads, in_thread
+from purgatory.metrics import MetricsError
+from purgatory.registry import live_purgatories
+from tests.testing.purgatory_harness import (
+    HANG,
+    Hooked,
+    PurgatoryHarness,
+    Recorder,
+    all_in_threads,
+    in_thread,
+)
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
 
 
 @pytest.fixture
-def bench():
-    return Bench()
+def harness():
+    return PurgatoryHarness()
 
 
 class TestArguments:
     @pytest.mark.parametrize("keys", [[], (), set(), {}, iter([])])
-    def test_empty_keys_are_a_value_error(self, bench, keys):
+    def test_empty_keys_are_a_value_error(self, harness, keys):
         """An operation without a key could only expire."""
         with pytest.raises(ValueError, match="keys is empty"):
-            bench.purgatory.try_complete_else_watch(Recorder(), keys)
+            harness.purgatory.try_complete_else_watch(Recorder(), keys)
 
     @pytest.mark.parametrize("keys", ["abc", b"abc", 5, None, [[]], [{}], ["a", []]])
-    def test_what_is_no_collection_of_hashables_is_a_type_error(self, bench, keys):
+    def test_what_is_no_collection_of_hashables_is_a_type_error(self, harness, keys):
         """A str is no collection of keys, and keys must be hashable."""
         op = Recorder()
         with pytest.raises(TypeError, match="keys is"):
-            bench.purgatory.try_complete_else_watch(op, keys)
-        assert bench.purgatory.watched == 0
+            harness.purgatory.try_complete_else_watch(op, keys)
+        assert harness.purgatory.watched == 0
         assert op.tries == 0
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
 
-    def test_what_is_no_operation_is_a_type_error(self, bench):
+    def test_what_is_no_operation_is_a_type_error(self, harness):
         """Only delayed operations may be submitted."""
         with pytest.raises(TypeError, match="DelayedOperation"):
-            bench.purgatory.try_complete_else_watch(object(), ["k"])
+            harness.purgatory.try_complete_else_watch(object(), ["k"])
 
     @pytest.mark.parametrize(
         "keys",
@@ -61,17 +70,17 @@ class TestArguments:
             collections.deque(["a", "b", "b"]),
         ],
     )
-    def test_keys_are_any_collection_and_count_once(self, bench, keys):
+    def test_keys_are_any_collection_and_count_once(self, harness, keys):
         """Duplicates count once."""
-        bench.purgatory.try_complete_else_watch(Recorder(), keys)
-        assert bench.purgatory.watched == 2
+        harness.purgatory.try_complete_else_watch(Recorder(), keys)
+        assert harness.purgatory.watched == 2
 
-    def test_unhashable_keys_cannot_be_completed(self, bench):
+    def test_unhashable_keys_cannot_be_completed(self, harness):
         """A key that could not be watched is a TypeError, not a silent zero."""
         for method in (
-            bench.purgatory.complete,
-            bench.purgatory.check_and_complete,
-            bench.purgatory.cancel_for_key,
+            harness.purgatory.complete,
+            harness.purgatory.check_and_complete,
+            harness.purgatory.cancel_for_key,
         ):
             with pytest.raises(TypeError):
                 method([])
@@ -85,39 +94,39 @@ class TestArguments:
         with pytest.raises(TypeError, match=next(iter(options))):
             Purgatory(**options)
 
-    def test_an_operation_waits_in_one_place(self, bench):
+    def test_an_operation_waits_in_one_place(self, harness):
         """Submitting a waiting operation again is refused, and changes nothing."""
         op = Recorder()
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        for other in (bench.purgatory, Bench().purgatory):
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        for other in (harness.purgatory, PurgatoryHarness().purgatory):
             with pytest.raises(ValueError, match="was submitted already"):
                 other.try_complete_else_watch(op, ["x"])
-        assert (bench.purgatory.watched, bench.purgatory.delayed) == (1, 1)
+        assert (harness.purgatory.watched, harness.purgatory.delayed) == (1, 1)
         op.ready = True
-        assert bench.purgatory.check_and_complete("k") == 1
+        assert harness.purgatory.check_and_complete("k") == 1
 
-    def test_an_ended_operation_does_not_wait_again(self, bench):
+    def test_an_ended_operation_does_not_wait_again(self, harness):
         """Submitted after its end it is left alone, in any purgatory."""
         op = Recorder()
         op.force_complete()
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
         assert op.tries == 0
-        assert bench.purgatory.watched == 0
-        assert bench.purgatory.stats().completed == 0
+        assert harness.purgatory.watched == 0
+        assert harness.purgatory.stats().completed == 0
 
-    def test_resubmitting_while_it_ends_breaks_no_lists(self, bench):
+    def test_resubmitting_while_it_ends_breaks_no_lists(self, harness):
         """An operation that another purgatory is just letting go of is not taken over."""
-        other = Bench()
+        other = PurgatoryHarness()
 
         class Resubmitting:
             def ended(self, operation, outcome):
                 other.purgatory.try_complete_else_watch(operation, ["x", "y"])
 
-        first, op = Bench(journal=Resubmitting()), Recorder()
+        first, op = PurgatoryHarness(journal=Resubmitting()), Recorder()
         first.purgatory.try_complete_else_watch(op, ["k"])
         op.force_complete()
         assert first.purgatory.stats().completed == 1
-        assert other.purgatory.stats() == Bench().purgatory.stats()
+        assert other.purgatory.stats() == PurgatoryHarness().purgatory.stats()
         first.purgatory._check()
         other.purgatory._check()
 
@@ -130,26 +139,26 @@ class TestArguments:
             "OperationCancelled",
         ):
             assert issubclass(getattr(purgatory, name), PurgatoryError)
-        assert issubclass(purgatory.metrics.MetricsError, PurgatoryError)
+        assert issubclass(MetricsError, PurgatoryError)
         assert issubclass(OperationExpired, TimeoutError)
         assert issubclass(OperationCancelled, concurrent.futures.CancelledError)
 
 
 class TestCheckWatchCheck:
-    def test_completed_at_once(self, bench):
+    def test_completed_at_once(self, harness):
         """What is satisfied already is never watched."""
         op = Recorder(ready=True)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert (op.tries, op.calls) == (1, ["complete"])
-        assert (bench.purgatory.watched, len(bench.timer)) == (0, 0)
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
 
-    def test_the_condition_is_asked_twice_not_once_a_key(self, bench):
+    def test_the_condition_is_asked_twice_not_once_a_key(self, harness):
         """Check, watch, check: two questions, however many keys."""
         op = Recorder()
-        bench.purgatory.try_complete_else_watch(op, range(100))
+        harness.purgatory.try_complete_else_watch(op, range(100))
         assert op.tries == 2
 
-    def test_a_completion_between_check_and_watch_is_seen(self, bench):
+    def test_a_completion_between_check_and_watch_is_seen(self, harness):
         """What comes true after the first check is found by the second."""
 
         def come_true_after_first():
@@ -160,10 +169,10 @@ class TestCheckWatchCheck:
             return None
 
         op = Hooked(try_complete=come_true_after_first)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
-        assert (bench.purgatory.watched, len(bench.timer)) == (0, 0)
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
 
-    def test_a_completion_between_second_check_and_timer_leaves_nothing(self, bench):
+    def test_a_completion_between_second_check_and_timer_leaves_nothing(self, harness):
         """What is completed after the second check is not left in the wheel."""
 
         class Completing(Timer):
@@ -179,9 +188,9 @@ class TestCheckWatchCheck:
         assert (p.watched, len(timer)) == (0, 0)
         p._check()
 
-    def test_no_wake_up_is_lost(self, bench):
+    def test_no_wake_up_is_lost(self, harness):
         """Submission races the one completion of its key: it never waits for a second."""
-        p = bench.purgatory
+        p = harness.purgatory
         done = [False] * 2000
         ops = []
         for number in range(len(done)):
@@ -204,9 +213,9 @@ class TestCheckWatchCheck:
 
 
 class TestCompleting:
-    def test_the_count_is_of_what_this_call_completed(self, bench):
+    def test_the_count_is_of_what_this_call_completed(self, harness):
         """check_and_complete counts what it completed, not what it asked."""
-        p = bench.purgatory
+        p = harness.purgatory
         ops = [Recorder(ready=False) for _ in range(4)]
         for op in ops:
             p.try_complete_else_watch(op, ["k"])
@@ -215,18 +224,18 @@ class TestCompleting:
         assert p.check_and_complete("k") == 0
         assert p.check_and_complete("unknown") == 0
 
-    def test_complete_asks_operations_too(self, bench):
+    def test_complete_asks_operations_too(self, harness):
         """complete resolves futures and checks operations of the same key."""
-        p = bench.purgatory
+        p = harness.purgatory
         op, future = Recorder(), p.defer("k")
         p.try_complete_else_watch(op, ["k"])
         op.ready = True
         assert p.complete("k", 7) == 2
         assert future.result(0) == 7
 
-    def test_it_leaves_all_its_lists_at_once(self, bench):
+    def test_it_leaves_all_its_lists_at_once(self, harness):
         """Completing, expiring and cancelling remove an operation from every key and the wheel."""
-        p = bench.purgatory
+        p = harness.purgatory
         for end in ("complete", "expire", "cancel"):
             op = Recorder(1)
             p.try_complete_else_watch(op, ["a", "b", "c"])
@@ -235,15 +244,15 @@ class TestCompleting:
                 op.ready = True
                 p.check_and_complete("b")
             elif end == "expire":
-                bench.advance(1)
+                harness.advance(1)
             else:
                 op.cancel()
             assert (p.watched, p.delayed, p.stats().watched_keys) == (0, 0, 0)
-            assert len(bench.timer) == 0
+            assert len(harness.timer) == 0
 
-    def test_cancel_for_key_leaves_no_other_key(self, bench):
+    def test_cancel_for_key_leaves_no_other_key(self, harness):
         """Those cancelled leave their other keys and never expire; others of these keys stay."""
-        p = bench.purgatory
+        p = harness.purgatory
         ops = [Recorder(1), Recorder(1), Recorder(1)]
         p.try_complete_else_watch(ops[0], ["a", "b"])
         p.try_complete_else_watch(ops[1], ["b"])
@@ -251,10 +260,10 @@ class TestCompleting:
         assert p.cancel_for_key("a") == [ops[0]]
         assert p.cancel_for_key("unknown") == []
         assert (p.watched, p.delayed) == (2, 2)
-        bench.advance(5)
+        harness.advance(5)
         assert [op.calls for op in ops] == [["cancel"]] + [["complete", "expiration"]] * 2
 
-    def test_an_overridden_cancel_does_not_stop_the_others(self, bench):
+    def test_an_overridden_cancel_does_not_stop_the_others(self, harness):
         """The purgatory ends operations itself, whatever a subclass makes of cancel()."""
 
         class Stubborn(Recorder):
@@ -262,19 +271,19 @@ class TestCompleting:
                 raise RuntimeError
 
         op, other = Stubborn(), Recorder()
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.purgatory.try_complete_else_watch(other, ["k"])
-        bench.purgatory.close()
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory.try_complete_else_watch(other, ["k"])
+        harness.purgatory.close()
         assert op.calls == other.calls == ["cancel"]
 
-    def test_stats(self, bench):
+    def test_stats(self, harness):
         """Each outcome is counted, once."""
-        p = bench.purgatory
+        p = harness.purgatory
         for _ in range(6):
             p.defer("a", "b", timeout=1)
         p.complete("a")
         p.defer("a", timeout=1)
-        bench.advance(1)
+        harness.advance(1)
         p.defer("a", "b", "c", timeout=1)
         p.defer("a", timeout=1)
         p.cancel_for_key("c")
@@ -285,17 +294,17 @@ class TestCompleting:
         with pytest.raises(AttributeError):
             stats.pending = 0
 
-    def test_repr(self, bench):
+    def test_repr(self, harness):
         """The repr shows the counts."""
-        bench.purgatory.defer("a", "b")
-        assert repr(bench.purgatory) == "<Purgatory 'bench', 1 pending, 2 watched>"
+        harness.purgatory.defer("a", "b")
+        assert repr(harness.purgatory) == "<Purgatory 'bench', 1 pending, 2 watched>"
 
 
 class TestTimerErrors:
     def test_timer_full_leaves_the_operation_as_it_was(self):
         """A refused operation is in no list and may be tried again; nothing else is lost."""
-        bench = Bench(max_pending=1)
-        p = bench.purgatory
+        harness = PurgatoryHarness(max_pending=1)
+        p = harness.purgatory
         first, op = Recorder(5), Recorder(5)
         p.try_complete_else_watch(first, ["k"])
         with pytest.raises(TimerFull):
@@ -303,11 +312,11 @@ class TestTimerErrors:
         with pytest.raises(TimerFull):
             p.defer("k")
         p._check()
-        assert (p.watched, p.delayed, len(bench.timer)) == (1, 1, 1)
+        assert (p.watched, p.delayed, len(harness.timer)) == (1, 1, 1)
         assert op.calls == []
         first.cancel()
         assert p.try_complete_else_watch(op, ["k", "x"]) is False
-        bench.advance(5)
+        harness.advance(5)
         assert op.calls == ["complete", "expiration"]
 
     def test_timer_full_does_not_matter_to_what_has_ended(self):
@@ -355,7 +364,7 @@ class TestTimerErrors:
             p.try_complete_else_watch(op, ["k"])
         assert op.calls == ["complete"]
 
-    def test_an_interrupted_first_check_may_be_tried_again(self, bench):
+    def test_an_interrupted_first_check_may_be_tried_again(self, harness):
         """An operation whose try_complete was interrupted does not count as submitted."""
         interrupts = [KeyboardInterrupt]
 
@@ -365,23 +374,23 @@ class TestTimerErrors:
 
         op = Hooked(try_complete=interrupt)
         with pytest.raises(KeyboardInterrupt):
-            bench.purgatory.try_complete_else_watch(op, ["k"])
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is False
-        assert bench.purgatory.watched == 1
+            harness.purgatory.try_complete_else_watch(op, ["k"])
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert harness.purgatory.watched == 1
 
-    def test_closing_a_shared_timer_ends_its_operations(self, bench):
+    def test_closing_a_shared_timer_ends_its_operations(self, harness):
         """A timer that closes cancels what waits in it: futures fail, lists are empty."""
-        op, future = Recorder(), bench.purgatory.defer("k")
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.timer.close()
+        op, future = Recorder(), harness.purgatory.defer("k")
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.timer.close()
         assert op.calls == ["cancel"]
         with pytest.raises(OperationCancelled):
             future.result(0)
-        assert (bench.purgatory.watched, bench.purgatory.delayed) == (0, 0)
+        assert (harness.purgatory.watched, harness.purgatory.delayed) == (0, 0)
         late = Recorder()
         with pytest.raises(TimerClosed):
-            bench.purgatory.try_complete_else_watch(late, ["k"])
-        assert bench.purgatory.watched == 0
+            harness.purgatory.try_complete_else_watch(late, ["k"])
+        assert harness.purgatory.watched == 0
 
 
 class TestSharing:
@@ -407,11 +416,11 @@ class TestSharing:
         assert isinstance(b.exception(0), OperationExpired)
         assert "not started" in repr(timer)
 
-    def test_foreign_tasks_do_not_change_the_figures(self, bench):
+    def test_foreign_tasks_do_not_change_the_figures(self, harness):
         """delayed counts operations, not what else waits in a shared timer."""
         for _ in range(10):
-            bench.timer.schedule(1, lambda: None)
-        assert bench.purgatory.delayed == 0
+            harness.timer.schedule(1, lambda: None)
+        assert harness.purgatory.delayed == 0
 
     def test_a_timer_with_an_add_of_its_own(self):
         """What a subclass of Timer does when something is added, is done for operations too."""
@@ -442,20 +451,20 @@ class TestJournal:
                         operation,
                         outcome,
                         list(getattr(operation, "calls", [])),
-                        bench.purgatory.watched,
+                        harness.purgatory.watched,
                         in_thread(lambda: True),
                     )
                 )
 
-        bench = Bench(journal=Journal())
-        p = bench.purgatory
+        harness = PurgatoryHarness(journal=Journal())
+        p = harness.purgatory
         ops = [Recorder(1) for _ in range(3)]
         for op, outcome in zip(ops, Outcome, strict=True):
             p.try_complete_else_watch(op, ["k"])
             if outcome is Outcome.COMPLETED:
                 op.force_complete()
             elif outcome is Outcome.EXPIRED:
-                bench.advance(1)
+                harness.advance(1)
             else:
                 op.cancel()
         assert [entry[1] for entry in seen] == list(Outcome)
@@ -469,30 +478,30 @@ class TestJournal:
             def ended(self, operation, outcome):
                 raise OSError("disk full")
 
-        bench = Bench(journal=Journal())
+        harness = PurgatoryHarness(journal=Journal())
         op = Recorder(ready=True)
-        assert bench.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert op.calls == ["complete"]
-        assert isinstance(bench.errors[0][0], OSError)
+        assert isinstance(harness.errors[0][0], OSError)
 
 
 class TestClose:
-    def test_close_ends_what_is_pending(self, bench):
+    def test_close_ends_what_is_pending(self, harness):
         """Watchers are removed, callbacks told, futures raise OperationCancelled."""
-        p = bench.purgatory
+        p = harness.purgatory
         op, future = Recorder(), p.defer("k", "x")
         p.try_complete_else_watch(op, ["k"])
         p.close()
         assert op.calls == ["cancel"]
         with pytest.raises(OperationCancelled):
             future.result(0)
-        assert (p.watched, p.delayed, p.stats().cancelled, len(bench.timer)) == (0, 0, 2, 0)
+        assert (p.watched, p.delayed, p.stats().cancelled, len(harness.timer)) == (0, 0, 2, 0)
         p.close()
         p._check()
 
-    def test_after_close_everything_raises(self, bench):
+    def test_after_close_everything_raises(self, harness):
         """PurgatoryClosed names the purgatory, for each method."""
-        p = bench.purgatory
+        p = harness.purgatory
         p.close()
         for method in (
             lambda: p.try_complete_else_watch(Recorder(), ["k"]),
@@ -551,9 +560,9 @@ class TestClose:
         p.close(cancel_pending=False, timeout=timeout)
         assert isinstance(future.exception(0), OperationCancelled)
 
-    def test_shared_timer_finishes_what_waits(self, bench):
+    def test_shared_timer_finishes_what_waits(self, harness):
         """With a shared timer, close waits until the last has ended."""
-        p = bench.purgatory
+        p = harness.purgatory
         op = Recorder(1)
         p.try_complete_else_watch(op, ["k"])
         closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
@@ -562,50 +571,50 @@ class TestClose:
             pass
         with pytest.raises(PurgatoryClosed):
             p.defer("k")
-        bench.advance(1)
+        harness.advance(1)
         closing.join(HANG)
         assert not closing.is_alive()
         assert op.calls == ["complete", "expiration"]
 
-    def test_shared_timer_gives_up_after_timeout(self, bench):
+    def test_shared_timer_gives_up_after_timeout(self, harness):
         """After the timeout the rest is cancelled; the shared timer goes on."""
-        p = bench.purgatory
+        p = harness.purgatory
         future = p.defer("k", timeout=3600)
         p.close(cancel_pending=False, timeout=0.01)
         assert isinstance(future.exception(0), OperationCancelled)
-        assert len(bench.timer) == 0
-        bench.timer.schedule(1, lambda: None)
+        assert len(harness.timer) == 0
+        harness.timer.schedule(1, lambda: None)
 
-    def test_without_wait_a_shared_timer_keeps_its_word(self, bench):
+    def test_without_wait_a_shared_timer_keeps_its_word(self, harness):
         """wait=False returns at once; the timeout still ends what is left, by the timer's time."""
-        p = bench.purgatory
+        p = harness.purgatory
         soon, late = p.defer("k", timeout=1), p.defer("k", timeout=3600)
         p.close(wait=False, cancel_pending=False, timeout=5)
         assert not soon.done()
-        bench.advance(1)
+        harness.advance(1)
         assert isinstance(soon.exception(0), OperationExpired)
-        bench.advance(4)
+        harness.advance(4)
         assert isinstance(late.exception(0), OperationCancelled)
 
-    def test_without_wait_and_a_closed_timer_it_is_over(self, bench):
+    def test_without_wait_and_a_closed_timer_it_is_over(self, harness):
         """A timer that takes no task to end them leaves no one waiting either."""
         op = Recorder()
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.timer.add = lambda task: None
-        bench.timer.close(cancel_pending=False)
-        bench.purgatory.close(wait=False, cancel_pending=False, timeout=5)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.timer.add = lambda task: None
+        harness.timer.close(cancel_pending=False)
+        harness.purgatory.close(wait=False, cancel_pending=False, timeout=5)
         assert op.calls == ["cancel"]
 
     @pytest.mark.parametrize("timeout", [-1, float("nan")])
-    def test_a_bad_timeout_closes_nothing(self, bench, timeout):
+    def test_a_bad_timeout_closes_nothing(self, harness, timeout):
         """Arguments are looked at before anything happens."""
-        future = bench.purgatory.defer("k")
+        future = harness.purgatory.defer("k")
         with pytest.raises(ValueError, match="delay is"):
-            bench.purgatory.close(timeout=timeout)
+            harness.purgatory.close(timeout=timeout)
         with pytest.raises(TypeError):
-            bench.purgatory.close(timeout="soon")
+            harness.purgatory.close(timeout="soon")
         assert not future.done()
-        assert bench.purgatory.complete("k") == 1
+        assert harness.purgatory.complete("k") == 1
 
     def test_close_from_a_callback(self):
         """A callback on the timer's own thread may close the purgatory."""
@@ -706,16 +715,16 @@ class TestFork:
                         registry.get_sample_value(
                             "purgatory_operations_total", {"name": "same", "outcome": "expired"}
                         ),
-                        [p.name for p in purgatory.core.purgatory.living()],
+                        [p.name for p in live_purgatories()],
                     )
 
             assert self.in_child(child) == repr(("OperationExpired", 1, ["same"]))
 
-    def test_operations_of_a_lost_purgatory_refuse_too(self, bench):
+    def test_operations_of_a_lost_purgatory_refuse_too(self, harness):
         """In the child an operation refuses although its purgatory is gone."""
         op = Recorder()
-        bench.purgatory.try_complete_else_watch(op, ["k"])
-        bench.purgatory = None
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory = None
 
         def child():
             try:
@@ -727,11 +736,11 @@ class TestFork:
 
 
 class TestKeyed:
-    def test_need_is_checked_at_submission(self, bench):
+    def test_need_is_checked_at_submission(self, harness):
         """A KeyedOperation that needs more keys than it watches could never complete."""
         op = KeyedOperation(5, need=3)
         with pytest.raises(ValueError, match="need is 3; expected 1 to 2"):
-            bench.purgatory.try_complete_else_watch(op, ["a", "b", "a"])
-        assert bench.purgatory.watched == 0
-        bench.purgatory.try_complete_else_watch(op, ["a", "b", "c"])
-        assert bench.purgatory.watched == 3
+            harness.purgatory.try_complete_else_watch(op, ["a", "b", "a"])
+        assert harness.purgatory.watched == 0
+        harness.purgatory.try_complete_else_watch(op, ["a", "b", "c"])
+        assert harness.purgatory.watched == 3

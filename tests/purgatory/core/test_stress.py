@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from purgatory import DelayedOperation, Outcome, Purgatory
-from tests.testing.purgatory_harness import HANG, Bench, all_in_threads
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 
@@ -139,8 +139,8 @@ def test_completion_races_expiry():
 
 def test_complete_cancel_and_a_second_watcher_of_the_key():
     """Two completers, a canceller and a submitter at the same keys: each ends once."""
-    bench = Bench()
-    p = bench.purgatory
+    harness = PurgatoryHarness()
+    p = harness.purgatory
     for _ in range(20):
         ops = [Counted(30) for _ in range(400)]
         late = [Counted(30) for _ in range(400)]
@@ -172,7 +172,7 @@ def test_complete_cancel_and_a_second_watcher_of_the_key():
 
 def test_a_future_is_completed_once_by_many():
     """Four threads complete all keys of futures that need three of four: one wins, three count."""
-    p = Bench().purgatory
+    p = PurgatoryHarness().purgatory
     futures = [p.defer(*[(n, k) for k in range(4)], timeout=30, need=3) for n in range(2000)]
     wins = []
 

@@ -10,7 +10,7 @@ from purgatory import Purgatory
 from purgatory.core.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
-from tests.testing.purgatory_harness import Bench, Recorder
+from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
 from timingwheel import TimerFull
 
 
@@ -43,13 +43,13 @@ class TestWatching:
         for op in ops:
             lists.watch(op, ("k",))
             lists._check()
-        assert lists.watching("k") == ops
+        assert lists.watchers_of("k") == ops
         lists.remove(ops[0])
-        assert lists.watching("k") == ops[1:]
+        assert lists.watchers_of("k") == ops[1:]
 
     def test_lists_of_another_purgatory_leave_no_trace(self):
         """What was refused by one purgatory stands beside the others in the next, for itself."""
-        full, other = Bench(max_pending=2), Bench()
+        full, other = PurgatoryHarness(max_pending=2), PurgatoryHarness()
         op = Recorder()
         for _ in range(2):
             full.purgatory.try_complete_else_watch(Recorder(), ["k"])
@@ -59,10 +59,10 @@ class TestWatching:
         for waiting in (*ops, op):
             other.purgatory.try_complete_else_watch(waiting, ["k"])
         lists = other.purgatory._lists
-        assert lists.watching("k") == [*ops, op]
+        assert lists.watchers_of("k") == [*ops, op]
         lists._check()
         op.cancel()
-        assert lists.watching("k") == ops
+        assert lists.watchers_of("k") == ops
         lists._check()
 
     def test_counts_are_exact(self, lists):
@@ -105,7 +105,7 @@ class TestWatching:
         lists.remove(op)
         assert lists.drained.is_set()
         with pytest.raises(PurgatoryClosed):
-            lists.refuse_if_ended()
+            lists.check_not_drained()
 
     def test_the_second_of_a_key(self, lists):
         """One that shares some of its keys leaves the others, and those who were there, as ever."""
@@ -115,10 +115,10 @@ class TestWatching:
         lists.watch(third, ("w", "x"))
         lists._check()
         assert (lists.entries, lists.pending, len(lists)) == (6, 3, 4)
-        assert lists.watching("x") == [first, second, third]
+        assert lists.watchers_of("x") == [first, second, third]
         lists.release(second, Outcome.COMPLETED)
         lists._check()
-        assert (lists.watching("u"), lists.watching("x")) == ([], [first, third])
+        assert (lists.watchers_of("u"), lists.watching("x")) == ([], [first, third])
 
     @pytest.mark.parametrize("plain", [True, False])
     def test_like_a_list_of_pairs(self, lists, plain):
@@ -140,7 +140,7 @@ class TestWatching:
                 lists.watch(op, tuple(some))
                 model += [(key, op) for key in some]
             key = rng.choice(keys)
-            assert lists.watching(key) == [op for k, op in model if k is key]
+            assert lists.watchers_of(key) == [op for k, op in model if k is key]
             assert (lists.entries, lists.cancelled) == (len(model), ended)
         lists._check()
 
@@ -162,8 +162,8 @@ class TestHostileKeys:
 
     def test_a_key_that_fails_at_the_end_is_reported_and_stops_nothing(self):
         """An operation ends and leaves its other keys although one cannot be compared any more."""
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         fail = []
         first, other = Recorder(), Recorder()
         p.try_complete_else_watch(other, [Key(0)])
@@ -175,7 +175,7 @@ class TestHostileKeys:
         assert p.check_and_complete("a") == 1
         fail.clear()
         assert first.calls == ["complete"]
-        assert [type(error) for error, _ in bench.errors] in ([ZeroDivisionError], [])
+        assert [type(error) for error, _ in harness.errors] in ([ZeroDivisionError], [])
         assert p.check_and_complete("b") == 0
         assert p.delayed == 1
         other.ready = True
@@ -190,8 +190,8 @@ class TestHostileKeys:
             def __hash__(self):
                 return self.hash
 
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         key, op, good = Changing(), Recorder(5), Recorder(5)
         p.try_complete_else_watch(op, [key, "k"])
         p.try_complete_else_watch(good, ["k"])
@@ -203,8 +203,8 @@ class TestHostileKeys:
 
     def test_a_key_may_come_back_while_it_is_compared(self):
         """A key's __eq__ that uses the purgatory neither hangs nor breaks the lists."""
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         busy = []
         extra = []
 
@@ -234,8 +234,8 @@ class TestHostileKeys:
 
     def test_plain_keys_beside_one_that_comes_back(self):
         """A plain key is compared with another of the same hash, whose __eq__ changes the lists."""
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         extra = []
 
         def come_back():
@@ -256,7 +256,7 @@ class TestHostileKeys:
         for each in extra:
             each.cancel()
         p._check()
-        assert (p.watched, p.delayed, len(bench.timer)) == (0, 0, 0)
+        assert (p.watched, p.delayed, len(harness.timer)) == (0, 0, 0)
         before = len(extra)
         p.try_complete_else_watch(Recorder(), [1, "b"])
         p._check()
@@ -264,18 +264,18 @@ class TestHostileKeys:
 
     def test_an_operation_may_end_while_it_is_put_on_the_lists(self):
         """A key's __eq__ that cancels the very operation leaves no entry of it behind."""
-        bench = Bench()
-        p = bench.purgatory
+        harness = PurgatoryHarness()
+        p = harness.purgatory
         p.try_complete_else_watch(Recorder(), [Key(1)])
         op = Recorder()
         assert p.try_complete_else_watch(op, ["a", Key(2, op.cancel), "b"]) is False
         assert op.calls == ["cancel"]
-        assert (p.watched, p.delayed, len(bench.timer)) == (1, 1, 1)
+        assert (p.watched, p.delayed, len(harness.timer)) == (1, 1, 1)
         p._check()
 
     def test_a_finalizer_may_come_back(self):
         """Finalizers that the collector runs anywhere submit and cancel; the lists stay exact."""
-        p = Bench().purgatory
+        p = PurgatoryHarness().purgatory
         threshold = gc.get_threshold()
 
         class Trash:

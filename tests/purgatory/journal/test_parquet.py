@@ -14,7 +14,7 @@ from purgatory import JournalError, ParquetJournal, Purgatory
 from purgatory.journal import writer as journal_writer
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import OUTCOMES
-from tests.testing.purgatory_harness import HANG, Bench, Recorder
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
 from timingwheel import ManualClock
 
 
@@ -36,15 +36,15 @@ class TestRows:
         """Completed by a key, expired, cancelled: times are Unix, and agree with each other."""
         clock = ManualClock()
         with ParquetJournal(tmp_path, clock=clock) as journal:
-            bench = Bench(journal=journal)
-            bench.clock.advance(0)
+            harness = PurgatoryHarness(journal=journal)
+            harness.clock.advance(0)
             started_ms = time.time_ns() // 1_000_000
-            bench.purgatory.defer("a", "b", timeout=9)
-            bench.purgatory.complete("b")
-            bench.purgatory.defer("c", timeout=0.5)
+            harness.purgatory.defer("a", "b", timeout=9)
+            harness.purgatory.complete("b")
+            harness.purgatory.defer("c", timeout=0.5)
             clock.advance(0.75)
-            bench.advance(0.75)
-            bench.purgatory.defer("d", timeout=9).cancel()
+            harness.advance(0.75)
+            harness.purgatory.defer("d", timeout=9).cancel()
             ended_ms = time.time_ns() // 1_000_000
         completed, expired, cancelled = sorted(rows(tmp_path), key=lambda row: row["op_id"][-2:])
         assert [r["outcome"] for r in (completed, expired, cancelled)] == [
@@ -114,13 +114,13 @@ class TestLife:
         """Ends the thread, once and for all; what ends later is an error for on_error."""
         before = set(threading.enumerate())
         journal = ParquetJournal(tmp_path)
-        bench = Bench(journal=journal)
-        bench.purgatory.defer("k")
+        harness = PurgatoryHarness(journal=journal)
+        harness.purgatory.defer("k")
         journal.close()
         journal.close()
         assert set(threading.enumerate()) <= before
-        bench.purgatory.complete("k")
-        ((error, _),) = bench.errors
+        harness.purgatory.complete("k")
+        ((error, _),) = harness.errors
         assert isinstance(error, JournalError)
         with pytest.raises(JournalError, match="closed"):
             journal.flush()
@@ -191,18 +191,18 @@ class TestDiskThatFails:
 
     def test_not_for_ever(self, tmp_path, monkeypatch):
         """Memory is bounded: from some number of rows on, further ones are refused."""
-        monkeypatch.setattr(journal_writer, "MOST_WAITING", 3)
-        bench = Bench(journal=(journal := ParquetJournal(tmp_path, seconds=1e6)))
+        monkeypatch.setattr(journal_writer, "MAX_WAITING", 3)
+        harness = PurgatoryHarness(journal=(journal := ParquetJournal(tmp_path, seconds=1e6)))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", no_space)
-            bench.purgatory.defer("k")
-            bench.purgatory.complete("k")
+            harness.purgatory.defer("k")
+            harness.purgatory.complete("k")
             with pytest.raises(JournalError, match="No space left"):
                 journal.flush()
             for _ in range(5):
-                bench.purgatory.defer("k")
-            bench.purgatory.complete("k")
-            assert len(bench.errors) == 3
+                harness.purgatory.defer("k")
+            harness.purgatory.complete("k")
+            assert len(harness.errors) == 3
             with pytest.raises(JournalError, match="No space left"):
                 journal.close()
 

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatory import Purgatory
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import State
-from tests.testing.purgatory_harness import HANG, Bench
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -71,7 +71,7 @@ def serve(purgatory, **options):
 @pytest.fixture
 def bench():
     """A purgatory whose time stands still: what it shows does not change."""
-    bench = Bench(registry=CollectorRegistry())
+    bench = PurgatoryHarness(registry=CollectorRegistry())
     rng = random.Random(1)
     p = bench.purgatory
     for n in range(400):

@@ -15,12 +15,12 @@ from purgatory.service.errors import ServerError
 from purgatory.service.http.server import WebServer, host_and_port
 from purgatory.service.http.snapshot import State
 from purgatory.service.server.stats import ServerStats
-from tests.testing.purgatory_harness import HANG, Bench
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 
 @pytest.fixture
 def bench():
-    return Bench(registry=CollectorRegistry())
+    return PurgatoryHarness(registry=CollectorRegistry())
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ class TestLives:
 
     def test_a_disk_that_stays_full(self, tmp_path, monkeypatch, caplog):
         """Memory is bounded: the rest waits in the store, and the next life goes on without gap."""
-        monkeypatch.setattr(journal_writer, "MOST_WAITING", 3)
+        monkeypatch.setattr(journal_writer, "MAX_WAITING", 3)
         life = Life(tmp_path)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", no_space)
