@@ -6,7 +6,8 @@ it, so a task can still be cancelled while its bucket waits to cascade or lies w
 
 Tasks stand in an array in order of arrival, and each knows its place. To cancel one is to empty its
 place. That touches no other task, and in random order each task that is touched is a wait for main
-memory; links to the neighbours would make it three. The place itself is not waited for (`vacate`).
+memory; links to the neighbours would make it three. The slot itself is not waited
+for (`clear_slot_streaming`).
 Where half of the places are empty, those that are taken move together, a portion at a time,
 whenever room is needed.
 
@@ -24,37 +25,37 @@ after it, never inside. (Other threads are kept out by the lock alone.)
 
 from typing import Final
 
-from timingwheel._cpython.atomicity import STEPS
-from timingwheel._cpython.gc_tracking import HIDES, hide, show
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.mypyc_types import i32, i64
-from timingwheel._cpython.streaming_store import VACATES, vacate
+from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, NEW, RUNNING, TimerTask
 
 # Places that are added at a time: as many as there are, up to a few; from then on an eighth.
-LEAST_ROOM: Final = 16
-FEW_ROOM: Final = 256
-MOST_ROOM: Final = 4096
+MIN_CAPACITY: Final = 16
+SMALL_CAPACITY: Final = 256
+GROWTH_LIMIT: Final = 4096
 # And kept by a bucket from which all was cancelled: it may come to be used again.
-KEPT_ROOM: Final = 32
+RETAINED_CAPACITY: Final = 32
 
 # Places looked at whenever room is needed, while tasks are being moved together: more than are
 # added, so that it comes to an end.
-MOVED_TOGETHER: Final = 4 * MOST_ROOM
+COMPACTION_STEP: Final = 4 * GROWTH_LIMIT
 
 # So far behind the end, a place was written so long ago that the nearer caches have it no more:
 # half a megabyte of tasks has passed through them since.
-FAR: Final = 4096
+STREAMING_STORE_DISTANCE: Final = 4096
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
-_HIDES: Final = HIDES
-_hide: Final = hide
-_show: Final = show
-_VACATES: Final = VACATES
-_vacate: Final = vacate
+_UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
+_gc_untrack: Final = gc_untrack
+_gc_track: Final = gc_track
+_HAS_STREAMING_STORE: Final = HAS_STREAMING_STORE
+_clear_slot_streaming: Final = clear_slot_streaming
 
 
-class Tally:
+class TimerCounters:
     """A timer's counts, guarded by its lock; plain reads from outside are exact enough to show."""
 
     __slots__ = ("backlog", "cancelled", "fired", "pending")
@@ -73,40 +74,42 @@ class TimerTaskList:
     """
 
     __slots__ = (
+        "_capacity",
+        "_compact_read",
+        "_compact_write",
         "_count",
+        "_counters",
         "_end",
-        "_from",
         "_head",
-        "_hidden",
         "_lock",
-        "_places",
-        "_room",
-        "_tally",
-        "_to",
+        "_slots",
+        "_slots_untracked",
+        "dispatched",
         "expiration_ms",
-        "handed",
         "level",
     )
 
-    def __init__(self, lock: ReadWriteLock, tally: Tally, level: i32, expiration_ms: i64) -> None:
+    def __init__(
+        self, lock: ReadWriteLock, counters: TimerCounters, level: i32, expiration_ms: i64
+    ) -> None:
         self._lock = lock
-        self._tally = tally
-        self._places: list[TimerTask | None] = [None] * LEAST_ROOM
+        self._counters = counters
+        self._slots: list[TimerTask | None] = [None] * MIN_CAPACITY
         # Tasks are from the head on and before the end; every other place is empty.
         self._head: i32 = 0
         self._end: i32 = 0
-        self._room: i32 = LEAST_ROOM  # places there are; to spare, or `add` would need a call
+        self._capacity: i32 = MIN_CAPACITY  # places there are; to spare, or `add` would need a call
         self._count: i32 = 0
         # How far the pass that moves tasks together has read, and written; 0: none is under way.
-        self._from: i32 = 0
-        self._to: i32 = 0
+        self._compact_read: i32 = 0
+        self._compact_write: i32 = 0
         # Whether the collector passes over the places, as it may when it does over all in them.
-        self._hidden = _HIDES
+        self._slots_untracked = _UNTRACKS_FROM_GC
         self.level: i32 = level
         self.expiration_ms: i64 = expiration_ms
-        self.handed = False  # to the executor
-        if _HIDES:
-            _hide(self._places)
+        self.dispatched = False  # to the executor
+        if _UNTRACKS_FROM_GC:
+            _gc_untrack(self._slots)
 
     def __len__(self) -> int:
         return self._count
@@ -117,114 +120,116 @@ class TimerTaskList:
 
     def add(self, task: TimerTask) -> None:
         """Append a task that is in no list. Locked; free of calls, unless it is full."""
-        while self._end == self._room:
-            self._make_room()
+        while self._end == self._capacity:
+            self._grow_or_compact()
         end = self._end
-        self._places[end] = task
+        self._slots[end] = task
         self._end = end + 1
         self._count += 1
         task._tt_list = self
-        task._tt_place = end
-        if self.handed:
-            self._tally.backlog += 1
+        task._tt_index = end
+        if self.dispatched:
+            self._counters.backlog += 1
         else:
-            self._tally.pending += 1
-        if _HIDES:
-            self._hide(task)
+            self._counters.pending += 1
+        if _UNTRACKS_FROM_GC:
+            self._untrack(task)
 
-    def _hide(self, task: TimerTask) -> None:
+    def _untrack(self, task: TimerTask) -> None:
         """Spare the collector a task, unless there may be more to it than it looks."""
         if type(task) is TimerTask:
-            _hide(task)
-        elif self._hidden:
-            self._expose()
+            _gc_untrack(task)
+        elif self._slots_untracked:
+            self._retrack()
 
-    def _expose(self) -> None:
-        self._hidden = False
-        _show(self._places)
+    def _retrack(self) -> None:
+        self._slots_untracked = False
+        _gc_track(self._slots)
 
-    def _make_room(self) -> None:
+    def _grow_or_compact(self) -> None:
         """Have at least one place at the end."""
         used = self._end - self._head
-        if self._from or used > 2 * self._count + MOST_ROOM:
-            for _ in range(MOVED_TOGETHER):
-                if not self._move_together():
+        if self._compact_read or used > 2 * self._count + GROWTH_LIMIT:
+            for _ in range(COMPACTION_STEP):
+                if not self._compact_step():
                     break
-        if self._end == self._room:
-            grown: i32 = min(max(self._room >> 3, min(self._room, FEW_ROOM)), MOST_ROOM)
+        if self._end == self._capacity:
+            grown: i32 = min(
+                max(self._capacity >> 3, min(self._capacity, SMALL_CAPACITY)), GROWTH_LIMIT
+            )
             more: list[TimerTask | None] = [None] * grown  # the collector may run in here
-            places = self._places
+            places = self._slots
             places += more
-            self._room += grown
+            self._capacity += grown
 
-    def _move_together(self) -> bool:
+    def _compact_step(self) -> bool:
         """One step of moving tasks towards the head; False when none is left to look at."""
-        self._from = max(self._from, self._head)
-        self._to = max(self._to, self._head)
-        place, to = self._from, self._to
+        self._compact_read = max(self._compact_read, self._head)
+        self._compact_write = max(self._compact_write, self._head)
+        place, to = self._compact_read, self._compact_write
         if place == self._end:
             self._end = to
-            self._from = self._to = 0
+            self._compact_read = self._compact_write = 0
             return False
-        task = self._places[place]
-        self._from = place + 1
+        task = self._slots[place]
+        self._compact_read = place + 1
         if task is not None:
-            self._places[place] = None
-            self._places[to] = task
-            task._tt_place = to
-            self._to = to + 1
+            self._slots[place] = None
+            self._slots[to] = task
+            task._tt_index = to
+            self._compact_write = to + 1
         return True
 
     def remove(self, task: TimerTask) -> None:
         """Take out a task, if it is in this list. Locked; free of calls."""
-        self._strike(task, NEW)
+        self._unlink(task, NEW)
 
-    def _strike(self, task: TimerTask, state: i32) -> bool:
+    def _unlink(self, task: TimerTask, state: i32) -> bool:
         """Empty a task's place and give it a state; False if it is not here."""
         if task._tt_list is not self:
             return False
-        place = task._tt_place
-        if _VACATES and self._end - place > FAR:
-            _vacate(self._places, place, task)
+        place = task._tt_index
+        if _HAS_STREAMING_STORE and self._end - place > STREAMING_STORE_DISTANCE:
+            _clear_slot_streaming(self._slots, place, task)
         else:
-            self._places[place] = None
+            self._slots[place] = None
         self._count -= 1
         task._tt_list = None
-        task._tt_place = state
-        if self.handed:
-            self._tally.backlog -= 1
+        task._tt_index = state
+        if self.dispatched:
+            self._counters.backlog -= 1
         else:
-            self._tally.pending -= 1
+            self._counters.pending -= 1
         return True
 
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is no longer here."""
         lock = self._lock
-        if STEPS and lock.idle():
+        if ATOMIC_SECTIONS and lock.can_skip_read_lock():
             return self._cancel(task)
         with lock._reader if lock._writer == 0 else lock.reading():  # a call less
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
-        if not self._strike(task, CANCELLED):
+        if not self._unlink(task, CANCELLED):
             return False
         # CPython lets nobody in when a Python function returns: the two are one section.
-        self._tally.cancelled += 1
-        if _HIDES and type(task) is TimerTask:
-            _show(task)
-        if self._count == 0 and self._room > KEPT_ROOM:
-            self._forget_places()
+        self._counters.cancelled += 1
+        if _UNTRACKS_FROM_GC and type(task) is TimerTask:
+            _gc_track(task)
+        if self._count == 0 and self._capacity > RETAINED_CAPACITY:
+            self._release_slots()
         return True
 
-    def _forget_places(self) -> None:
+    def _release_slots(self) -> None:
         """Free what an empty bucket has no need of."""
-        fresh: list[TimerTask | None] = [None] * LEAST_ROOM  # the collector may run in here
-        if self._hidden:
-            _hide(fresh)
+        fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # the collector may run in here
+        if self._slots_untracked:
+            _gc_untrack(fresh)
         if self._count == 0:
-            self._places = fresh
-            self._head = self._end = self._from = self._to = 0
-            self._room = LEAST_ROOM
+            self._slots = fresh
+            self._head = self._end = self._compact_read = self._compact_write = 0
+            self._capacity = MIN_CAPACITY
 
     def cancel_some(self, limit: int) -> list[TimerTask]:
         """Cancel up to ``limit`` tasks and return them; none when it is empty."""
@@ -237,49 +242,49 @@ class TimerTaskList:
 
     def move(self, task: TimerTask, target: "TimerTaskList") -> None:
         """Move a task, if it is in this list, to another one of the same timer. Locked."""
-        if target._hidden and not self._hidden:
-            target._expose()
-        while target._end == target._room:
-            target._make_room()
+        if target._slots_untracked and not self._slots_untracked:
+            target._retrack()
+        while target._end == target._capacity:
+            target._grow_or_compact()
         # Free of calls from here.
         if task._tt_list is not self:
             return
-        place, end = task._tt_place, target._end
-        self._places[place] = None
+        place, end = task._tt_index, target._end
+        self._slots[place] = None
         if place == self._head:
             self._head = place + 1
         self._count -= 1
-        target._places[end] = task
+        target._slots[end] = task
         target._end = end + 1
         target._count += 1
         task._tt_list = target
-        task._tt_place = end
-        if target.handed:
-            self._tally.backlog += 1
-            self._tally.pending -= 1
+        task._tt_index = end
+        if target.dispatched:
+            self._counters.backlog += 1
+            self._counters.pending -= 1
 
     def first(self) -> TimerTask | None:
         """The task that comes next, at the head; None when it is empty. Locked."""
         if self._count:
             while self._head < self._end:
-                task = self._places[self._head]
+                task = self._slots[self._head]
                 if task is not None:
                     return task
                 self._head += 1
         return None
 
-    def hand_over(self) -> None:
+    def mark_dispatched(self) -> None:
         """Count what is here as due and the executor's. Locked; may be repeated."""
         count: int = self._count
-        if not self.handed:
-            self.handed = True
-            self._tally.pending -= count
-            self._tally.backlog += count
+        if not self.dispatched:
+            self.dispatched = True
+            self._counters.pending -= count
+            self._counters.backlog += count
 
     def take(self) -> TimerTask | None:
         """The next task to run, which is the caller's from now on; None when there is none."""
         lock = self._lock
-        if STEPS and lock.idle():
+        if ATOMIC_SECTIONS and lock.can_skip_read_lock():
             return self._take()
         task = None
         try:
@@ -294,53 +299,53 @@ class TimerTaskList:
     def _take(self) -> TimerTask | None:
         task = None
         while self._head < self._end:  # `first`, without a call
-            task = self._places[self._head]
+            task = self._slots[self._head]
             if task is not None:
                 break
             self._head += 1
         if task is None:
             return None
-        self._places[self._head] = None
+        self._slots[self._head] = None
         self._head += 1
         self._count -= 1
         task._tt_list = None
-        task._tt_place = RUNNING
-        self._tally.fired += 1
-        self._tally.backlog -= 1
+        task._tt_index = RUNNING
+        self._counters.fired += 1
+        self._counters.backlog -= 1
         return task
 
     def _put_back(self, task: TimerTask) -> None:
         with self._lock.reading():
-            if task._tt_list is not None or task._tt_place != RUNNING:
+            if task._tt_list is not None or task._tt_index != RUNNING:
                 return  # somebody added it again meanwhile
             if self._head == 0:  # its place is gone
                 self.add(task)
-                self._tally.fired -= 1
+                self._counters.fired -= 1
                 return
             self._head -= 1
-            self._from = self._to = 0
-            self._places[self._head] = task
+            self._compact_read = self._compact_write = 0
+            self._slots[self._head] = task
             self._count += 1
             task._tt_list = self
-            task._tt_place = self._head
-            self._tally.fired -= 1
-            self._tally.backlog += 1
+            task._tt_index = self._head
+            self._counters.fired -= 1
+            self._counters.backlog += 1
 
     def tasks(self) -> list[TimerTask]:
         """What is in it, in order. O(n). Locked."""
-        return [task for task in self._places if task is not None]
+        return [task for task in self._slots if task is not None]
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken. Locked."""
         assert len(self.tasks()) == self._count, (self, self.tasks())
-        assert 0 <= self._head <= self._end <= self._room == len(self._places), self
-        for place, task in enumerate(self._places):
+        assert 0 <= self._head <= self._end <= self._capacity == len(self._slots), self
+        for place, task in enumerate(self._slots):
             if task is not None:
                 assert self._head <= place < self._end, (self, place)
-                assert (task._tt_list, task._tt_place) == (self, place), (self, place, task)
+                assert (task._tt_list, task._tt_index) == (self, place), (self, place, task)
                 assert task.deadline_ms <= self.expiration_ms or self.level, (self, task)
 
     def __repr__(self) -> str:
-        handed = ", handed over" if self.handed else ""
+        dispatched = ", handed over" if self.dispatched else ""
         when = f"level {self.level}, {self.expiration_ms} ms"
-        return f"<TimerTaskList {when}, {len(self)} tasks{handed}>"
+        return f"<TimerTaskList {when}, {len(self)} tasks{dispatched}>"

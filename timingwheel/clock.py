@@ -1,8 +1,8 @@
 """Clocks: the default one, and one that is moved by hand.
 
 A *clock* is any ``Callable[[], int]`` that returns milliseconds. The package reads it through a
-`TimeSource`. Interpreted, for two reasons: a `ManualClock` may be subclassed and referenced weakly,
-and freezegun asks who calls.
+`ClockReader`. Interpreted, for two reasons: a `ManualClock` may be subclassed and referenced
+weakly, and freezegun asks who calls.
 
 Everything here may be called from any thread.
 """
@@ -42,7 +42,7 @@ def _frozen_ns(frames: int) -> int:
     return _frozen_ns(frames - 1) if frames else time.monotonic_ns()
 
 
-def frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
+def is_frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
     """Whether freezegun has frozen time."""
     return time.monotonic_ns is not real
 
@@ -78,11 +78,13 @@ class ManualClock:
         check_reading("now_ms", now_ms)
         self._move(now_ms, relative=False)
 
-    def on_move(self, listener: Callable[[], None]) -> None:
+    def on_advance(self, listener: Callable[[], None]) -> None:
         """Call a bound method after each move, for as long as its object lives."""
         with self._lock:
             alive = [known for known in self._listeners if known() is not None]
             self._listeners = [*alive, weakref.WeakMethod(listener)]
+
+    on_move = on_advance  # its former name
 
     def _move(self, amount_ms: int, *, relative: bool) -> None:
         with self._lock:

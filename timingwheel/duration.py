@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Final, overload
 
 from timingwheel._cpython.mypyc_types import i64
-from timingwheel.units import careful_ms
+from timingwheel.units import to_ms_checked
 
 # Floats below are converted without further questions; NaN and infinity are not below anything.
-PLAIN_SECONDS: Final = 1e9
+FAST_PATH_MAX_S: Final = 1e9
 
 
 @overload
@@ -21,7 +21,7 @@ def to_ms(delay: object) -> i64:
     is a little more. Raises TypeError for what is no number, ValueError for NaN, infinity, a
     negative delay, and one of more than 2**62 ms.
     """
-    if type(delay) is float and 0.0 <= delay < PLAIN_SECONDS:
+    if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ms: i64 = int(delay * 1000)
         return delay_ms if delay_ms / 1000 >= delay else delay_ms + 1
-    return careful_ms(delay)
+    return to_ms_checked(delay)

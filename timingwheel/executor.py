@@ -1,8 +1,9 @@
 """Executors: in which thread expired tasks run.
 
-A timer hands over whole buckets, never single tasks. An executor here is anything with `Handover`'s
-four methods; it knows nothing of timers and only decides who calls ``run(bucket)``. To run the
-same bucket twice, or from two threads, is harmless: each task is taken from it once.
+A timer hands over whole buckets, never single tasks. An executor here is anything with the
+four methods of `TaskExecutor`; it knows nothing of timers and only decides who calls
+``run(bucket)``. To run the same bucket twice, or from two threads, is harmless: each task is taken
+from it once.
 
 The locks here are taken again by the thread that has them when a finalizer adds a task.
 """
@@ -16,8 +17,8 @@ from typing import Protocol, runtime_checkable
 
 from timingwheel.bucket import TimerTaskList
 
-Run = Callable[[TimerTaskList], None]
-Refuse = Callable[[TimerTaskList, BaseException], None]
+RunBucket = Callable[[TimerTaskList], None]
+FailBucket = Callable[[TimerTaskList, BaseException], None]
 
 # A pool gets one job for so many tasks of a bucket; the jobs share the bucket.
 TASKS_PER_JOB = 1024
@@ -25,10 +26,10 @@ MAX_JOBS = 16
 
 
 @runtime_checkable
-class Handover(Protocol):
+class TaskExecutor(Protocol):
     """What a timer needs of an executor. All of it may be called from any thread."""
 
-    def execute(self, run: Run, bucket: TimerTaskList) -> None:
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Have ``run(bucket)`` called, now or soon, once or more often."""
 
     def flush(self) -> None:
@@ -41,12 +42,12 @@ class Handover(Protocol):
         """Let what was handed over finish; with ``wait``, for at most ``timeout`` seconds."""
 
 
-class _Turn(threading.local):
+class _InlineQueue(threading.local):
     """What runs inline in one thread, and what waits for it to end."""
 
     def __init__(self) -> None:
         self.running = False
-        self.waiting: deque[tuple[Run, TimerTaskList]] = deque()
+        self.waiting: deque[tuple[RunBucket, TimerTaskList]] = deque()
 
 
 class InlineExecutor:
@@ -61,49 +62,51 @@ class InlineExecutor:
     """
 
     def __init__(self) -> None:
-        self._turn = _Turn()
-        self._lock = threading.RLock()  # guards _left
-        self._left: deque[tuple[Run, TimerTaskList]] = deque()  # by turns that ended early
+        self._inline_queue = _InlineQueue()
+        self._lock = threading.RLock()  # guards _interrupted
+        self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = (
+            deque()
+        )  # by turns that ended early
 
-    def execute(self, run: Run, bucket: TimerTaskList) -> None:
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Run the tasks of ``bucket`` now, or as soon as those that run in this thread are done."""
-        self._turn.waiting.append((run, bucket))
-        self._run_turn(self._turn)
+        self._inline_queue.waiting.append((run, bucket))
+        self._run_queue(self._inline_queue)
 
     def flush(self) -> None:
         """Nothing to do: it has run."""
 
     def resume(self) -> None:
-        """See `Handover`."""
-        if self._left:
-            self._run_turn(self._turn)
+        """See `TaskExecutor`."""
+        if self._interrupted:
+            self._run_queue(self._inline_queue)
 
-    def _run_turn(self, turn: _Turn) -> None:
-        if turn.running:
+    def _run_queue(self, queue: _InlineQueue) -> None:
+        if queue.running:
             return
-        turn.running = True
+        queue.running = True
         try:
-            self._adopt(turn)
-            while turn.waiting:
-                run, bucket = turn.waiting[0]
+            self._resume_interrupted(queue)
+            while queue.waiting:
+                run, bucket = queue.waiting[0]
                 run(bucket)
-                turn.waiting.popleft()
+                queue.waiting.popleft()
         except BaseException:
             with self._lock:
-                self._left.extend(turn.waiting)
-                turn.waiting.clear()
+                self._interrupted.extend(queue.waiting)
+                queue.waiting.clear()
             raise
         finally:
-            turn.running = False
+            queue.running = False
 
-    def _adopt(self, turn: _Turn) -> None:
-        if self._left:
+    def _resume_interrupted(self, queue: _InlineQueue) -> None:
+        if self._interrupted:
             with self._lock:
-                turn.waiting.extendleft(reversed(self._left))
-                self._left.clear()
+                queue.waiting.extendleft(reversed(self._interrupted))
+                self._interrupted.clear()
 
     def close(self, *, wait: bool, timeout: float | None) -> None:  # noqa: ARG002  # no thread
-        """See `Handover`."""
+        """See `TaskExecutor`."""
         self.resume()
 
 
@@ -112,12 +115,12 @@ class WorkerExecutor:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: SimpleQueue[tuple[Run, TimerTaskList] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[RunBucket, TimerTaskList] | None] = SimpleQueue()
         self._lock = threading.RLock()  # guards the two fields below
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def execute(self, run: Run, bucket: TimerTaskList) -> None:
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Queue the bucket. After `close` it is run by the caller: nothing due is lost."""
         if self._thread is None:
             self._start()
@@ -136,12 +139,12 @@ class WorkerExecutor:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                thread = threading.Thread(target=self._run_loop, name=self._name, daemon=True)
                 thread.start()
                 if self._thread is None:  # else a finalizer has started one meanwhile
                     self._thread = thread
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         with self._lock:
             # Nobody knows of a thread whose start was interrupted.
             if self._thread is not threading.current_thread():
@@ -161,26 +164,26 @@ class WorkerExecutor:
             thread.join(timeout)
 
 
-class _Place(threading.local):
+class _PoolContext(threading.local):
     """Whether this thread is at a job of the pool."""
 
-    at_job = False
+    in_job = False
 
 
 class PoolExecutor:
     """Adapts any ``concurrent.futures.Executor``; the pool stays its owner's to shut down.
 
-    ``refuse(bucket, error)`` is told of a bucket whose jobs the pool has dropped.
+    ``fail_bucket(bucket, error)`` is told of a bucket whose jobs the pool has dropped.
     """
 
-    def __init__(self, pool: concurrent.futures.Executor, refuse: Refuse) -> None:
+    def __init__(self, pool: concurrent.futures.Executor, fail_bucket: FailBucket) -> None:
         self._pool = pool
-        self._refuse = refuse
-        self._place = _Place()
+        self._fail_bucket = fail_bucket
+        self._context = _PoolContext()
         self._lock = threading.RLock()  # guards _running
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
-    def execute(self, run: Run, bucket: TimerTaskList) -> None:
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Submit a job for each thousand tasks or so. Raises what ``submit`` raises."""
         more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
@@ -196,38 +199,40 @@ class PoolExecutor:
     def resume(self) -> None:
         """Nothing to do: the pool goes on by itself."""
 
-    def _submit(self, run: Run, bucket: TimerTaskList) -> None:
+    def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
         future = self._pool.submit(self._job, run, bucket)
         with self._lock:
             self._running[future] = bucket
-        future.add_done_callback(self._forget)
+        future.add_done_callback(self._on_job_done)
 
-    def _job(self, run: Run, bucket: TimerTaskList) -> None:
-        at_job, self._place.at_job = self._place.at_job, True
+    def _job(self, run: RunBucket, bucket: TimerTaskList) -> None:
+        in_job, self._context.in_job = self._context.in_job, True
         try:
             run(bucket)
         finally:
-            self._place.at_job = at_job
+            self._context.in_job = in_job
 
-    def _forget(self, future: concurrent.futures.Future[None]) -> None:
+    def _on_job_done(self, future: concurrent.futures.Future[None]) -> None:
         with self._lock:
             bucket = self._running.pop(future)
             dropped = future.cancelled() and bucket not in self._running.values()
         if dropped:
-            self._refuse(bucket, concurrent.futures.CancelledError("the pool dropped its job"))
+            self._fail_bucket(bucket, concurrent.futures.CancelledError("the pool dropped its job"))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Wait for the jobs that are with the pool, unless called by one: they might by two."""
-        if wait and not self._place.at_job:
+        if wait and not self._context.in_job:
             with self._lock:
                 running = list(self._running)
             concurrent.futures.wait(running, timeout)
 
 
-def handover_to(
-    executor: "concurrent.futures.Executor | Handover | None", name: str, refuse: Refuse
-) -> Handover:
-    """The `Handover` for what a user passes as ``executor``. TypeError for what cannot serve."""
+def executor_for(
+    executor: "concurrent.futures.Executor | TaskExecutor | None",
+    name: str,
+    fail_bucket: FailBucket,
+) -> TaskExecutor:
+    """The `TaskExecutor` for what a user passes as ``executor``. TypeError if none can be."""
     if executor is None:
         return WorkerExecutor(f"{name}-executor")
     if isinstance(executor, InlineExecutor):
@@ -238,8 +243,8 @@ def handover_to(
             "where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
-        return PoolExecutor(executor, refuse)
-    if isinstance(executor, Handover):
+        return PoolExecutor(executor, fail_bucket)
+    if isinstance(executor, TaskExecutor):
         return executor
     raise TypeError(
         f"executor is {executor!r}; expected None, an InlineExecutor or a "

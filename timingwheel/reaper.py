@@ -14,7 +14,7 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 # After an error that is not a task's (a clock that raises): no spinning.
-PAUSE_AFTER_ERROR = 1.0
+ERROR_PAUSE_S = 1.0
 
 
 class Waiter(Protocol):
@@ -53,26 +53,26 @@ class ConditionWaiter:
             pass
 
 
-class Reapable(Protocol):
+class Advanceable(Protocol):
     """What a reaper needs of a timer."""
 
     def advance_clock(self) -> bool:
         """Do what is due."""
 
-    def patience(self) -> float | None:
+    def max_sleep(self) -> float | None:
         """Seconds that the thread which advances the timer may sleep; None: until woken."""
 
     def finished(self) -> bool:
         """Whether the timer is closed and needs its reaper no more."""
 
-    def finish(self) -> None:
+    def shut_down(self) -> None:
         """The last thing that the reaper does."""
 
 
 class Reaper:
     """A thread around `step`. Owned by whoever made it; ends when its timer is finished."""
 
-    def __init__(self, timer: Reapable, waiter: Waiter, name: str) -> None:
+    def __init__(self, timer: Advanceable, waiter: Waiter, name: str) -> None:
         self._timer = timer
         self._waiter = waiter
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -88,7 +88,7 @@ class Reaper:
 
     def step(self) -> None:
         """Sleep until something is due or somebody wakes us, then do what is due."""
-        self._waiter.wait(self._timer.patience())
+        self._waiter.wait(self._timer.max_sleep())
         self._timer.advance_clock()
 
     def join(self, timeout: float | None) -> None:
@@ -104,18 +104,18 @@ class Reaper:
         with self._starting:
             if not self.started:
                 return
-        _wake_exactly()
+        _reduce_timer_slack()
         while not self._timer.finished():
             try:
                 self.step()
             except BaseException:
                 # Tasks report to on_error; what comes here is a clock's.
                 log.exception("%s goes on after an error", self._thread.name)
-                self._waiter.wait(PAUSE_AFTER_ERROR)
-        self._timer.finish()
+                self._waiter.wait(ERROR_PAUSE_S)
+        self._timer.shut_down()
 
 
-def _wake_exactly() -> None:
+def _reduce_timer_slack() -> None:
     """Have this thread's sleeps end when they are over.
 
     Linux lets them last 50 us longer, so that it has less to do (timer slack, see prctl(2)).

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from timingwheel._cpython.gc_tracking import HIDES, show
+from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track
 from timingwheel._cpython.mypyc_types import i64
-from timingwheel._cpython.yield_gil import breathe
+from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clock import Clock, real_seconds
 from timingwheel.stats import LatenessHistogram
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 OnError = Callable[[BaseException, TimerTask], object]
 
 # Tasks run between two looks at the clock for their lateness.
-TASKS_PER_LOOK: Final = 256
+TASKS_PER_CLOCK_READ: Final = 256
 
 # Bound once: compiled, that saves a look into the module's dict for each task.
-_HIDES: Final = HIDES
-_show: Final = show
+_UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
+_gc_track: Final = gc_track
 
 
 class TaskRunner:
@@ -35,18 +35,18 @@ class TaskRunner:
     def __init__(self, name: str, now_ms: Clock, on_error: OnError | None) -> None:
         self.lateness = LatenessHistogram()
         # By real_seconds: from then on tasks are cancelled instead. Set when the timer closes.
-        self.give_up_at: float | None = None
+        self.close_deadline: float | None = None
         self._name = name
         self._now_ms = now_ms
         self._on_error = on_error
 
     def run(self, bucket: TimerTaskList) -> None:
         """Run what is in ``bucket``."""
-        while self._run_some(bucket):
-            breathe()
-        while self._late() and (tasks := bucket.cancel_some(TASKS_PER_LOOK)):
+        while self._run_batch(bucket):
+            yield_gil()
+        while self._past_close_deadline() and (tasks := bucket.cancel_some(TASKS_PER_CLOCK_READ)):
             self.close(tasks)
-            breathe()
+            yield_gil()
 
     def close(self, tasks: list[TimerTask]) -> None:
         """Tell tasks that their timer closed before they ran."""
@@ -56,8 +56,8 @@ class TaskRunner:
             except BaseException as error:  # noqa: BLE001  # whatever user code raises is reported
                 self._report(error, task)
 
-    def _late(self) -> bool:
-        return self.give_up_at is not None and real_seconds() >= self.give_up_at
+    def _past_close_deadline(self) -> bool:
+        return self.close_deadline is not None and real_seconds() >= self.close_deadline
 
     def _late_ms(self, bucket: TimerTaskList) -> int:
         try:
@@ -66,11 +66,13 @@ class TaskRunner:
             log.exception("the clock of timer %r raised", self._name)
             return 0
 
-    def _run_some(self, bucket: TimerTaskList) -> bool:
+    def _run_batch(self, bucket: TimerTaskList) -> bool:
         late_ms = self._late_ms(bucket)
         count: i64 = 0
         try:
-            while count < TASKS_PER_LOOK and (self.give_up_at is None or not self._late()):
+            while count < TASKS_PER_CLOCK_READ and (
+                self.close_deadline is None or not self._past_close_deadline()
+            ):
                 task = bucket.take()
                 if task is None:
                     break
@@ -81,26 +83,26 @@ class TaskRunner:
                 except BaseException as error:  # noqa: BLE001  # likewise
                     self._report(error, task)
                 finally:
-                    # Else it was added again. No call in between: see tasklist.
-                    if task._tt_place == RUNNING:
-                        task._tt_place = DONE
-                        if _HIDES and type(task) is TimerTask:
-                            _show(task)
+                    # Else it was added again. No call in between: see bucket.
+                    if task._tt_index == RUNNING:
+                        task._tt_index = DONE
+                        if _UNTRACKS_FROM_GC and type(task) is TimerTask:
+                            _gc_track(task)
         finally:
             if count:
                 self.lateness.observe(late_ms, count)
-        return count == TASKS_PER_LOOK
+        return count == TASKS_PER_CLOCK_READ
 
-    def refuse(self, bucket: TimerTaskList, error: BaseException) -> None:
+    def fail_bucket(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
         while (task := bucket.take()) is not None:
-            task._tt_place = DONE
-            if _HIDES and type(task) is TimerTask:
-                _show(task)
+            task._tt_index = DONE
+            if _UNTRACKS_FROM_GC and type(task) is TimerTask:
+                _gc_track(task)
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        if _is_the_programs(error):
+        if _is_process_exit(error):
             raise error
         try:
             if self._on_error is None:
@@ -108,12 +110,12 @@ class TaskRunner:
             else:
                 self._on_error(error, task)
         except BaseException as another:
-            if _is_the_programs(another):
+            if _is_process_exit(another):
                 raise
             log.exception("on_error of timer %r raised", self._name)
 
 
-def _is_the_programs(error: BaseException) -> bool:
+def _is_process_exit(error: BaseException) -> bool:
     return (
         isinstance(error, (KeyboardInterrupt, SystemExit))
         and threading.current_thread() is threading.main_thread()

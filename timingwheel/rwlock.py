@@ -12,7 +12,7 @@ portion cannot starve them either.
 
 Compiled, most readers do without even that. A section that makes no calls is one step then (see
 ``steps``), so a reader that finds the lock *idle* may do its few statements right away: entering
-and leaving would fall together. Whoever is inside for longer says so in ``_inside``.
+and leaving would fall together. Whoever is inside for longer says so in ``_readers_inside``.
 
 The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
 runs in here may cancel a task. Also one that it runs in a thread on its way through the gate: that
@@ -23,7 +23,7 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i64
 
 
@@ -34,86 +34,88 @@ class ReadWriteLock:
     """
 
     __slots__ = (
-        "_gate",
-        "_inside",
         "_lock",
-        "_moves",
+        "_poison",
         "_queued",
         "_reader",
-        "_refusal",
+        "_readers_inside",
+        "_state_changed",
+        "_turnstile",
         "_writer",
     )
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # How often readers hold _lock now, which guards it; kept only where `idle` is of use.
-        self._inside: i64 = 0
-        self._reader: AbstractContextManager[object] = _Reader(self) if STEPS else self._lock
+        # How often readers hold _lock now, which guards it; kept only for `can_skip_read_lock`.
+        self._readers_inside: i64 = 0
+        self._reader: AbstractContextManager[object] = (
+            _Reader(self) if ATOMIC_SECTIONS else self._lock
+        )
         # Guards the two fields below. Order: the gate is never held while waiting for _lock, save
         # by a finalizer inside the gate; who has _lock never waits for the gate. The condition is
         # not entered itself: an interrupt at the door of its Python methods would leave it locked.
-        self._gate = threading.RLock()
-        self._moves = threading.Condition(self._gate)
+        self._turnstile = threading.RLock()
+        self._state_changed = threading.Condition(self._turnstile)
         self._queued: i64 = 0  # readers at the gate
         # Thread id of the writer, waiting or at work; 0: none. Readers peek at it without the
         # gate: one who looks too early merely gets in ahead of the writer.
         self._writer: i64 = 0
-        self._refusal: Exception | None = None
+        self._poison: Exception | None = None
 
-    def idle(self) -> bool:
+    def can_skip_read_lock(self) -> bool:
         """Whether a section of the read side may be done right now without entering it.
 
         Only one that is free of calls: it is one step then. Always False where there are no steps.
         """
-        return STEPS and self._writer == 0 and self._inside == 0
+        return ATOMIC_SECTIONS and self._writer == 0 and self._readers_inside == 0
 
     def reading(self) -> AbstractContextManager[object]:
         """The read side, to be held with ``with``. Lets a waiting writer go first."""
         if self._writer != 0:
-            self._wait_turn()
+            self._queue_behind_writer()
         return self._reader
 
-    def refuse(self, error: Exception) -> None:
+    def poison(self, error: Exception) -> None:
         """Make every later use raise ``error``: in a forked child its holders do not exist."""
-        self._refusal = error
+        self._poison = error
         self._writer = -1
 
-    def raise_refusal(self) -> None:
-        """Raise the error of `refuse`, if it was called."""
-        if self._refusal is not None:
-            raise self._refusal
+    def check_usable(self) -> None:
+        """Raise the error of `poison`, if it was called."""
+        if self._poison is not None:
+            raise self._poison
 
-    def _wait_turn(self) -> None:
-        self.raise_refusal()
+    def _queue_behind_writer(self) -> None:
+        self.check_usable()
         # Who is inside already must not wait: the writer would wait for him.
-        if _owned(self._lock) or _owned(self._gate):
+        if _owned(self._lock) or _owned(self._turnstile):
             return
-        with self._gate:
+        with self._turnstile:
             self._queued += 1
             try:
                 while self._writer > 0:
-                    self._moves.wait()
+                    self._state_changed.wait()
             finally:
                 self._queued -= 1
                 try:
-                    self._moves.notify_all()
+                    self._state_changed.notify_all()
                 except BaseException:  # an interrupt: the writer may be waiting for us
-                    self._moves.notify_all()
+                    self._state_changed.notify_all()
                     raise
 
     def __enter__(self) -> None:
-        self.raise_refusal()
-        if _owned(self._lock) or _owned(self._gate):
+        self.check_usable()
+        if _owned(self._lock) or _owned(self._turnstile):
             raise RuntimeError("this thread has the lock already and cannot become its writer")
         me = threading.get_ident()
         try:
-            with self._gate:
+            with self._turnstile:
                 while self._writer or self._queued:
-                    self._moves.wait()
+                    self._state_changed.wait()
                 self._writer = me
             self._lock.acquire()
         except BaseException:
-            self.abandon()
+            self.release_write()
             raise
 
     def __exit__(
@@ -122,9 +124,9 @@ class ReadWriteLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.abandon()
+        self.release_write()
 
-    def abandon(self) -> None:
+    def release_write(self) -> None:
         """Leave the write side, if this thread has it; nothing happens if it was left already.
 
         An interrupt may come at the door of ``__exit__``, or half way through. Who may be
@@ -134,9 +136,9 @@ class ReadWriteLock:
             return
         if _owned(self._lock):
             self._lock.release()
-        with self._gate:
+        with self._turnstile:
             # In this order: who comes back here after an interrupt tells them again.
-            self._moves.notify_all()
+            self._state_changed.notify_all()
             self._writer = 0
 
     def __repr__(self) -> str:
@@ -152,7 +154,7 @@ class _Reader:
 
     def __enter__(self) -> None:
         self._owner._lock.acquire()
-        self._owner._inside += 1
+        self._owner._readers_inside += 1
 
     def __exit__(
         self,
@@ -160,7 +162,7 @@ class _Reader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._owner._inside -= 1
+        self._owner._readers_inside -= 1
         self._owner._lock.release()
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
-from timingwheel.duration import PLAIN_SECONDS, to_ms
+from timingwheel.duration import FAST_PATH_MAX_S, to_ms
 
 if TYPE_CHECKING:
     from timingwheel.bucket import TimerTaskList
@@ -29,7 +29,7 @@ CANCELLED: Final = -4
 _callable: Final = callable
 
 
-class _Runners:
+class _RunOverrideCache:
     """The class that was last found to have a `run` of its own. Used where there are steps.
 
     To name it is all that this does: it keeps a single class alive.
@@ -41,18 +41,18 @@ class _Runners:
         self.last: type | None = None
 
 
-_RUNNERS: Final = _Runners()
+_RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
     """What a bucket holds. All fields are guarded by the lock of the bucket that holds it."""
 
-    __slots__ = ("_tt_list", "_tt_place", "deadline_ms")
+    __slots__ = ("_tt_index", "_tt_list", "deadline_ms")
 
     # Set by the constructor below: a call less for each timer. In this order no memory is lost to
     # alignment.
-    _tt_place: i32  # in _tt_list; without one, what became of it: one of the above
+    _tt_index: i32  # in _tt_list; without one, what became of it: one of the above
     _tt_list: "TimerTaskList | None"
     deadline_ms: i64  # reading of the timer's clock from which on it is due; 0 until added
 
@@ -77,18 +77,18 @@ class TimerTask(TimerTaskEntry):
         if callback is None:
             kind = type(self)
             # Most tasks without a callback are of the same class as the last one.
-            if not STEPS or kind is not _RUNNERS.last:
+            if not ATOMIC_SECTIONS or kind is not _RUN_OVERRIDE_CACHE.last:
                 if kind.run is TimerTask.run:
                     raise TypeError("callback is None; expected a callable")
-                _RUNNERS.last = kind
+                _RUN_OVERRIDE_CACHE.last = kind
         elif not _callable(callback):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self._tt_list = None
-        self._tt_place = NEW
+        self._tt_index = NEW
         self.deadline_ms = 0
         delay_ms: i64
         # to_ms, without a call for plain seconds
-        if type(delay) is float and 0.0 <= delay < PLAIN_SECONDS:
+        if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
             delay_ms = int(delay * 1000.0)
             if delay_ms / 1000 < delay:
                 delay_ms += 1
@@ -127,11 +127,11 @@ class TimerTask(TimerTaskEntry):
 
     def cancelled(self) -> bool:
         """Whether the task was cancelled, and not added again since."""
-        return self._tt_list is None and self._tt_place == CANCELLED
+        return self._tt_list is None and self._tt_index == CANCELLED
 
     def done(self) -> bool:
         """Whether the task has run to its end or was cancelled, and not added again since."""
-        return self._tt_list is None and self._tt_place <= DONE
+        return self._tt_list is None and self._tt_index <= DONE
 
     def __repr__(self) -> str:
         call = self._tt_call
@@ -140,4 +140,4 @@ class TimerTask(TimerTaskEntry):
         if self._tt_list is not None:
             return f"<TimerTask {what} due at {self.deadline_ms} ms>"
         state = {NEW: "new", RUNNING: "running", DONE: "done", CANCELLED: "cancelled"}
-        return f"<TimerTask {what} {state[self._tt_place]}>"
+        return f"<TimerTask {what} {state[self._tt_index]}>"

@@ -1,6 +1,6 @@
 """Timer: the wheels, the queue of occupied buckets, the lock and the executor, put together.
 
-What is done for each task is inherited from `Intake`. What is here is rare, and interpreted even
+What is done for each task is inherited from `TimerCore`. What is here is rare, and interpreted even
 where the rest is compiled: so its loops over portions let other threads have the interpreter.
 
 Three kinds of threads meet here. Users add and cancel, under the read side of the lock. Whoever
@@ -20,25 +20,25 @@ from typing import Self
 
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clock import Clock, real_seconds
-from timingwheel.clock_reader import time_source
+from timingwheel.clock_reader import clock_reader_for
 from timingwheel.duration import to_ms
 from timingwheel.errors import TimerClosed, TimerForked
-from timingwheel.executor import Handover, handover_to
+from timingwheel.executor import TaskExecutor, executor_for
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
-from timingwheel.timer_core import Intake
+from timingwheel.timer_core import TimerCore
 from timingwheel.units import MAX_DELAY_MS
-from timingwheel.wheel_state import Buckets
+from timingwheel.wheel_state import WheelState
 
 # Seconds that close grants a thread to end once its time is over, if no task holds it up.
-MOMENT = 0.1
+JOIN_GRACE_S = 0.1
 
 # A tick of 73 million years. As a bound it keeps every sum of ours inside 64 bits.
 MAX_COUNT = MAX_DELAY_MS // 2
 
 
-class Timer(Intake):
+class Timer(TimerCore):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
     ``tick_ms``: resolution; deadlines are rounded up to it, so nothing runs early.
@@ -59,7 +59,7 @@ class Timer(Intake):
         tick_ms: int = 1,
         wheel_size: int = 20,
         clock: Clock | None = None,
-        executor: concurrent.futures.Executor | Handover | None = None,
+        executor: concurrent.futures.Executor | TaskExecutor | None = None,
         max_pending: int | None = None,
         on_error: OnError | None = None,
     ) -> None:
@@ -71,19 +71,19 @@ class Timer(Intake):
         _check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
             _check_count("max_pending", max_pending, 1)
-        source = time_source(clock)
-        self._runner = TaskRunner(name, source.now_ms, on_error)
+        reader = clock_reader_for(clock)
+        self._runner = TaskRunner(name, reader.now_ms, on_error)
         super().__init__(
             name,
-            source,
-            Buckets(tick_ms, wheel_size, source.now_ms()),
-            handover_to(executor, name, self._runner.refuse),
+            reader,
+            WheelState(tick_ms, wheel_size, reader.now_ms()),
+            executor_for(executor, name, self._runner.fail_bucket),
             max_pending or 0,
         )
         # Guarded by _lock.
         self._reaper: Reaper | None = None
-        self._sleepers: tuple[Waiter, ...] = ()
-        self._source.on_move(self._wake)
+        self._waiters: tuple[Waiter, ...] = ()
+        self._clock_reader.on_advance(self._wake)
         _timers.add(self)
 
     def __bool__(self) -> bool:
@@ -92,16 +92,16 @@ class Timer(Intake):
 
     def stats(self) -> TimerStats:
         """The figures of this moment; O(1) in the number of tasks. Raises TimerForked."""
-        self._lock.raise_refusal()
-        tally = self._buckets.tally
+        self._lock.check_usable()
+        counters = self._wheel_state.counters
         return TimerStats(
             name=self.name,
-            pending=tally.pending,
-            fired=tally.fired,
-            cancelled=tally.cancelled,
-            executor_backlog=tally.backlog,
-            buckets_occupied=self._buckets.occupied(),
-            cascades=self._buckets.cascades,
+            pending=counters.pending,
+            fired=counters.fired,
+            cancelled=counters.cancelled,
+            executor_backlog=counters.backlog,
+            buckets_occupied=self._wheel_state.occupied(),
+            cascades=self._wheel_state.cascades,
             lateness=self._runner.lateness.read(),
         )
 
@@ -110,7 +110,7 @@ class Timer(Intake):
 
         Tasks on their way from one level to another are in no slot. Raises TimerForked.
         """
-        return self._buckets.levels(self._source.now_ms())
+        return self._wheel_state.levels(self._clock_reader.now_ms())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.
@@ -119,25 +119,25 @@ class Timer(Intake):
         `ManualClock` is moved to where something is due, or a closed timer has nothing left.
         """
         patience_ms = to_ms(timeout)
-        self._lock.raise_refusal()
+        self._lock.check_usable()
         if self._drain():
             return True
         if not patience_ms:
             return False
-        sleeper = ConditionWaiter()
+        waiter = ConditionWaiter()
         try:
-            self._change_sleepers(add=sleeper)
-            return self._drain_before(real_seconds() + patience_ms / 1000, sleeper)
+            self._change_waiters(add=waiter)
+            return self._drain_before(real_seconds() + patience_ms / 1000, waiter)
         finally:
-            self._change_sleepers(remove=sleeper)
+            self._change_waiters(remove=waiter)
 
-    def _drain_before(self, give_up_at: float, sleeper: Waiter) -> bool:
+    def _drain_before(self, deadline_s: float, waiter: Waiter) -> bool:
         while not self._drain():
-            left = give_up_at - real_seconds()
+            left = deadline_s - real_seconds()
             if left <= 0 or self.finished():
                 return False
-            delay = self._source.sleep_for(self.delay_to_next())
-            sleeper.wait(left if delay is None else min(left, delay))
+            delay = self._clock_reader.real_sleep(self.delay_to_next())
+            waiter.wait(left if delay is None else min(left, delay))
         return True
 
     def delay_to_next(self) -> float | None:
@@ -146,19 +146,19 @@ class Timer(Intake):
         That may be before the next task is due: a bucket of a higher level comes due to cascade.
         Raises TimerForked.
         """
-        self._lock.raise_refusal()
-        if self._buckets.at_work():
+        self._lock.check_usable()
+        if self._wheel_state.has_undelivered():
             return 0.0
-        first = self._buckets.next_occupied()
-        return None if first is None else self._source.seconds_until(first.expiration_ms)
+        first = self._wheel_state.next_occupied()
+        return None if first is None else self._clock_reader.seconds_until(first.expiration_ms)
 
-    def patience(self) -> float | None:
+    def max_sleep(self) -> float | None:
         """How many seconds the thread that advances the clock may sleep; None: until woken.
 
         Like `delay_to_next`, save that no waiting moves a `ManualClock`, and that a closed timer
         looks up when its time to finish is over.
         """
-        delay = self._source.sleep_for(self.delay_to_next())
+        delay = self._clock_reader.real_sleep(self.delay_to_next())
         left = self._time_left() if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
 
@@ -167,17 +167,17 @@ class Timer(Intake):
         self._deliver_all()  # left by an interrupt, or under way in another thread
         worked = False
         # Read once: tasks that keep coming due while others run here must not hold us for ever.
-        now_ms = self._source.now_ms()
-        while self._buckets.do_portion(now_ms):
+        now_ms = self._clock_reader.now_ms()
+        while self._wheel_state.drain_batch(now_ms):
             worked = True
             self._deliver_all()
         return worked
 
     def _deliver_all(self) -> None:
-        outbox = self._buckets.outbox
-        while outbox:
+        dispatch_queue = self._wheel_state.dispatch_queue
+        while dispatch_queue:
             try:
-                bucket = outbox[0]
+                bucket = dispatch_queue[0]
             except IndexError:  # another thread was faster
                 break
             self._deliver(bucket)
@@ -188,25 +188,25 @@ class Timer(Intake):
         try:
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
-            self._runner.refuse(bucket, error)
+            self._runner.fail_bucket(bucket, error)
         try:
-            self._buckets.outbox.remove(bucket)
+            self._wheel_state.dispatch_queue.remove(bucket)
         except ValueError:  # another thread delivered it as well
             pass
 
     def _wake(self) -> None:
-        self._buckets.wake_owed = False
+        self._wheel_state.wake_owed = False
         try:
-            for sleeper in self._sleepers:
-                sleeper.wake()
+            for waiter in self._waiters:
+                waiter.wake()
         except BaseException:  # an interrupt: whoever comes next wakes the rest
-            self._buckets.wake_owed = True
+            self._wheel_state.wake_owed = True
             raise
 
-    def _change_sleepers(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
+    def _change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
         with self._lock.reading():
-            kept = tuple(sleeper for sleeper in self._sleepers if sleeper is not remove)
-            self._sleepers = kept if add is None else (*kept, add)
+            kept = tuple(waiter for waiter in self._waiters if waiter is not remove)
+            self._waiters = kept if add is None else (*kept, add)
 
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock; nothing happens if it runs.
@@ -222,14 +222,14 @@ class Timer(Intake):
             if waiter is None:
                 waiter = ConditionWaiter()
             reaper = Reaper(self, waiter, f"{self.name}-reaper")
-            self._change_sleepers(add=waiter)
+            self._change_waiters(add=waiter)
             try:
                 reaper.start()
             finally:
                 if reaper.started:
                     self._reaper = reaper
                 else:
-                    self._change_sleepers(remove=waiter)
+                    self._change_waiters(remove=waiter)
 
     def close(
         self,
@@ -246,7 +246,7 @@ class Timer(Intake):
         never ends is waited for no longer than ``timeout``. In a forked child: nothing.
         """
         if timeout is not None:
-            self._runner.give_up_at = real_seconds() + to_ms(timeout) / 1000
+            self._runner.close_deadline = real_seconds() + to_ms(timeout) / 1000
         try:
             with self._lock.reading():
                 self._closed = True
@@ -258,11 +258,11 @@ class Timer(Intake):
         if self._reaper is None:
             self._drain()
         elif wait:
-            self._reaper.join(self._time_to_end())
+            self._reaper.join(self._join_timeout())
             if self._time_left() == 0:
                 self._cancel_pending()  # should the reaper be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
-            self._executor.close(wait=wait, timeout=self._time_to_end())
+            self._executor.close(wait=wait, timeout=self._join_timeout())
 
     @property
     def running(self) -> bool:
@@ -274,9 +274,9 @@ class Timer(Intake):
         """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
         if not self._closed:
             return False
-        return self._time_left() == 0 or not (len(self) or self._buckets.at_work())
+        return self._time_left() == 0 or not (len(self) or self._wheel_state.has_undelivered())
 
-    def finish(self) -> None:
+    def shut_down(self) -> None:
         """The end of the reaper: what is left is cancelled, the executor told to end."""
         try:
             self._cancel_pending()
@@ -284,19 +284,21 @@ class Timer(Intake):
         finally:
             self._executor.close(wait=False, timeout=0)
 
-    def _time_left(self) -> float | None:
-        give_up_at = self._runner.give_up_at
-        if give_up_at is None:
-            return None
-        return min(max(0.0, give_up_at - real_seconds()), threading.TIMEOUT_MAX)
+    patience, finish = max_sleep, shut_down  # their former names
 
-    def _time_to_end(self) -> float | None:
+    def _time_left(self) -> float | None:
+        close_deadline = self._runner.close_deadline
+        if close_deadline is None:
+            return None
+        return min(max(0.0, close_deadline - real_seconds()), threading.TIMEOUT_MAX)
+
+    def _join_timeout(self) -> float | None:
         # A thread whose time is over needs a moment to notice, and close leaves none behind.
         left = self._time_left()
-        return None if left is None else max(left, MOMENT)
+        return None if left is None else max(left, JOIN_GRACE_S)
 
     def _cancel_pending(self) -> None:
-        while tasks := self._buckets.cancel_some():
+        while tasks := self._wheel_state.cancel_some():
             self._runner.close(tasks)
 
     def __enter__(self) -> Self:
@@ -314,12 +316,12 @@ class Timer(Intake):
     def __del__(self) -> None:
         # Compiled tasks refer to each other out of the cycle collector's sight.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or a forked child's
-            while self._buckets.cancel_some():
+            while self._wheel_state.cancel_some():
                 pass
 
     def _check(self) -> None:
         """Verify every invariant of the structure; AssertionError says which one is broken."""
-        self._buckets._check()
+        self._wheel_state._check()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
@@ -338,11 +340,11 @@ def _check_count(name: str, value: int, least: int) -> None:
 _timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
 
 
-def _refuse_in_child() -> None:
+def _poison_in_child() -> None:
     for timer in list(_timers):
-        timer._lock.refuse(
+        timer._lock.poison(
             TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
         )
 
 
-os.register_at_fork(after_in_child=_refuse_in_child)
+os.register_at_fork(after_in_child=_poison_in_child)

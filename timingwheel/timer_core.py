@@ -1,4 +1,4 @@
-"""Intake: the busy half of a Timer, what is done for each task that is added.
+"""TimerCore: the busy half of a Timer, what is done for each task that is added.
 
 It is apart from the other half because it is compiled; `Timer` is interpreted and adds what is rare
 (starting, closing, draining portion by portion). Any thread.
@@ -8,36 +8,36 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, overload
 
-from timingwheel._cpython.atomicity import STEPS
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
-from timingwheel._cpython.yield_gil import breathe
+from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
-from timingwheel.clock_reader import TimeSource
+from timingwheel.clock_reader import ClockReader
 from timingwheel.errors import TimerClosed, TimerFull
-from timingwheel.executor import Handover
+from timingwheel.executor import TaskExecutor
 from timingwheel.task import TimerTask
-from timingwheel.wheel_state import Buckets
+from timingwheel.wheel_state import WheelState
 
 # Tasks that `schedule_many` adds between two looks at the clock.
-BATCH = 256
+ADD_BATCH = 256
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Intake:
+class TimerCore:
     """What `Timer` inherits. ``max_pending``: how many tasks may wait at once; 0: any number."""
 
     def __init__(
         self,
         name: str,
-        source: TimeSource,
-        buckets: Buckets,
-        executor: Handover,
+        reader: ClockReader,
+        state: WheelState,
+        executor: TaskExecutor,
         max_pending: i64,
     ) -> None:
         self.name = name
-        self._source = source
-        self._buckets = buckets
-        self._lock = buckets.lock
+        self._clock_reader = reader
+        self._wheel_state = state
+        self._lock = state.lock
         self._executor = executor
         self._max_pending: i64 = max_pending
         self._closed = False  # guarded by _lock, set once
@@ -59,7 +59,7 @@ class Intake:
         if task.delay_ms == 0:
             _add_due(self, task)
         else:
-            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
+            _add(self, task, self._clock_reader.now_rounded_up_ms() + task.delay_ms)
         return task
 
     def add(self, task: TimerTask) -> TimerTask:
@@ -74,7 +74,7 @@ class Intake:
         if task.delay_ms == 0:
             _add_due(self, task)
         else:
-            _add(self, task, self._source.ceiling_ms() + task.delay_ms)
+            _add(self, task, self._clock_reader.now_rounded_up_ms() + task.delay_ms)
         return task
 
     def schedule_many(
@@ -86,9 +86,9 @@ class Intake:
         """
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
-            for start in range(0, len(tasks), BATCH):
-                _add_batch(self, tasks[start : start + BATCH])
-                breathe()
+            for start in range(0, len(tasks), ADD_BATCH):
+                _add_batch(self, tasks[start : start + ADD_BATCH])
+                yield_gil()
         except BaseException:
             for task in tasks:
                 task.cancel()
@@ -97,7 +97,7 @@ class Intake:
 
     def __len__(self) -> int:
         """How many tasks are pending. O(1)."""
-        return self._buckets.tally.pending
+        return self._wheel_state.counters.pending
 
     def _deliver(self, bucket: TimerTaskList) -> None:
         """Give the executor a bucket of the outbox; see `Timer`."""
@@ -111,65 +111,65 @@ class Intake:
 # Functions, because compiled methods of a class that may be subclassed are looked up at each call.
 
 
-def add_task(intake: Intake, task: TimerTask) -> None:
+def add_task(timer: TimerCore, task: TimerTask) -> None:
     """What `Timer.add` does, for compiled code that knows that no subclass does otherwise."""
     if task.delay_ms == 0:
-        _add_due(intake, task)
+        _add_due(timer, task)
     else:
-        _add(intake, task, intake._source.ceiling_ms() + task.delay_ms)
+        _add(timer, task, timer._clock_reader.now_rounded_up_ms() + task.delay_ms)
 
 
-def _add_batch(intake: Intake, tasks: list[TimerTask]) -> None:
-    now_ms = intake._source.ceiling_ms()
+def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
+    now_ms = timer._clock_reader.now_rounded_up_ms()
     for task in tasks:
         if task.delay_ms == 0:
-            _add_due(intake, task)
+            _add_due(timer, task)
         else:
-            _add(intake, task, now_ms + task.delay_ms)
+            _add(timer, task, now_ms + task.delay_ms)
 
 
-def _add(intake: Intake, task: TimerTask, deadline_ms: i64) -> None:
-    buckets = intake._buckets
-    lock = intake._lock
+def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
+    state = timer._wheel_state
+    lock = timer._lock
     # Compiled, all of this is one step.
     if (
-        STEPS
-        and lock.idle()
-        and not (intake._max_pending or intake._closed)
-        and buckets.place_at_once(task, deadline_ms)
+        ATOMIC_SECTIONS
+        and lock.can_skip_read_lock()
+        and not (timer._max_pending or timer._closed)
+        and state.try_place_fast(task, deadline_ms)
     ):
         return
     due = None
     try:
         with lock._reader if lock._writer == 0 else lock.reading():  # a call less
-            if intake._max_pending or intake._closed:
-                _check_open(intake, task)
-            if not buckets.place_at_once(task, deadline_ms):
-                due = buckets.place(task, deadline_ms)
+            if timer._max_pending or timer._closed:
+                _check_open(timer, task)
+            if not state.try_place_fast(task, deadline_ms):
+                due = state.place(task, deadline_ms)
     finally:
-        if buckets.wake_owed:
-            intake._wake()
+        if state.wake_owed:
+            timer._wake()
     if due is not None:  # the clock passed its due time meanwhile
-        intake._deliver(due)
-        intake._executor.flush()
+        timer._deliver(due)
+        timer._executor.flush()
 
 
-def _add_due(intake: Intake, task: TimerTask) -> None:
-    now_ms: i64 = intake._source.now_ms()
-    with intake._lock.reading():
-        _check_open(intake, task)
-        due = intake._buckets.place_due(task, now_ms, now_ms)
-    intake._deliver(due)
-    intake._executor.flush()
+def _add_due(timer: TimerCore, task: TimerTask) -> None:
+    now_ms: i64 = timer._clock_reader.now_ms()
+    with timer._lock.reading():
+        _check_open(timer, task)
+        due = timer._wheel_state.place_due(task, now_ms, now_ms)
+    timer._deliver(due)
+    timer._executor.flush()
 
 
-def _check_open(intake: Intake, task: TimerTask) -> None:
+def _check_open(timer: TimerCore, task: TimerTask) -> None:
     """Raise what keeps a task from being added. Locked."""
-    if intake._closed:
-        raise TimerClosed(f"timer {intake.name!r} is closed")
-    most = intake._max_pending
+    if timer._closed:
+        raise TimerClosed(f"timer {timer.name!r} is closed")
+    most = timer._max_pending
     # Delay 0 never waits, so it is never too much.
-    if most and task.delay_ms and intake._buckets.tally.pending >= most:
+    if most and task.delay_ms and timer._wheel_state.counters.pending >= most:
         bucket = task._tt_list
-        if bucket is None or bucket.handed:
-            raise TimerFull(f"timer {intake.name!r} has max_pending={most} tasks")
+        if bucket is None or bucket.dispatched:
+            raise TimerFull(f"timer {timer.name!r} has max_pending={most} tasks")

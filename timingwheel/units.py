@@ -11,7 +11,7 @@ from typing import Final
 MAX_DELAY_MS: Final = 2**62
 
 
-def careful_ms(delay: object) -> int:
+def to_ms_checked(delay: object) -> int:
     """Convert any delay; raises what `timingwheel.to_ms` raises."""
     if isinstance(delay, timedelta):
         delay_ms, rest = divmod(delay, timedelta(milliseconds=1))

@@ -1,4 +1,4 @@
-"""Buckets: all that a timer holds, in the wheels, under way between them, and on its way out.
+"""WheelState: all that a timer holds, in the wheels, under way between them, and on its way out.
 
 The whole of it is guarded by the timer's lock, which is made here: users place tasks under the
 read side, whoever drains detaches under the write side. Methods say "locked" where the caller must
@@ -12,9 +12,9 @@ from collections import deque
 from typing import Final
 
 from timingwheel._cpython.atomicity import COMPILED
-from timingwheel._cpython.gc_tracking import HIDES
+from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC
 from timingwheel._cpython.mypyc_types import i64
-from timingwheel.bucket import Tally, TimerTaskList
+from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.rwlock import ReadWriteLock
@@ -23,19 +23,19 @@ from timingwheel.task import TimerTask
 from timingwheel.wheel import TimingWheel
 
 # Tasks moved under one hold of the write side: about a tenth of a millisecond.
-PORTION: Final = 1024 if COMPILED else 128
+DRAIN_BATCH: Final = 1024 if COMPILED else 128
 
-_HIDES: Final = HIDES
+_UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 
 
-class Buckets:
+class WheelState:
     """See the module. ``now_ms``: the clock's reading when the timer is made."""
 
     def __init__(self, tick_ms: i64, wheel_size: i64, now_ms: i64) -> None:
         self.lock = ReadWriteLock()
         self.wheel = TimingWheel(tick_ms, wheel_size, now_ms)
         self.queue = DelayQueue()
-        self.tally = Tally()
+        self.counters = TimerCounters()
         self.cascades: i64 = 0
         # A bucket came to be the first, and those who sleep were not told yet.
         self.wake_owed = False
@@ -45,13 +45,13 @@ class Buckets:
         # are in the queue, and in no slot.
         self._overdue: dict[int, TimerTaskList] = {}
         # Handed over, not yet given to the executor. Filled under the lock, emptied without it.
-        self.outbox: deque[TimerTaskList] = deque()
+        self.dispatch_queue: deque[TimerTaskList] = deque()
 
-    def at_work(self) -> bool:
+    def has_undelivered(self) -> bool:
         """Whether something came due that is not with the executor yet."""
-        return self._draining is not None or bool(self.outbox)
+        return self._draining is not None or bool(self.dispatch_queue)
 
-    def place_at_once(self, task: TimerTask, deadline_ms: i64) -> bool:
+    def try_place_fast(self, task: TimerTask, deadline_ms: i64) -> bool:
         """Put a task that is in no list into a bucket that is there; False if that does not do.
 
         Free of calls (compiled: one step): for a lock that is idle, or locked.
@@ -69,18 +69,18 @@ class Buckets:
         if bucket is None:
             return False
         end = bucket._end
-        if end == bucket._room:
+        if end == bucket._capacity:
             return False
         task.deadline_ms = deadline_ms
         # bucket.add, without a call
-        bucket._places[end] = task
+        bucket._slots[end] = task
         bucket._end = end + 1
         bucket._count += 1
         task._tt_list = bucket
-        task._tt_place = end
-        self.tally.pending += 1
-        if _HIDES:
-            bucket._hide(task)
+        task._tt_index = end
+        self.counters.pending += 1
+        if _UNTRACKS_FROM_GC:
+            bucket._untrack(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
@@ -91,14 +91,14 @@ class Buckets:
         due_ms = self.wheel.due_ms(deadline_ms)
         if due_ms <= self.wheel.now_ms:
             return self.place_due(task, deadline_ms, due_ms)
-        self._refuse_foreign(task)
+        self._check_owner(task)
         self._put(task, self._bucket_for(due_ms), deadline_ms)
         return None
 
     def place_due(self, task: TimerTask, deadline_ms: i64, due_ms: i64) -> TimerTaskList:
         """Put a task, pending or not, into a bucket of its own in the outbox. Locked."""
-        self._refuse_foreign(task)
-        bucket = self._due_now(due_ms)
+        self._check_owner(task)
+        bucket = self._new_dispatched_bucket(due_ms)
         self._put(task, bucket, deadline_ms)
         return bucket
 
@@ -123,7 +123,7 @@ class Buckets:
                 old.add(task)
             raise
 
-    def _refuse_foreign(self, task: TimerTask) -> None:
+    def _check_owner(self, task: TimerTask) -> None:
         bucket = task._tt_list
         if bucket is not None and not bucket.belongs_to(self.lock):
             raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
@@ -135,35 +135,35 @@ class Buckets:
         bucket = wheel.slots[slot]
         if bucket is None:
             expiration_ms = due_ms - due_ms % wheel.tick_ms
-            bucket = TimerTaskList(self.lock, self.tally, wheel.level, expiration_ms)
+            bucket = TimerTaskList(self.lock, self.counters, wheel.level, expiration_ms)
             # In this order: a bucket in the queue but in no slot is merely empty.
             if self.queue.offer(bucket):
                 self.wake_owed = True
             wheel.slots[slot] = bucket
         return bucket
 
-    def _due_now(self, due_ms: i64) -> TimerTaskList:
+    def _new_dispatched_bucket(self, due_ms: i64) -> TimerTaskList:
         """A new bucket on its way to the executor, for what is due already."""
-        bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
-        bucket.hand_over()
-        self.outbox.append(bucket)
+        bucket = TimerTaskList(self.lock, self.counters, 0, due_ms)
+        bucket.mark_dispatched()
+        self.dispatch_queue.append(bucket)
         return bucket
 
-    def do_portion(self, now_ms: i64) -> bool:
+    def drain_batch(self, now_ms: i64) -> bool:
         """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
         self.next_occupied()  # a bucket whose tasks were all cancelled does not come due
-        budget: i64 = PORTION
+        budget: i64 = DRAIN_BATCH
         try:
             with self.lock:
                 owed = self.wake_owed
                 while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
-                    budget -= self._empty(bucket, budget, now_ms)
+                    budget -= self._process_bucket(bucket, budget, now_ms)
                 # Whoever drains looks at the queue again before sleeping; only others are owed.
                 self.wake_owed = owed
         except BaseException:
-            self.lock.abandon()
+            self.lock.release_write()
             raise
-        return budget < PORTION
+        return budget < DRAIN_BATCH
 
     def _detach_next(self, now_ms: i64) -> TimerTaskList | None:
         """The bucket to deal with, out of wheel and queue; moves the clock. Write side."""
@@ -173,23 +173,23 @@ class Buckets:
                 self.wheel.advance(now_ms)
                 return None
             self._draining = first
-        self._forget(self._draining)
+        self._unlink_bucket(self._draining)
         # Not further than its expiration: what cascades from it must still come in order.
         self.wheel.advance(self._draining.expiration_ms)
         return self._draining
 
-    def _forget(self, bucket: TimerTaskList) -> None:
+    def _unlink_bucket(self, bucket: TimerTaskList) -> None:
         self.wheel.detach(bucket)
         if self._overdue.get(bucket.expiration_ms) is bucket:
             del self._overdue[bucket.expiration_ms]
         self.queue.remove(bucket)
 
-    def _empty(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
+    def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
         """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
         if bucket.level == 0:
-            bucket.hand_over()
+            bucket.mark_dispatched()
             if bucket._count:
-                self.outbox.append(bucket)
+                self.dispatch_queue.append(bucket)
             self._draining = None
             return 1
         moved = self._cascade(bucket, min(budget, len(bucket)), now_ms)
@@ -211,13 +211,13 @@ class Buckets:
                 continue
             # Past the levels between: after a pause each would move it once more.
             target = overdue.get(due_ms)
-            if target is None or target.handed:
+            if target is None or target.dispatched:
                 target = self._overdue_bucket(due_ms)
             bucket.move(task, target)
         return count
 
     def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
-        bucket = TimerTaskList(self.lock, self.tally, 0, due_ms)
+        bucket = TimerTaskList(self.lock, self.counters, 0, due_ms)
         self.queue.offer(bucket)
         self._overdue[due_ms] = bucket
         return bucket
@@ -229,16 +229,16 @@ class Buckets:
                 return first
             with self.lock.reading():
                 if not len(first):
-                    self._forget(first)
+                    self._unlink_bucket(first)
         return None
 
     def cancel_some(self) -> list[TimerTask]:
         """Cancel a portion of what is pending and return it; none when nothing is left."""
         with self.lock.reading():
             while (bucket := self._first()) is not None:
-                if tasks := bucket.cancel_some(PORTION):
+                if tasks := bucket.cancel_some(DRAIN_BATCH):
                     return tasks
-                self._forget(bucket)
+                self._unlink_bucket(bucket)
                 self._draining = None
         return []
 
@@ -270,8 +270,8 @@ class Buckets:
             slots = [b for w in self.wheel.levels() for b in w.slots if b is not None]
             assert set(slots) <= set(queued), (slots, queued)
             held = set(queued) if self._draining is None else {*queued, self._draining}
-            pending = sum(len(bucket) for bucket in held if not bucket.handed)
-            assert self.tally.pending == pending, (self.tally.pending, held)
-            for bucket in held | set(self.outbox):
+            pending = sum(len(bucket) for bucket in held if not bucket.dispatched)
+            assert self.counters.pending == pending, (self.counters.pending, held)
+            for bucket in held | set(self.dispatch_queue):
                 bucket._check()
-            assert all(bucket.handed for bucket in self.outbox), self.outbox
+            assert all(bucket.dispatched for bucket in self.dispatch_queue), self.dispatch_queue

@@ -16,7 +16,7 @@ from typing import Protocol
 from mq import Mailbox, MailboxClosed
 from purgatory.bus.commands import Barrier, CancelForKey, CompleteKey, LoopCommand, StopLoop, Wake
 from purgatory.errors import PurgatoryClosed
-from timingwheel import Reaper
+from timingwheel.lowlevel import Reaper
 
 log = logging.getLogger(__name__)
 
@@ -149,11 +149,11 @@ class _NoTimer:
     def advance_clock(self) -> bool:
         return False
 
-    def patience(self) -> float | None:
+    def max_sleep(self) -> float | None:
         return None
 
     def finished(self) -> bool:
         return self._bus._stopped
 
-    def finish(self) -> None:
+    def shut_down(self) -> None:
         pass

@@ -16,7 +16,7 @@ from purgatory.core.keyed import KeyedOperation
 from purgatory.core.lifecycle import RELEASED
 from purgatory.core.outcome import COMPLETED
 from purgatory.errors import OperationCancelled, OperationExpired
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
 class DeferredOperation(KeyedOperation):
@@ -31,7 +31,7 @@ class DeferredOperation(KeyedOperation):
         self._op_has_condition = False  # keys complete it, and nothing else: there is no condition
         self._watch_keys = watch_keys
         self.cancel_requested = False  # by the future's owner
-        if STEPS:
+        if ATOMIC_SECTIONS:
             # The future to be told of the end: one that somebody looks at, or, where there are no
             # steps, any (`PurgatoryCore.defer` sets it). Not longer, or the two would be a cycle.
             self.future: DeferredFuture | None = None
@@ -67,7 +67,7 @@ class DeferredOperation(KeyedOperation):
 
     def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
         future = self.future
-        if STEPS and future is None:
+        if ATOMIC_SECTIONS and future is None:
             # One step. Nobody looks at it, and who begins to look from now on finds it done.
             self.result = result
             self.error = error
@@ -95,7 +95,7 @@ class DeferredOperation(KeyedOperation):
 
     def _unresolved(self) -> bool:
         future = self.future
-        return (STEPS and self.state == PENDING) if future is None else not future.done()
+        return (ATOMIC_SECTIONS and self.state == PENDING) if future is None else not future.done()
 
 
 def _safe_repr(key: Hashable) -> str:

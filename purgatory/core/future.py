@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.core.lazy_attribute import LazyAttribute
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 if TYPE_CHECKING:
     from purgatory.core.deferred import DeferredOperation
@@ -60,7 +60,7 @@ class DeferredFuture(FastResultFuture):
     __slots__ = ("_operation",)
     _operation: "DeferredOperation"  # set once
 
-    if STEPS:
+    if ATOMIC_SECTIONS:
         __init__ = object.__init__
         _state = _delegated("state")
         _result = _delegated("result")

@@ -10,7 +10,7 @@ from purgatory.core.lifecycle import finalize
 from purgatory.core.mypyc_types import mypyc_attr
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 # No value yet: any other object may be one.
 _NOTHING: Final = object()
@@ -56,12 +56,12 @@ class KeyedOperation(DelayedOperation):
             if self._op_values_lock is not None:
                 with self._op_values_lock:
                     if self._op_count(key, value):
-                        if STEPS:
+                        if ATOMIC_SECTIONS:
                             won = _try_set_outcome_by(self, key, value)
                         else:
                             with self._op_lock:  # type: ignore[union-attr]
                                 won = _try_set_outcome_by(self, key, value)
-            elif STEPS:
+            elif ATOMIC_SECTIONS:
                 won = _try_set_outcome_by(self, key, value)
             else:
                 with self._op_lock:  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Hashable
 from typing import Final
 
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 # From here on a set finds equal keys sooner than comparing each with each.
 _MANY: Final = 5
@@ -56,7 +56,12 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
             if len(keys) == 1:
                 hash(keys[0])
                 return keys
-            if STEPS and 1 < len(keys) < _MANY and are_builtin_keys(keys) and _all_distinct(keys):
+            if (
+                ATOMIC_SECTIONS
+                and 1 < len(keys) < _MANY
+                and are_builtin_keys(keys)
+                and _all_distinct(keys)
+            ):
                 return keys
         distinct = tuple(dict.fromkeys(keys))  # type: ignore[call-overload]
     except TypeError as error:

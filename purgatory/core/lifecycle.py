@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.core.callback_depth import CALLBACK_DEPTH, OUTERMOST_CALLBACK, CallbackDepth
 from purgatory.core.outcome import CANCELLED, COMPLETED, Outcome
-from timingwheel import STEPS, TimerTask, show
+from timingwheel import TimerTask
+from timingwheel.lowlevel import ATOMIC_SECTIONS, gc_track
 
 if TYPE_CHECKING:
     from purgatory.core.operation import DelayedOperation
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
-_show: Final = show
+_gc_track: Final = gc_track
 
 
 # The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
@@ -57,7 +58,7 @@ def finish(operation: "DelayedOperation", outcome: Outcome) -> bool:
     """Give it this outcome, and see that it is told. False if it has one."""
     won = False
     try:
-        if STEPS:
+        if ATOMIC_SECTIONS:
             won = _try_set_outcome(operation, outcome)
         else:
             with operation._op_lock:  # type: ignore[union-attr]
@@ -86,8 +87,8 @@ def finalize(operation: "DelayedOperation", outcome: Outcome) -> None:
     """
     if operation._op_stage < RELEASED:
         owner = operation._op_owner
-        if STEPS and owner is not None and owner.untracks:
-            _show(operation)
+        if ATOMIC_SECTIONS and owner is not None and owner.untracks:
+            _gc_track(operation)
         TimerTask.cancel(operation)  # off the wheel, and no more than that
         if owner is not None:
             owner.release(operation, outcome)
@@ -108,7 +109,7 @@ def run_actions(operation: "DelayedOperation") -> bool:
     action = _NOTHING
     try:
         while True:
-            if STEPS:
+            if ATOMIC_SECTIONS:
                 action = _next_action(operation, action)
             else:
                 with operation._op_lock:  # type: ignore[union-attr]
@@ -142,7 +143,7 @@ def _next_action(operation: "DelayedOperation", last: int) -> int:
 
 
 def _clear_busy(operation: "DelayedOperation") -> None:
-    if STEPS:
+    if ATOMIC_SECTIONS:
         operation._op_busy = False
     else:
         with operation._op_lock:  # type: ignore[union-attr]
@@ -164,7 +165,7 @@ def _check_condition(operation: "DelayedOperation") -> bool:
 def _run_next_callback(operation: "DelayedOperation") -> bool:
     """Call the next callback; False if it nests too deep: `run_deferred_callbacks` will."""
     depth_here = None
-    if STEPS and not OUTERMOST_CALLBACK.active:
+    if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
         OUTERMOST_CALLBACK.active = True
     else:
         depth_here = CALLBACK_DEPTH.value

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from purgatory.core.lifecycle import PENDING, finish, request_check
 from purgatory.core.mypyc_types import mypyc_attr
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
-from timingwheel import STEPS, TimerTask
+from timingwheel import TimerTask
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 if TYPE_CHECKING:
     from purgatory.core.owner import OperationOwner
@@ -60,7 +61,9 @@ class DelayedOperation(TimerTask):
         self._op_has_condition = True  # whether try_complete has anything to say
         # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
         # while it is held.
-        self._op_lock: AbstractContextManager[bool] | None = None if STEPS else threading.Lock()
+        self._op_lock: AbstractContextManager[bool] | None = (
+            None if ATOMIC_SECTIONS else threading.Lock()
+        )
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread is at work on the duties
         self._op_recheck = False  # duty: ask try_complete
@@ -156,7 +159,7 @@ def attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
     """
     attached = False
     try:
-        if STEPS:
+        if ATOMIC_SECTIONS:
             attached = _attach(operation, owner)
         else:
             with operation._op_lock:  # type: ignore[union-attr]
@@ -179,7 +182,7 @@ def _attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
 
 def detach(operation: DelayedOperation) -> bool:
     """Belong to no purgatory again. False if it has ended, and stays where it ended."""
-    if STEPS:
+    if ATOMIC_SECTIONS:
         return _detach(operation)
     with operation._op_lock:  # type: ignore[union-attr]
         return _detach(operation)

@@ -14,7 +14,8 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryForked
-from timingwheel import HIDES, Timer
+from timingwheel import Timer
+from timingwheel.lowlevel import UNTRACKS_FROM_GC
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class OperationOwner:
 
     def enable_gc_untracking(self) -> None:
         """Keep what is submitted from the collector. Only when the timer's reaper has started."""
-        self.untracks = HIDES
+        self.untracks = UNTRACKS_FROM_GC
 
     @property
     def forked(self) -> bool:

@@ -30,7 +30,8 @@ from purgatory.core.submission import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
 from purgatory.registry import add_purgatory
 from purgatory.stats import PurgatoryStats
-from timingwheel import Timer, TimerError, to_ms
+from timingwheel import Timer, TimerError
+from timingwheel.lowlevel import to_ms
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class Purgatory(PurgatoryCore):
         """
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
-        delay = self.timer.patience() if self._owns_timer else None
+        delay = self.timer.max_sleep() if self._owns_timer else None
         seconds = to_ms(timeout) / 1000
         self._bus.wait(seconds if delay is None else min(seconds, delay))
         return self._owns_timer and self.timer.advance_clock()

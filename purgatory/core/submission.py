@@ -17,10 +17,11 @@ from purgatory.core.mypyc_types import mypyc_attr
 from purgatory.core.operation import DelayedOperation, attach, detach
 from purgatory.core.owner import OperationOwner
 from purgatory.errors import PurgatoryClosed
-from timingwheel import STEPS, Timer, TimerClosed, TimerError, TimerTask, add_task, hide
+from timingwheel import Timer, TimerClosed, TimerError, TimerTask
+from timingwheel.lowlevel import ATOMIC_SECTIONS, add_task, gc_untrack
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
-_hide: Final = hide
+_gc_untrack: Final = gc_untrack
 _future: Final[type[DeferredFuture]] = DeferredFuture
 
 
@@ -62,7 +63,7 @@ class PurgatoryCore:
         Raises PurgatoryClosed.
         """
         _check_not_drained(self)
-        if STEPS and (one := self._lists.sole_watcher(key)) is not None:
+        if ATOMIC_SECTIONS and (one := self._lists.sole_watcher(key)) is not None:
             return 1 if request_check(one) else 0
         completed = 0
         for operation in self._lists.watchers_of(key):
@@ -95,7 +96,7 @@ class PurgatoryCore:
         operation = DeferredOperation(timeout, need, watch_keys)
         future: DeferredFuture = _future()
         future._operation = operation
-        if not STEPS:
+        if not ATOMIC_SECTIONS:
             operation.future = future
         try:
             attach(operation, self._owner)
@@ -137,7 +138,7 @@ def _submit(
         if request_check(operation):
             return True
         if operation._op_outcome is None:
-            if STEPS and core._timer_add_is_default:
+            if ATOMIC_SECTIONS and core._timer_add_is_default:
                 add_task(core.timer, operation)
             else:
                 core.timer.add(operation)
@@ -148,9 +149,9 @@ def _submit(
     if operation._op_outcome is not None:
         core._lists.remove(operation)
         TimerTask.cancel(operation)
-    elif STEPS and core._owner.untracks:
+    elif ATOMIC_SECTIONS and core._owner.untracks:
         # One step with that question: who ends it from now on shows it.
-        _hide(operation)
+        _gc_untrack(operation)
     return False
 
 

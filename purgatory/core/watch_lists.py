@@ -22,7 +22,7 @@ from purgatory.core.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.errors import PurgatoryClosed
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 # Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
 # the second on it is a dict in order of arrival, by ticket: user classes may compare as they like.
@@ -64,7 +64,7 @@ class WatchLists:
         """
         operation._op_sequence = None  # it may have one of other lists, which would not take it
         if (
-            STEPS
+            ATOMIC_SECTIONS
             and self._can_skip_lock()
             and are_builtin_keys(keys)
             and self._append_atomically(operation, keys)
@@ -123,7 +123,7 @@ class WatchLists:
         return True
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        if STEPS and not are_builtin_keys(keys):
+        if ATOMIC_SECTIONS and not are_builtin_keys(keys):
             self._builtin_keys_only = False
         try:
             for key in keys:
@@ -154,7 +154,7 @@ class WatchLists:
 
     def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
         """Count an outcome, once however often this is called, and `remove` the operation."""
-        if STEPS and self._can_skip_lock():
+        if ATOMIC_SECTIONS and self._can_skip_lock():
             self._count(operation, outcome)
             return self._remove_entries(operation)
         with self._lock:
@@ -259,7 +259,7 @@ class WatchLists:
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
         """The operations that watch a key at this moment, first come first."""
-        if STEPS and self._can_skip_lock() and is_builtin_key(key):
+        if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
@@ -269,7 +269,7 @@ class WatchLists:
 
         Compiled, that saves most completions a list of one.
         """
-        if STEPS and self._can_skip_lock() and is_builtin_key(key):
+        if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             found = self._of_key.get(key)
             if isinstance(found, DelayedOperation):
                 return found
@@ -277,7 +277,7 @@ class WatchLists:
 
     def complete(self, key: Hashable, value: object) -> int:
         """Tell the operations that watch a key that it was completed; how many that completed."""
-        if STEPS and (one := self.sole_watcher(key)) is not None:
+        if ATOMIC_SECTIONS and (one := self.sole_watcher(key)) is not None:
             return 1 if one._op_complete_key(key, value) else 0
         completed = 0
         for operation in self.watchers_of(key):

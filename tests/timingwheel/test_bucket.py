@@ -5,7 +5,7 @@ import random
 import pytest
 
 from timingwheel import TimerTask
-from timingwheel.bucket import MOST_ROOM, Tally, TimerTaskList
+from timingwheel.bucket import GROWTH_LIMIT, TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, RUNNING
 
@@ -14,11 +14,11 @@ class Shelf:
     """A lock, a tally, and buckets on them."""
 
     def __init__(self):
-        self.lock, self.tally = ReadWriteLock(), Tally()
+        self.lock, self.counters = ReadWriteLock(), TimerCounters()
 
     def bucket(self):
         """A bucket of level 0, due at 10."""
-        return TimerTaskList(self.lock, self.tally, 0, 10)
+        return TimerTaskList(self.lock, self.counters, 0, 10)
 
 
 @pytest.fixture
@@ -44,18 +44,18 @@ def test_add_and_move_between_lists(shelf):
     all_tasks = tasks(10)
     for count, task in enumerate(all_tasks, 1):
         lists[0].add(task)
-        assert shelf.tally.pending == count
+        assert shelf.counters.pending == count
     for target, group in ((lists[1], all_tasks[:4]), (lists[2], all_tasks[4:])):
         for task in group:
             task._tt_list.remove(task)
             target.add(task)
-            assert shelf.tally.pending == 10
+            assert shelf.counters.pending == 10
     assert [len(b) for b in lists] == [0, 4, 6]
     for bucket in lists:
         for task in list(content(bucket)):
             assert bucket.cancel(task)
         assert len(bucket) == 0
-    assert (shelf.tally.pending, shelf.tally.cancelled) == (0, 10)
+    assert (shelf.counters.pending, shelf.counters.cancelled) == (0, 10)
 
 
 def test_cancel_is_only_for_what_is_here(shelf):
@@ -75,15 +75,15 @@ def test_take_goes_in_order_and_releases(shelf):
     bucket, (a, b, c) = shelf.bucket(), tasks(3)
     for task in (a, b, c):
         bucket.add(task)
-    bucket.hand_over()
-    assert (shelf.tally.pending, shelf.tally.backlog) == (0, 3)
+    bucket.mark_dispatched()
+    assert (shelf.counters.pending, shelf.counters.backlog) == (0, 3)
     assert [bucket.take(), bucket.take()] == [a, b]
-    assert a._tt_place == RUNNING
+    assert a._tt_index == RUNNING
     assert a not in bucket.tasks()
     assert b.cancel() is False
     assert c.cancel() is True
     assert bucket.take() is None
-    assert (shelf.tally.fired, shelf.tally.backlog, shelf.tally.cancelled) == (2, 0, 1)
+    assert (shelf.counters.fired, shelf.counters.backlog, shelf.counters.cancelled) == (2, 0, 1)
 
 
 def test_hand_over_may_be_repeated(shelf):
@@ -91,9 +91,9 @@ def test_hand_over_may_be_repeated(shelf):
     bucket = shelf.bucket()
     for task in tasks(3):
         bucket.add(task)
-    bucket.hand_over()
-    bucket.hand_over()
-    assert (shelf.tally.pending, shelf.tally.backlog) == (0, 3)
+    bucket.mark_dispatched()
+    bucket.mark_dispatched()
+    assert (shelf.counters.pending, shelf.counters.backlog) == (0, 3)
 
 
 def test_cancel_some(shelf):
@@ -102,12 +102,12 @@ def test_cancel_some(shelf):
     all_tasks = tasks(5)
     for task in all_tasks:
         bucket.add(task)
-    bucket.hand_over()
+    bucket.mark_dispatched()
     bucket.take()
     assert bucket.cancel_some(3) == all_tasks[1:4]
     assert bucket.cancel_some(3) == [all_tasks[4]]
     assert bucket.cancel_some(3) == []
-    assert all(task._tt_place == CANCELLED for task in all_tasks[1:])
+    assert all(task._tt_index == CANCELLED for task in all_tasks[1:])
 
 
 def test_move(shelf):
@@ -117,7 +117,7 @@ def test_move(shelf):
     source.add(a)
     source.add(b)
     source.move(source.first(), target)
-    assert (content(source), content(target), shelf.tally.pending) == ([b], [a], 2)
+    assert (content(source), content(target), shelf.counters.pending) == ([b], [a], 2)
 
 
 def test_belongs_to(shelf):
@@ -131,14 +131,14 @@ def test_what_was_put_back_by_an_interrupt_is_had_again(shelf):
     bucket, other, (a, b) = shelf.bucket(), shelf.bucket(), tasks(2)
     bucket.add(a)
     bucket.add(b)
-    bucket.hand_over()
+    bucket.mark_dispatched()
     bucket._put_back(bucket.take())
     assert content(bucket) == [a, b]
     taken = bucket.take()
     other.add(taken)
     bucket._put_back(taken)
     assert (content(bucket), content(other)) == ([b], [a])
-    assert (shelf.tally.fired, shelf.tally.backlog) == (1, 1)
+    assert (shelf.counters.fired, shelf.counters.backlog) == (1, 1)
 
 
 class Nested:
@@ -187,7 +187,7 @@ def test_random_actions(shelf, seed):
             inside.discard(task)
             model[j].add(task)
         assert set(content(bucket)) == inside
-        assert shelf.tally.pending == sum(map(len, model))
+        assert shelf.counters.pending == sum(map(len, model))
 
 
 class TestPlaces:
@@ -203,14 +203,14 @@ class TestPlaces:
             task = TimerTask(1, print)
             bucket.add(task)
             alive[task] = None
-            most = max(most, bucket._room)
+            most = max(most, bucket._capacity)
             while len(alive) > 3000 and rng.random() < 0.9:
                 # Mostly the young end first, as operations that are answered do; some wait long.
                 doomed = next(iter(alive)) if rng.random() < 0.1 else next(reversed(alive))
                 assert bucket.cancel(doomed)
                 del alive[doomed]
         assert content(bucket) == list(alive)
-        assert most < 2 * 3000 + 4 * MOST_ROOM
+        assert most < 2 * 3000 + 4 * GROWTH_LIMIT
 
     def test_taken_from_while_holes_are_closed_up(self, shelf):
         """Takes and put-backs in the midst of a pass neither lose nor double a task."""
@@ -221,15 +221,15 @@ class TestPlaces:
             if number % 5:
                 bucket.cancel(task)
         del alive[1::5], alive[1::4], alive[1::3], alive[1::2]
-        while not bucket._from:
+        while not bucket._compact_read:
             bucket.add(late := TimerTask(1, print))
             alive.append(late)
-        assert bucket._from < bucket._end, "the pass is to be under way"
-        bucket.hand_over()
+        assert bucket._compact_read < bucket._end, "the pass is to be under way"
+        bucket.mark_dispatched()
         taken = [bucket.take() for _ in range(500)]
         bucket._put_back(taken.pop())
         assert content(bucket) == alive[499:]
-        for _ in range(MOST_ROOM):
+        for _ in range(GROWTH_LIMIT):
             bucket.add(late := TimerTask(1, print))
             alive.append(late)
         assert content(bucket) == alive[499:]
@@ -240,10 +240,10 @@ class TestPlaces:
         bucket, many = shelf.bucket(), tasks(10_000)
         for task in many:
             bucket.add(task)
-        assert bucket._room >= 10_000
+        assert bucket._capacity >= 10_000
         for task in many:
             bucket.cancel(task)
-        assert bucket._room < 100
+        assert bucket._capacity < 100
         for task in many:
             bucket.add(task)
         assert content(bucket) == many
@@ -253,12 +253,12 @@ class TestPlaces:
         bucket, many = shelf.bucket(), tasks(1000)
         for task in many:
             bucket.add(task)
-        bucket.hand_over()
+        bucket.mark_dispatched()
         taken = bucket.take()
         assert len(bucket.cancel_some(1000)) == 999
         bucket._put_back(taken)
         assert content(bucket) == [taken]
-        assert (shelf.tally.backlog, shelf.tally.fired) == (1, 0)
+        assert (shelf.counters.backlog, shelf.counters.fired) == (1, 0)
         assert bucket.take() is taken
 
     def test_moved_together_with_the_target_full(self, shelf):

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel import ManualClock, Timer, monotonic_ms, to_ms
+from timingwheel import ManualClock, Timer, monotonic_ms
 from timingwheel.clock import real_seconds
-from timingwheel.clock_reader import MonotonicSource, TimeSource, time_source
+from timingwheel.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
+from timingwheel.lowlevel import to_ms
 from timingwheel.units import MAX_DELAY_MS
 
 BAD_VALUES = [
@@ -156,7 +157,7 @@ class TestManualClock:
     def test_tells_who_listens_while_they_live(self):
         """Listeners hear each move; the clock keeps none of them alive."""
         clock, ear = ManualClock(), Ear()
-        clock.on_move(ear.hear)
+        clock.on_advance(ear.hear)
         clock.advance(1)
         clock.advance(0)
         assert ear.heard == 2
@@ -164,7 +165,7 @@ class TestManualClock:
         gc.collect()
         clock.advance(1)
         another = Ear()
-        clock.on_move(another.hear)
+        clock.on_advance(another.hear)
         assert len(clock._listeners) == 1
 
     def test_repr_shows_the_reading(self):
@@ -177,37 +178,37 @@ class TestTimeSource:
 
     def test_the_default_counts_deadlines_from_the_millisecond_that_has_begun(self):
         """The ceiling is never before the true time: no deadline is too early."""
-        source = MonotonicSource()
+        reader = MonotonicClockReader()
         for _ in range(200):
             before = time.monotonic_ns()
-            assert source.ceiling_ms() * 1_000_000 >= before
-            assert source.now_ms() * 1_000_000 <= time.monotonic_ns()
+            assert reader.now_rounded_up_ms() * 1_000_000 >= before
+            assert reader.now_ms() * 1_000_000 <= time.monotonic_ns()
 
     def test_the_default_waits_to_the_nanosecond(self):
         """The wait for a reading ends when the clock reads it, not before or after."""
-        source = MonotonicSource()
-        when_ms = source.now_ms() + 10_000
-        assert 9.9 < source.seconds_until(when_ms) <= 10
-        assert source.seconds_until(source.now_ms() - 5) == 0
+        reader = MonotonicClockReader()
+        when_ms = reader.now_ms() + 10_000
+        assert 9.9 < reader.seconds_until(when_ms) <= 10
+        assert reader.seconds_until(reader.now_ms() - 5) == 0
 
     def test_choice_of_source(self):
         """None and monotonic_ms mean nanoseconds; any other callable its milliseconds."""
-        assert isinstance(time_source(None), MonotonicSource)
-        assert isinstance(time_source(monotonic_ms), MonotonicSource)
-        source = time_source(lambda: -7)
-        assert type(source) is TimeSource
-        assert (source.now_ms(), source.ceiling_ms()) == (-7, -7)
-        assert source.seconds_until(993) == 1.0
+        assert isinstance(clock_reader_for(None), MonotonicClockReader)
+        assert isinstance(clock_reader_for(monotonic_ms), MonotonicClockReader)
+        reader = clock_reader_for(lambda: -7)
+        assert type(reader) is ClockReader
+        assert (reader.now_ms(), reader.now_rounded_up_ms()) == (-7, -7)
+        assert reader.seconds_until(993) == 1.0
 
     def test_how_long_to_sleep(self):
         """For a manual clock until woken; for any other as long as it takes."""
-        manual, real = time_source(ManualClock()), time_source(lambda: 0)
-        assert [manual.sleep_for(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, None]
-        assert [real.sleep_for(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, 5.0]
-        assert MonotonicSource().sleep_for(5.0) == 5.0
+        manual, real = clock_reader_for(ManualClock()), clock_reader_for(lambda: 0)
+        assert [manual.real_sleep(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, None]
+        assert [real.real_sleep(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, 5.0]
+        assert MonotonicClockReader().real_sleep(5.0) == 5.0
         with freezegun.freeze_time("2026-01-01"):
-            assert 0 < MonotonicSource().sleep_for(5.0) < 1
-            assert MonotonicSource().sleep_for(None) is None
+            assert 0 < MonotonicClockReader().real_sleep(5.0) < 1
+            assert MonotonicClockReader().real_sleep(None) is None
 
     @pytest.mark.parametrize("clock", [5, "now", time.monotonic, lambda: None, lambda: True])
     def test_a_clock_that_yields_no_milliseconds(self, clock):

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from timingwheel.bucket import Tally, TimerTaskList
+from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
 
 
 def bucket(expiration_ms):
     """An empty bucket."""
-    return TimerTaskList(ReadWriteLock(), Tally(), 0, expiration_ms)
+    return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, expiration_ms)
 
 
 def test_empty():

@@ -35,7 +35,7 @@ def timer_on(executor, **options):
 
 def fire(timer, seconds=1):
     """Let the time pass and the tasks come due."""
-    timer._source.now_ms.advance(seconds)
+    timer._clock_reader.now_ms.advance(seconds)
     return timer.advance_clock()
 
 
@@ -83,8 +83,10 @@ class TestInline:
         """Who adds a task may hold locks: it must not find itself in another one's callback."""
         timer, order = timer_on(InlineExecutor()), []
         timer.schedule(1, order.append, "due")
-        timer._source.now_ms.advance(1)
-        timer._buckets.do_portion(1000)  # another thread has detached it, and not delivered it yet
+        timer._clock_reader.now_ms.advance(1)
+        timer._wheel_state.drain_batch(
+            1000
+        )  # another thread has detached it, and not delivered it yet
         timer.schedule(5, order.append, "later")
         timer.schedule(0, order.append, "now")
         assert order == ["now"]

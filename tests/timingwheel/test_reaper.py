@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from timingwheel import (
-    ConditionWaiter,
-    InlineExecutor,
-    ManualClock,
-    Reaper,
-    Timer,
-    TimerClosed,
-    TimerTask,
-)
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
+from timingwheel.lowlevel import ConditionWaiter, Reaper
 from timingwheel.units import MAX_DELAY_MS
 
 
@@ -73,7 +66,7 @@ class FakeTimer:
             raise SystemExit
         return True
 
-    def patience(self):
+    def max_sleep(self):
         """None."""
         return 0
 
@@ -81,7 +74,7 @@ class FakeTimer:
         """When the rounds are over."""
         return self.rounds <= 0
 
-    def finish(self):
+    def shut_down(self):
         """Note the thread."""
         self.finished_in = threading.current_thread().name
 
@@ -238,7 +231,7 @@ class TestStartedTimer:
             with pytest.raises(RuntimeError, match="can't start"):
                 timer.start()
         assert "not started" in repr(timer)
-        assert timer._sleepers == ()
+        assert timer._waiters == ()
         timer.schedule(0.01, fired.set)
         timer.start()
         assert fired.wait(30)

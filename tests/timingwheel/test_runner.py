@@ -14,7 +14,7 @@ def boom():
 
 def run_due(timer, seconds=1):
     """Move the manual clock and do what is due."""
-    timer._source.now_ms.advance(seconds)
+    timer._clock_reader.now_ms.advance(seconds)
     timer.advance_clock()
 
 

@@ -102,7 +102,7 @@ def test_reading_again_inside(party):
     with lock, lock.reading(), lock.reading():
         pass
     with lock.reading():
-        party.start(lambda: lock.__enter__() or lock.abandon())
+        party.start(lambda: lock.__enter__() or lock.release_write())
         until(lambda: lock._writer)
         with lock.reading():
             party.notes.append("inside")
@@ -134,7 +134,7 @@ def test_a_finalizer_at_the_gate(party):
             party.notes.append("reader")
 
     with lock:
-        wait, lock._moves.wait = lock._moves.wait, wait_with_finalizer
+        wait, lock._state_changed.wait = lock._state_changed.wait, wait_with_finalizer
         party.start(read)
         until(lambda: lock._queued)
     party.end()
@@ -145,11 +145,11 @@ def test_a_finalizer_at_the_gate(party):
 def test_abandon():
     """Leaving twice, or without having entered, does nothing."""
     lock = ReadWriteLock()
-    lock.abandon()
+    lock.release_write()
     with lock:
-        lock.abandon()
+        lock.release_write()
         with lock.reading():
-            lock.abandon()
+            lock.release_write()
     with lock:
         pass
 
@@ -166,8 +166,8 @@ def test_a_writer_that_fails_leaves_the_lock_free():
 def test_refusal():
     """Once it refuses, every use raises the error given."""
     lock = ReadWriteLock()
-    lock.raise_refusal()
-    lock.refuse(LookupError("gone"))
-    for use in (lock.raise_refusal, lock.reading, lock.__enter__):
+    lock.check_usable()
+    lock.poison(LookupError("gone"))
+    for use in (lock.check_usable, lock.reading, lock.__enter__):
         with pytest.raises(LookupError, match="gone"):
             use()

@@ -17,9 +17,9 @@ from timingwheel import (
     TimerError,
     TimerFull,
     TimerTask,
-    add_task,
     monotonic_ms,
 )
+from timingwheel.lowlevel import add_task
 from timingwheel.units import MAX_DELAY_MS
 
 SHAPES = [(tick, size) for tick in (1, 100) for size in (2, 3, 20, 512)]

@@ -71,9 +71,9 @@ def test_child_refuses(started):
         timer.start()
     task = timer.schedule(1000, print)
     go, thread = holding(
-        timer._lock._gate,
+        timer._lock._turnstile,
         timer._lock._lock,
-        timer._buckets.queue._lock,
+        timer._wheel_state.queue._lock,
         timer._runner.lateness._lock,
         timer._executor._lock,
     )

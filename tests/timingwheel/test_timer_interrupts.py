@@ -36,13 +36,13 @@ class Interrupter:
     """Raises KeyboardInterrupt in this thread at the n-th point, in no task's own code."""
 
     def __init__(self, n):
-        self._left = n
+        self._countdown = n
         self._tasks = 0  # tasks under way: theirs is user code
 
     @property
     def fired(self):
         """Whether the n-th point was reached."""
-        return self._left <= 0
+        return self._countdown <= 0
 
     def __enter__(self):
         gc.disable()  # what its callbacks do is not ours
@@ -58,8 +58,8 @@ class Interrupter:
     def _point(self, frame):
         if self._tasks or frame.f_code.co_filename in NOT_OURS:
             return
-        self._left -= 1
-        if self._left == 0:
+        self._countdown -= 1
+        if self._countdown == 0:
             raise KeyboardInterrupt
 
     def _profile(self, frame, event, arg):

@@ -167,7 +167,7 @@ def test_memory_returns_when_all_are_cancelled():
     assert left < full / 20
     assert len(gc.get_objects()) - objects < 5000
     assert timer.delay_to_next() is None
-    assert len(timer._buckets.queue) == 0
+    assert len(timer._wheel_state.queue) == 0
     timer.close()
 
 

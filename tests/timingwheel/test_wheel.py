@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timingwheel.wheel import TimingWheel
-from timingwheel.wheel_state import Buckets
+from timingwheel.wheel_state import WheelState
 
 shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512]))
 times = st.integers(min_value=-(10**13), max_value=10**13)
@@ -79,28 +79,28 @@ class TestLevels:
     @given(shapes, times, st.lists(st.integers(0, 10**7), max_size=5), st.integers(1, 10**9))
     def test_the_slot_of_a_due_time_lies_ahead(self, shape, start, steps, delay):
         """Wherever the clock is, a task's bucket starts after now and not after its due time."""
-        buckets = Buckets(*shape, start)
-        wheel = buckets.wheel
+        state = WheelState(*shape, start)
+        wheel = state.wheel
         for step in steps:
             wheel.advance(wheel.now_ms + step)
             wheel._check()
         due = wheel.due_ms(wheel.now_ms + delay)
-        bucket = buckets._bucket_for(due)
+        bucket = state._bucket_for(due)
         level = wheel.levels()[bucket.level]
         assert wheel.now_ms < bucket.expiration_ms <= due < bucket.expiration_ms + level.tick_ms
         assert bucket.level == 0 or due >= wheel.levels()[bucket.level - 1].limit_ms
-        buckets._check()
+        state._check()
 
     def test_detach_frees_only_its_own_slot(self):
         """A bucket that lost its slot to another one does not free that one's."""
-        buckets = Buckets(1, 20, 0)
-        first = buckets._bucket_for(5)
-        buckets.wheel.detach(first)
-        second = buckets._bucket_for(5)
-        buckets.wheel.detach(first)
-        assert buckets._bucket_for(5) is second
-        buckets.wheel.detach(second)
-        assert buckets.wheel.slots == [None] * 20
+        state = WheelState(1, 20, 0)
+        first = state._bucket_for(5)
+        state.wheel.detach(first)
+        second = state._bucket_for(5)
+        state.wheel.detach(first)
+        assert state._bucket_for(5) is second
+        state.wheel.detach(second)
+        assert state.wheel.slots == [None] * 20
 
     def test_repr(self):
         """Level, use and time are shown."""

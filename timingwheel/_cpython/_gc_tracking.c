@@ -1,4 +1,4 @@
-/* hide and show: whether the cycle collector looks at an object.
+/* gc_untrack and gc_track: whether the cycle collector looks at an object.
  *
  * Python code cannot do it, so this is C. See gc_tracking.py, the only module that imports it. Neither
  * function runs Python code or lets go of the interpreter: compiled callers rely on that.
@@ -7,7 +7,7 @@
 #include <Python.h>
 
 static PyObject *
-hide(PyObject *Py_UNUSED(module), PyObject *object)
+gc_untrack(PyObject *Py_UNUSED(module), PyObject *object)
 {
     if (PyObject_IS_GC(object) && PyObject_GC_IsTracked(object)) {
         PyObject_GC_UnTrack(object);
@@ -16,7 +16,7 @@ hide(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyObject *
-show(PyObject *Py_UNUSED(module), PyObject *object)
+gc_track(PyObject *Py_UNUSED(module), PyObject *object)
 {
     if (PyObject_IS_GC(object) && !PyObject_GC_IsTracked(object)) {
         PyObject_GC_Track(object);
@@ -25,8 +25,8 @@ show(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyMethodDef methods[] = {
-    {"hide", hide, METH_O, PyDoc_STR("Have the cycle collector pass over an object.")},
-    {"show", show, METH_O, PyDoc_STR("Have the cycle collector look at an object again.")},
+    {"gc_untrack", gc_untrack, METH_O, PyDoc_STR("Have the cycle collector pass over an object.")},
+    {"gc_track", gc_track, METH_O, PyDoc_STR("Have the cycle collector look at an object again.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* vacate: empty a place of a list without waiting for the memory that it is in.
+/* clear_slot_streaming: empty a slot of a list without waiting for the memory that it is in.
  *
  * Python code cannot do it, so this is C. See streaming_store.py, the only module that imports it.
  *
@@ -18,28 +18,28 @@
 #endif
 
 static PyObject *
-vacate(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+clear_slot_streaming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     if (count != 3 || !PyList_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "expected a list, a place and what is there");
+        PyErr_SetString(PyExc_TypeError, "expected a list, a slot index and the object in it");
         return NULL;
     }
-    Py_ssize_t place = PyLong_AsSsize_t(args[1]);
-    if (place < 0 || place >= PyList_GET_SIZE(args[0])) {
+    Py_ssize_t index = PyLong_AsSsize_t(args[1]);
+    if (index < 0 || index >= PyList_GET_SIZE(args[0])) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_IndexError, "no such place");
+            PyErr_SetString(PyExc_IndexError, "no such slot");
         }
         return NULL;
     }
     /* The caller holds what was there too: nothing ends here, no Python code runs. */
     Py_INCREF(Py_None);
-    STORE(&((PyListObject *)args[0])->ob_item[place], Py_None);
+    STORE(&((PyListObject *)args[0])->ob_item[index], Py_None);
     Py_DECREF(args[2]);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"vacate", (PyCFunction)(void (*)(void))vacate, METH_FASTCALL,
+    {"clear_slot_streaming", (PyCFunction)(void (*)(void))clear_slot_streaming, METH_FASTCALL,
      PyDoc_STR("Put None where an object is in a list, without looking.")},
     {NULL, NULL, 0, NULL},
 };

@@ -1,10 +1,10 @@
-"""COMPILED and STEPS: how this package runs, and what may be relied on.
+"""COMPILED and ATOMIC_SECTIONS: how this package runs, and what may be relied on.
 
 Compiled code is *one step* between two of its calls into the interpreter: no other thread, no
 signal handler and no finalizer comes in between, because all of these wait for the interpreter,
 which such code holds on to. Some sections rely on that instead of taking a lock (see ``rwlock``),
-where `STEPS` says that they may. A Python without the global interpreter lock gives no such
-promise, and interpreted code lets others in more often.
+where `ATOMIC_SECTIONS` says that they may. A Python without the global interpreter lock gives no
+such promise, and interpreted code lets others in more often.
 """
 
 import sys
@@ -13,4 +13,4 @@ from typing import Final
 # Whether this is the compiled package; the interpreted one behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
-STEPS: Final[bool] = COMPILED and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+ATOMIC_SECTIONS: Final[bool] = COMPILED and bool(getattr(sys, "_is_gil_enabled", lambda: True)())

@@ -15,22 +15,22 @@ from timingwheel._cpython.atomicity import COMPILED
 
 if TYPE_CHECKING:
 
-    def hide(task: object) -> None:
+    def gc_untrack(task: object) -> None:
         """Have the cycle collector pass over an object and what only that refers to."""
 
-    def show(task: object) -> None:
+    def gc_track(task: object) -> None:
         """Have the cycle collector look at an object again."""
 
-    HIDES: Final[bool] = COMPILED
+    UNTRACKS_FROM_GC: Final[bool] = COMPILED
 else:
     try:
-        from timingwheel._cpython._gc_tracking import hide, show
+        from timingwheel._cpython._gc_tracking import gc_track, gc_untrack
     except ImportError:
-        HIDES: Final[bool] = False
+        UNTRACKS_FROM_GC: Final[bool] = False
 
-        def hide(task: object) -> None:
+        def gc_untrack(task: object) -> None:
             """Do nothing."""
 
-        show = hide
+        gc_track = gc_untrack
     else:
-        HIDES: Final[bool] = COMPILED
+        UNTRACKS_FROM_GC: Final[bool] = COMPILED

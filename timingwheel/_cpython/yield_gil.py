@@ -5,5 +5,5 @@ this module is never compiled, and loops over many tasks call it after each port
 """
 
 
-def breathe() -> None:
+def yield_gil() -> None:
     """Let other threads and signal handlers have the interpreter, if they have waited for it."""

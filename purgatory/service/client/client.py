@@ -36,7 +36,7 @@ from purgatory.service.protocol import (
     Submit,
     pack,
 )
-from timingwheel import to_ms
+from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 

@@ -26,7 +26,7 @@ from purgatory.service.errors import (
     refusal,
 )
 from purgatory.service.protocol import VERSION, Outcome, Outcomes, Stats, Submit, encode
-from timingwheel import STEPS
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,7 @@ class _Group:
 
 def answer(future: Answered, result: object) -> None:
     """Give a future its result, unless it was cancelled."""
-    if STEPS and not future._shared and future._state == PENDING:
+    if ATOMIC_SECTIONS and not future._shared and future._state == PENDING:
         # One step. Nobody looks at it, and who begins to look from now on finds it done.
         future._result = result
         future._state = FINISHED

@@ -35,7 +35,7 @@ from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_loop import Keeper
 from purgatory.service.server.validation import Checks
 from purgatory.service.store.store import Store
-from timingwheel import Reaper
+from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
     from purgatory import Purgatory

@@ -128,7 +128,7 @@ class Keeper:
     def wake(self) -> None:
         """Nobody needs to: all that could is a command."""
 
-    def patience(self) -> float | None:
+    def max_sleep(self) -> float | None:
         """Seconds until something is due."""
         next_ms = self._chores_ms
         forget_ms = self.room.forgettable_ms()
@@ -244,7 +244,7 @@ class Keeper:
         """Whether it was stopped, or has failed."""
         return self._stopping
 
-    def finish(self) -> None:
+    def shut_down(self) -> None:
         """Close the database and the journal, and say that all is over."""
         try:
             if self.failure is None:

@@ -10,7 +10,8 @@ import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
-from timingwheel import STEPS, TimerFull
+from timingwheel import TimerFull
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
 @pytest.fixture
@@ -264,7 +265,7 @@ class TestAsAFuture:
         assert repr(future).endswith("state=pending>")
         assert future.running() is False
 
-    @pytest.mark.skipif(not STEPS, reason="made at once where there are no steps")
+    @pytest.mark.skipif(not ATOMIC_SECTIONS, reason="made at once where there are no steps")
     def test_what_nobody_looks_at_is_not_made(self, harness):
         """A future that is resolved before anybody waits never has a condition, nor lists."""
         p = harness.purgatory

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from timingwheel import COMPILED, ManualClock, Timer, TimerTask
-from timingwheel._cpython.gc_tracking import HIDES, hide, show
+from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="only compiled code hides anything")
 
@@ -23,12 +23,12 @@ class Holder:
 
 def test_both_modes_agree():
     """Hiding is for compiled code; otherwise both functions do nothing, to anything."""
-    assert HIDES is COMPILED
-    if not HIDES:
+    assert UNTRACKS_FROM_GC is COMPILED
+    if not UNTRACKS_FROM_GC:
         thing = [[]]
-        hide(thing)
+        gc_untrack(thing)
         assert gc.is_tracked(thing)
-        show(thing)
+        gc_track(thing)
 
 
 @compiled_only
@@ -36,7 +36,7 @@ def test_hidden_while_pending(timer, clock):
     """The collector passes over a task from its add to its end, however that comes."""
     run, cancelled = timer.schedule(1, print), timer.schedule(1, print)
     assert not gc.is_tracked(run)
-    assert not gc.is_tracked(run._tt_list._places)
+    assert not gc.is_tracked(run._tt_list._slots)
     cancelled.cancel()
     assert gc.is_tracked(cancelled)
     timer.add(cancelled)
@@ -56,12 +56,12 @@ def test_a_subclass_is_seen(timer, clock):
 
     plain, special = timer.schedule(3, print), timer.add(Subclass(30, print))
     assert gc.is_tracked(special)
-    assert gc.is_tracked(special._tt_list._places)
-    assert not gc.is_tracked(plain._tt_list._places)
+    assert gc.is_tracked(special._tt_list._slots)
+    assert not gc.is_tracked(plain._tt_list._slots)
     clock.advance(29.999)  # it cascades through buckets that were hidden when they were made
     while timer.advance_clock():
         pass
-    assert gc.is_tracked(special._tt_list._places)
+    assert gc.is_tracked(special._tt_list._slots)
 
 
 def test_pending_timers_cost_a_collection_nothing():
@@ -71,7 +71,7 @@ def test_pending_timers_cost_a_collection_nothing():
     before = len(gc.get_objects())
     tasks = [timer.schedule(60 + n % 60, print) for n in range(5000)]
     seen = len(gc.get_objects()) - before
-    assert seen < 500 if HIDES else seen >= 5000
+    assert seen < 500 if UNTRACKS_FROM_GC else seen >= 5000
     for task in tasks:
         task.cancel()
 

@@ -5,18 +5,19 @@ import sys
 
 import pytest
 
-from timingwheel import STEPS, TimerTask
-from timingwheel._cpython.streaming_store import VACATES, vacate
-from timingwheel.bucket import FAR, Tally, TimerTaskList
+from timingwheel import TimerTask
+from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
+from timingwheel.bucket import STREAMING_STORE_DISTANCE, TimerCounters, TimerTaskList
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 from timingwheel.rwlock import ReadWriteLock
 
-compiled = pytest.mark.skipif(not VACATES, reason="only compiled code has it")
+compiled = pytest.mark.skipif(not HAS_STREAMING_STORE, reason="only compiled code has it")
 
 
 @pytest.fixture
 def bucket():
     """A bucket of level 0, due at 10."""
-    return TimerTaskList(ReadWriteLock(), Tally(), 0, 10)
+    return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, 10)
 
 
 class Kept:
@@ -35,7 +36,7 @@ class Kept:
 def test_cancelled_far_from_the_end(bucket, seed):
     """In random order, with adds and takes between, a large bucket holds what a dict does."""
     rng = random.Random(seed)
-    alive = dict.fromkeys(TimerTask(1, print) for _ in range(2 * FAR))
+    alive = dict.fromkeys(TimerTask(1, print) for _ in range(2 * STREAMING_STORE_DISTANCE))
     for task in alive:
         bucket.add(task)
     for doomed in rng.sample(list(alive), len(alive) // 2):
@@ -47,7 +48,7 @@ def test_cancelled_far_from_the_end(bucket, seed):
             bucket.add(late)
     bucket._check()
     assert bucket.tasks() == list(alive)
-    bucket.hand_over()
+    bucket.mark_dispatched()
     taken = []
     while (task := bucket.take()) is not None:
         taken.append(task)
@@ -56,12 +57,12 @@ def test_cancelled_far_from_the_end(bucket, seed):
 
 def test_what_it_referred_to_is_released_at_once(bucket):
     """A far task that is cancelled and dropped is gone, and what its callback kept with it."""
-    tasks = [TimerTask(1, print, Kept()) for _ in range(2 * FAR)]
+    tasks = [TimerTask(1, print, Kept()) for _ in range(2 * STREAMING_STORE_DISTANCE)]
     for task in tasks:
         bucket.add(task)
-    assert Kept.alive == 2 * FAR
+    assert Kept.alive == 2 * STREAMING_STORE_DISTANCE
     del task
-    for left in range(2 * FAR - 1, FAR, -1):
+    for left in range(2 * STREAMING_STORE_DISTANCE - 1, STREAMING_STORE_DISTANCE, -1):
         tasks.pop(0 if left % 2 else -1).cancel()
         assert Kept.alive == left
     bucket._check()
@@ -69,7 +70,7 @@ def test_what_it_referred_to_is_released_at_once(bucket):
 
 def test_added_again_after_a_far_cancel(bucket):
     """The old place is empty, the new one holds the task."""
-    tasks = [TimerTask(1, print) for _ in range(2 * FAR)]
+    tasks = [TimerTask(1, print) for _ in range(2 * STREAMING_STORE_DISTANCE)]
     for task in tasks:
         bucket.add(task)
     assert tasks[5].cancel()
@@ -80,7 +81,7 @@ def test_added_again_after_a_far_cancel(bucket):
 
 def test_without_steps_nothing_is_vacated():
     """Where other threads are kept out by locks alone, stores are ordinary ones."""
-    assert STEPS or not VACATES
+    assert ATOMIC_SECTIONS or not HAS_STREAMING_STORE
 
 
 @compiled
@@ -88,7 +89,7 @@ def test_counts_references():
     """The list's reference to what was there goes, and one to None comes."""
     task = TimerTask(1, print)
     places, before = [task, None], sys.getrefcount(task)
-    vacate(places, 0, task)
+    clear_slot_streaming(places, 0, task)
     assert places == [None, None]
     assert sys.getrefcount(task) == before - 1
 
@@ -107,5 +108,5 @@ def test_counts_references():
 def test_bad_arguments(arguments, error):
     """What cannot be meant is refused, and nothing is written."""
     with pytest.raises(error):
-        vacate(*arguments)
+        clear_slot_streaming(*arguments)
     assert arguments[0][0] == 1

@@ -213,7 +213,7 @@ def test_outcomes_are_told_again_until_acknowledged(server):
     assert server.more(after=2) == []
     server.keeper.mailbox.send(Stop())
     server.step()
-    server.keeper.finish()
+    server.keeper.shut_down()
     server.open()
     server.hello()
     assert [o.number for o in server.more()] == [2]
@@ -305,11 +305,11 @@ def test_overdue_operations_expire_in_order_of_deadline(server):
 def test_patience(server):
     """It sleeps until something is due, or a chore."""
     server.step()
-    assert server.keeper.patience() == pytest.approx(60, abs=0.01)
+    assert server.keeper.max_sleep() == pytest.approx(60, abs=0.01)
     server.submit(operation("a", timeout_ms=10))
-    assert server.keeper.patience() == pytest.approx(0.011)
+    assert server.keeper.max_sleep() == pytest.approx(0.011)
     server.time.ms += 20
-    assert server.keeper.patience() == 0
+    assert server.keeper.max_sleep() == 0
 
 
 @pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
@@ -322,7 +322,7 @@ def test_jumps_of_the_wall_clock(tmp_path, wall_ms, boot):
     time.wall_ms = wall_ms
     server.pass_time(100_000)
     assert server.query("a").state == "pending"
-    server.keeper.finish()
+    server.keeper.shut_down()
     time.boot = boot
     server.open()
     state = server.query("a")
@@ -379,7 +379,7 @@ def test_a_failing_disk_is_not_asked_without_end(server):
     server.faults.fail()
     server.pass_time(20)
     assert server.keeper.commit_failures == 1
-    assert 0.9 < server.keeper.patience() <= 1
+    assert 0.9 < server.keeper.max_sleep() <= 1
     server.pass_time(10)
     assert server.keeper.commit_failures == 1
     server.pass_time(1000)
@@ -392,7 +392,7 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
     answer = server.submit(operation("a"))
     assert answer.code == "store"
     assert server.keeper.finished()
-    server.keeper.finish()
+    server.keeper.shut_down()
     [stopped] = [command for command in server.told if isinstance(command, Stopped)]
     assert "disk I/O error" in str(stopped.error)
 
@@ -447,19 +447,19 @@ def test_rows_stay_until_they_are_in_the_journal(tmp_path):
     server.step()
     server.pass_time(1)
     assert list(server.store.outcomes()) == []
-    server.keeper.finish()
+    server.keeper.shut_down()
     assert ledger.closed
 
 
 def test_an_earlier_deadline_after_the_sleep_was_planned(server):
     """What is due first is looked for anew."""
     server.submit(operation("late", timeout_ms=60_000))
-    assert server.keeper.patience() > 50
+    assert server.keeper.max_sleep() > 50
     server.submit(operation("early", timeout_ms=1000))
-    assert server.keeper.patience() <= 1.001
+    assert server.keeper.max_sleep() <= 1.001
     server.submit(operation("earlier", timeout_ms=10))
     assert [outcome.op_id for outcome in server.pass_time(500)] == ["earlier"]
     assert [outcome.op_id for outcome in server.pass_time(600)] == ["early"]
-    assert server.keeper.patience() > 50
+    assert server.keeper.max_sleep() > 50
     assert server.pass_time(10_000) == []
     assert [outcome.op_id for outcome in server.pass_time(60_000)] == ["late"]

@@ -55,13 +55,13 @@ class Driven:
         self.cascades = self._timer.stats().cascades - self._empty_cascades
 
     def _watch_moves(self) -> None:
-        cascade = self._timer._buckets._cascade
+        cascade = self._timer._wheel_state._cascade
 
         def counted(bucket, count, now_ms):
             self.moves += count
             return cascade(bucket, count, now_ms)
 
-        self._timer._buckets._cascade = counted
+        self._timer._wheel_state._cascade = counted
 
     def _run(self, rows: list[Outcome]) -> None:
         starts, ends = defaultdict(list), defaultdict(list)
@@ -93,7 +93,7 @@ class Driven:
 
     def _advance(self) -> None:
         self._timer.delay_to_next()  # drops what was emptied, where it comes first
-        queue = self._timer._buckets.queue.snapshot()
+        queue = self._timer._wheel_state.queue.snapshot()
         due = [bucket for bucket in queue if bucket.expiration_ms <= self._clock()]
         # One that was emptied and stands behind another comes due with it, to no effect.
         self._empty_cascades += sum(bucket.level > 0 and not len(bucket) for bucket in due)
@@ -111,7 +111,7 @@ class Driven:
 
     def _look(self, now: int) -> None:
         """Note which buckets were occupied in the millisecond before."""
-        for bucket in self._timer._buckets.queue.snapshot():
+        for bucket in self._timer._wheel_state.queue.snapshot():
             if len(bucket):
                 stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now - 1, now])
                 stay[1] = now

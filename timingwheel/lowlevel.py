@@ -1,0 +1,25 @@
+"""What a program needs that builds on the timer rather than uses it: the second front door.
+
+The roof, `purgatory`, enters here and at `timingwheel`; no other module of this package is for
+programs outside of it.
+"""
+
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
+from timingwheel.duration import to_ms
+from timingwheel.executor import TaskExecutor
+from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
+from timingwheel.timer_core import add_task
+
+__all__ = [
+    "ATOMIC_SECTIONS",
+    "UNTRACKS_FROM_GC",
+    "ConditionWaiter",
+    "Reaper",
+    "TaskExecutor",
+    "Waiter",
+    "add_task",
+    "gc_track",
+    "gc_untrack",
+    "to_ms",
+]
