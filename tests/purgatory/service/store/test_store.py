@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory import StoreError
+from purgatory.service.protocol import Submission
 from purgatory.service.store.operation_batches import MOST, Batch, StoredOperation
 from purgatory.service.store.store import SOURCE, Changes, Position, Store
 from tests.testing.failing_disk import Faults
@@ -265,3 +266,33 @@ def test_a_database_has_a_name(tmp_path):
         store.close()
     assert names[0] == names[1]
     assert len(set(names)) == 3
+
+
+def test_rows_have_their_recorded_bytes(store):
+    """A database of an earlier build is read by this one, and the other way round."""
+    submissions = [
+        Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07")),
+        Submission("b", ("k",), 5),
+    ]
+    store.commit(
+        Changes(
+            operations=[Batch(1, "c", 100, submissions)],
+            progress=[1, "k", b"\x07"],
+            outcomes=[1, 2, "expired", 105, 1, "", ""],
+        )
+    )
+    packed = "9296a16192a16ba16ccd05dc02a37061790796a16291a16b0501a0c0"
+    assert rows(store, "batches") == [(1, 2, 2, "c", 100, None, bytes.fromhex(packed))]
+    assert rows(store, "progress") == [(1, "k", b"\x07")]
+    assert rows(store, "outcomes") == [(1, 2, "expired", 105, 1, None, None)]
+    store.shift(50, {})
+    packed = "9297a16192a16ba16ccd05dc02a3706179070097a16291a16b0501a0c0d0ce"
+    assert rows(store, "batches") == [(1, 2, 2, "c", 150, None, bytes.fromhex(packed))]
+    store.commit(Changes(forget_operations=[2], forget_outcomes=[1]))
+    packed = "9197a16192a16ba16ccd05dc02a37061790700"
+    assert rows(store, "batches") == [(1, 2, 1, "c", 150, b"\x91\x01", bytes.fromhex(packed))]
+    assert {key for key, _ in rows(store, "meta")} == {"last", "source"}
+
+
+def rows(store, table):
+    return store._connection.execute(f"SELECT * FROM {table}").fetchall()

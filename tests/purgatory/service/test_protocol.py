@@ -1,0 +1,98 @@
+"""The bytes of every message are those that version 1 of the protocol has recorded."""
+
+import pytest
+from msgspec import Raw
+
+from purgatory.service.protocol import (
+    Acknowledge,
+    Bye,
+    Cancel,
+    Cancelled,
+    Complete,
+    Completed,
+    Completion,
+    Failure,
+    Figures,
+    Hello,
+    Known,
+    Limits,
+    Outcome,
+    Outcomes,
+    Ping,
+    Query,
+    Refusal,
+    State,
+    States,
+    Stats,
+    Submission,
+    Submit,
+    Submitted,
+    Welcome,
+    decode_answer,
+    decode_request,
+    encode,
+)
+
+REQUESTS = [
+    (Hello(1, 1, "c"), "94010101a163"),
+    (
+        Submit(2, [Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07"))]),
+        "9302029196a16192a16ba16ccd05dc02a370617907",
+    ),
+    (Submit(2, [Submission("a", ("k",), 0)]), "9302029196a16191a16b0001a0c0"),
+    (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
+    (Cancel(4, ["a", "b"]), "93040492a161a162"),
+    (Query(5, ["a"]), "93050591a161"),
+    (Acknowledge(6, [1, 300]), "9306069201cd012c"),
+    (Stats(7), "920707"),
+    (Bye(8), "920808"),
+]
+
+ANSWERS = [
+    (
+        Welcome(1, 1, "purgatory 1", Limits(1, 2, 3, 4, 5, 6, 7)),
+        "95200101ab7075726761746f727920319701020304050607",
+    ),
+    (
+        Submitted(2, [Refusal(0, "taken", "why")], [Known(1, "pending")]),
+        "942102919300a574616b656ea3776879919201a770656e64696e67",
+    ),
+    (Completed(3, [0, 2]), "932203920002"),
+    (Cancelled(4, [True, False]), "93230492c3c2"),
+    (States(5, [State("a", "unknown")]), "932405919ba161a7756e6b6e6f776ea0a090010000c0c090"),
+    (
+        States(5, [State("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]),
+        "932405919ba161a9636f6d706c65746564a3706179a16391a16b010a140fa16b91a16b",
+    ),
+    (
+        Figures(7, {"pending": 1, "uptime_seconds": 0.5}),
+        "93250782a770656e64696e6701ae757074696d655f7365636f6e6473cb3fe0000000000000",
+    ),
+    (Failure(None, "malformed", "why"), "9426c0a96d616c666f726d6564a3776879"),
+    (Failure(8, "closing", "why"), "942608a7636c6f73696e67a3776879"),
+    (
+        Outcomes(
+            [Outcome(1, "a", "completed", 15, "k", Raw(b"\x07"), "pay", 10, 20, Raw(b"\x08"))]
+        ),
+        "9240919a01a161a9636f6d706c657465640fa16b07a37061790a1408",
+    ),
+    (
+        Outcomes([Outcome(2, "b", "expired", 20)]),
+        "9240919a02a162a76578706972656414c0c0a00000c0",
+    ),
+    (Ping(), "9141"),
+]
+
+
+@pytest.mark.parametrize(("message", "recorded"), REQUESTS)
+def test_requests_have_their_recorded_bytes(message, recorded):
+    """Encoding gives the recorded bytes, and decoding them gives the request."""
+    assert encode(message).hex() == recorded
+    assert decode_request(bytes.fromhex(recorded)) == message
+
+
+@pytest.mark.parametrize(("message", "recorded"), ANSWERS)
+def test_answers_have_their_recorded_bytes(message, recorded):
+    """Encoding gives the recorded bytes, and decoding them gives the answer."""
+    assert encode(message).hex() == recorded
+    assert decode_answer(bytes.fromhex(recorded)) == message
