@@ -40,7 +40,7 @@ from service_peers import (
 )
 
 from purgatory.service import Client
-from purgatory.service.auth.key_store import Keys
+from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.protocol import (
     VERSION,
     Hello,
@@ -98,7 +98,7 @@ class Service:
 
 def make_keys(directory: Path) -> dict[str, Any]:
     """Keys of a server and a client that it lets in; what the client is to be given."""
-    keys = Keys(directory)
+    keys = KeyStore(directory)
     server, client = keys.new("server"), keys.new("bench")
     keys.allow("bench", client.public)
     return {

@@ -21,7 +21,7 @@ from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
-    from purgatory.service.protocol import State
+    from purgatory.service.protocol import OperationState
 
 ADDRESS: Final = "tcp://127.0.0.1:7411"
 # What is answered with bad news: expired, nobody waited, not known.
@@ -211,11 +211,11 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=repr)
 
 
-def _facts(state: State) -> dict[str, Any]:
+def _facts(state: OperationState) -> dict[str, Any]:
     return {name: getattr(state, name) for name in state.__struct_fields__}
 
 
-def _rows(state: State) -> list[tuple[str, str]]:
+def _rows(state: OperationState) -> list[tuple[str, str]]:
     """What is known of an operation, a fact a line; what it has not is left out."""
     done = set(state.keys_done)
     facts = {

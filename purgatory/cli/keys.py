@@ -12,7 +12,7 @@ from purgatory.cli.service_extra import implementation
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
-    from purgatory.service.auth.key_store import Keys
+    from purgatory.service.auth.key_store import KeyStore
 
 _DESCRIPTION = """\
 CURVE keys for a server that others than this machine can reach. The server has a key pair named
@@ -60,9 +60,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         command.add_argument("--keys-dir", metavar="DIR", help="of the keys (DIR/keys)")
 
 
-def _keys(arguments: argparse.Namespace) -> Keys:
+def _keys(arguments: argparse.Namespace) -> KeyStore:
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    keys: Keys = implementation("purgatory.service.auth.key_store").Keys(
+    keys: KeyStore = implementation("purgatory.service.auth.key_store").KeyStore(
         Config.load(flags).keys_dir
     )
     return keys

@@ -24,7 +24,7 @@ from purgatory.service.config import Config
 from purgatory.service.systemd import notify
 
 if TYPE_CHECKING:
-    from purgatory.service.daemon import Service
+    from purgatory.service.daemon import ServiceDaemon
 
 # The store's thread waits for the interpreter after each statement; the others may compute on for
 # so long. The default, 5 ms, is longer than most commits take.
@@ -104,14 +104,14 @@ def run(arguments: argparse.Namespace) -> int:
         level=logging.INFO if arguments.verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    service = implementation("purgatory.service.daemon").Service(config)
+    service = implementation("purgatory.service.daemon").ServiceDaemon(config)
     # What waits is long-lived and has no cycles: the collector need not look at it often.
     gc.set_threshold(100_000, 20, 100)
     sys.setswitchinterval(SWITCH_SECONDS)
     return _serve(service)
 
 
-def _serve(service: Service) -> int:
+def _serve(service: ServiceDaemon) -> int:
     server = service.server
     # What comes from outside: signals by their names, and the end of the server by itself.
     news: Mailbox[str] = Mailbox()

@@ -2,10 +2,10 @@
 
 The front door of the package; needs the extra ``service`` (pyzmq, msgspec).
 
-Layout: ``protocol`` (what is said, docs/protocol.md), ``config`` and ``errors``; the server from
-the inside out: ``clock``, ``operation``, ``room`` (what waits, and every decision), ``keeper`` (the
-store thread: decide, commit, answer), ``network`` (the thread that owns the socket), ``server``;
-``sink`` (where a journal is plugged in); ``link``, ``client``, ``aclient`` (the other side).
+Layout: ``protocol`` (the messages, docs/protocol.md), ``config`` and ``errors``; ``store`` (the
+database), ``auth`` (keys and allow list), ``server`` (network thread and store thread),
+``client``, ``http`` (live page, metrics, health); ``daemon`` puts a server and its surroundings
+together, ``systemd`` reports to the service manager.
 """
 
 import importlib
@@ -16,17 +16,22 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
     from purgatory.service.client.futures import ServiceFuture
     from purgatory.service.config import Config
+    from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
         Closing,
         ConfigError,
+        HelloRequired,
         Malformed,
         NoHello,
+        OperationIdTaken,
         Refused,
         RequestTimeout,
+        ServerClosing,
         ServerError,
         ServiceError,
         StoreFailed,
         Taken,
+        TimeoutTooLong,
         TooLarge,
         TooLong,
         TooManyClients,
@@ -35,10 +40,14 @@ if TYPE_CHECKING:
         Unavailable,
         WrongVersion,
     )
-    from purgatory.service.protocol import Outcome, State
-    from purgatory.service.server.journal_sink import Sink
+    from purgatory.service.protocol import OperationState, OutcomeMessage
+    from purgatory.service.server.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
+
+    Outcome = OutcomeMessage
+    Sink = JournalSink
+    State = OperationState
 
 __all__ = [
     "AsyncClient",
@@ -46,20 +55,28 @@ __all__ = [
     "Closing",
     "Config",
     "ConfigError",
+    "HelloRequired",
+    "JournalSink",
     "Malformed",
     "NoHello",
+    "OperationIdTaken",
+    "OperationState",
     "Outcome",
+    "OutcomeMessage",
     "Refused",
     "RequestTimeout",
     "Server",
+    "ServerClosing",
     "ServerError",
     "ServerStats",
+    "ServiceDaemon",
     "ServiceError",
     "ServiceFuture",
     "Sink",
     "State",
     "StoreFailed",
     "Taken",
+    "TimeoutTooLong",
     "TooLarge",
     "TooLong",
     "TooManyClients",
@@ -69,22 +86,31 @@ __all__ = [
     "WrongVersion",
 ]
 
-_HOMES: Final = {
+_LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient",),
     "client.futures": ("ServiceFuture",),
     "client.client": ("Client",),
     "config": ("Config",),
-    "protocol": ("Outcome", "State"),
+    "daemon": ("ServiceDaemon",),
+    "protocol": ("OperationState", "OutcomeMessage"),
     "server.server": ("Server",),
-    "server.journal_sink": ("Sink",),
+    "server.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),
 }
-_HOME: Final = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for name in names}
+# Names of earlier versions; those of errors are in `errors` itself.
+_ALIASES: Final = {
+    "Outcome": "OutcomeMessage",
+    "Sink": "JournalSink",
+    "State": "OperationState",
+}
 
 
 def __getattr__(name: str) -> object:
-    # When first used: settings and errors can be had without the extra, and each side of the
-    # service without the other.
+    # Imported at first use: settings and errors need no extra, and neither the client nor the
+    # server needs the other's modules.
     if name in __all__:
-        return getattr(importlib.import_module(f"{__name__}.{_HOME.get(name, 'errors')}"), name)
+        target = _ALIASES.get(name, name)
+        module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(target, 'errors')}")
+        return getattr(module, target)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Self
 
 from prometheus_client import CollectorRegistry
 
-from purgatory.service.auth.authenticator import guard_for
+from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.errors import ConfigError
 from purgatory.service.http.metrics import ServerCollector
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import State
-from purgatory.service.server.parquet_sink import ServerJournal
+from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.server.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purgatory.service.config import Config
 
 
-class Service:
+class ServiceDaemon:
     """All that ``config`` asks for; ``server`` is the heart of it. Also a context manager.
 
     Raises ConfigError for a bind that only a server with keys may have, KeysError for keys that
@@ -34,17 +34,17 @@ class Service:
         self._config = config
         self._closing = False
         self._web: WebServer | None = None
-        guard = guard_for(config)
+        authenticator = authenticator_for(config)
         registry = CollectorRegistry()
         self.server = Server(
             config,
             registry=registry,
             sink=_journal(config),
-            secure=guard,
+            secure=authenticator,
         )
-        self._guard = guard
-        if guard is not None:
-            self.server.on_reload(guard.reload)
+        self._authenticator = authenticator
+        if authenticator is not None:
+            self.server.on_reload(authenticator.reload)
 
     @property
     def url(self) -> str:
@@ -58,29 +58,29 @@ class Service:
         if not self._config.http_bind:
             return
         try:
-            server.registry.register(ServerCollector(server.stats, self._strangers))
+            server.registry.register(ServerCollector(server.stats, self._refused_handshakes))
             self._web = WebServer(
                 self._config.http_bind,
-                state=State(server.purgatory, server.stats, server.now_ms),
+                state=StatusReader(server.purgatory, server.stats, server.now_ms),
                 registry=server.registry,
-                health=self._trouble,
-                ready=self._not_ready,
+                health=self._health_error,
+                ready=self._readiness_error,
             )
         except BaseException:
             server.close()
             raise
 
-    def _strangers(self) -> int:
-        return 0 if self._guard is None else self._guard.refused
+    def _refused_handshakes(self) -> int:
+        return 0 if self._authenticator is None else self._authenticator.refused
 
-    def _trouble(self) -> str:
+    def _health_error(self) -> str:
         server = self.server
         if server.failure is not None:
             return str(server.failure)
         return "the server has ended" if server.wait(0) and not self._closing else ""
 
-    def _not_ready(self) -> str:
-        return "closing" if self._closing else self._trouble()
+    def _readiness_error(self) -> str:
+        return "closing" if self._closing else self._health_error()
 
     def close(self) -> None:
         """Close the server, and the page after it, so that it can be watched. May be repeated."""
@@ -104,9 +104,9 @@ class Service:
         self.close()
 
 
-def _journal(config: Config) -> ServerJournal | None:
+def _journal(config: Config) -> ParquetSink | None:
     if config.memory or not config.journal:
         return None
     if not config.journal_seconds:
         raise ConfigError("journal_seconds is 0; expected more than 0")
-    return ServerJournal(config.journal_dir, seconds=config.journal_seconds)
+    return ParquetSink(config.journal_dir, seconds=config.journal_seconds)

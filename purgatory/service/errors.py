@@ -1,7 +1,7 @@
 """What can go wrong with the service; one base for all of it, save bad arguments.
 
-A server answers a refused request with a code and words; `refusal` makes of them the error that the
-client raises. The codes are part of the protocol (docs/protocol.md).
+A server answers a refused request with a code and words; `error_for` makes of them the error
+that the client raises. The codes are part of the protocol (docs/protocol.md).
 """
 
 from typing import ClassVar, Final
@@ -47,7 +47,7 @@ class WrongVersion(Refused):
     code = "version"
 
 
-class NoHello(Refused):
+class HelloRequired(Refused):
     """The connection has not said who it is, or the server has forgotten it."""
 
     code = "hello"
@@ -65,7 +65,7 @@ class TooManyKeys(Refused):
     code = "too-many-keys"
 
 
-class TooLong(Refused):
+class TimeoutTooLong(Refused):
     """The timeout is longer than the server takes."""
 
     code = "too-long"
@@ -83,7 +83,7 @@ class TooManyClients(Refused):
     code = "too-many-clients"
 
 
-class Taken(Refused):
+class OperationIdTaken(Refused):
     """The operation id belongs to another client."""
 
     code = "taken"
@@ -95,7 +95,7 @@ class StoreFailed(Refused):
     code = "store"
 
 
-class Closing(Refused):
+class ServerClosing(Refused):
     """The server is about to end."""
 
     code = "closing"
@@ -104,6 +104,13 @@ class Closing(Refused):
 _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
-def refusal(code: str, words: str) -> Refused:
+def error_for(code: str, message: str) -> Refused:
     """The error for what a server answered; a code of a later version makes a plain `Refused`."""
-    return _REFUSALS.get(code, Refused)(words)
+    return _REFUSALS.get(code, Refused)(message)
+
+
+# Names of earlier versions.
+Closing = ServerClosing
+NoHello = HelloRequired
+Taken = OperationIdTaken
+TooLong = TimeoutTooLong

@@ -112,7 +112,7 @@ class Bye(Struct, array_like=True, tag=8):
 
 Request = Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye
 
-# Answers.
+# Replies.
 
 
 class Welcome(Struct, array_like=True, tag=32):
@@ -129,7 +129,7 @@ class Refusal(Struct, array_like=True):
 
     index: int
     code: str
-    words: str
+    message: str
 
 
 class Known(Struct, array_like=True):
@@ -161,7 +161,7 @@ class Cancelled(Struct, array_like=True, tag=35):
     done: list[bool]
 
 
-class State(Struct, array_like=True):
+class OperationState(Struct, array_like=True):
     """What is known of an operation. ``state``: pending, completed, expired, cancelled, unknown."""
 
     op_id: str
@@ -181,10 +181,10 @@ class States(Struct, array_like=True, tag=36):
     """To `Query`."""
 
     seq: int
-    states: list[State]
+    states: list[OperationState]
 
 
-class Figures(Struct, array_like=True, tag=37):
+class StatsReply(Struct, array_like=True, tag=37):
     """To `Stats`: name -> number."""
 
     seq: int
@@ -196,13 +196,13 @@ class Failure(Struct, array_like=True, tag=38):
 
     seq: int | None
     code: str
-    words: str
+    message: str
 
 
 # Told without being asked.
 
 
-class Outcome(Struct, array_like=True, gc=False):
+class OutcomeMessage(Struct, array_like=True, gc=False):
     """How an operation ended. ``number`` is what `Acknowledge` names, the same each time.
 
     ``result``: the value of ``by_key`` or, with need above 1, a map of key -> value.
@@ -223,14 +223,16 @@ class Outcome(Struct, array_like=True, gc=False):
 class Outcomes(Struct, array_like=True, tag=64):
     """Outcomes of the client's operations, until acknowledged: on each new connection again."""
 
-    outcomes: list[Outcome]
+    outcomes: list[OutcomeMessage]
 
 
 class Ping(Struct, array_like=True, tag=65):
     """Nothing; sent to see whether the connection is still there."""
 
 
-Answer = Welcome | Submitted | Completed | Cancelled | States | Figures | Failure | Outcomes | Ping
+Answer = (
+    Welcome | Submitted | Completed | Cancelled | States | StatsReply | Failure | Outcomes | Ping
+)
 
 _M = TypeVar("_M")
 

@@ -3,7 +3,7 @@
 import sqlite3
 
 
-class Faults:
+class DiskFaults:
     """Counts statements since `fail_at`, and fails those of the given places."""
 
     def __init__(self):

@@ -11,7 +11,7 @@ from typing import Self
 from tests.testing.purgatory_harness import HANG, free_port
 
 
-class Serve:
+class ServerProcess:
     """``purgatory serve`` over a directory; `start` returns when it serves."""
 
     def __init__(self, directory: Path, *flags: str, env: dict[str, str] | None = None) -> None:

@@ -43,7 +43,7 @@ def connect():
         yield make
 
 
-class Peer:
+class RawPeer:
     """Somebody who speaks the protocol by hand, or does not."""
 
     def __init__(self, context, address, **options):
@@ -82,7 +82,7 @@ def peer():
     peers = []
 
     def make(server, **options):
-        peers.append(Peer(context, server.address, **options))
+        peers.append(RawPeer(context, server.address, **options))
         return peers[-1]
 
     yield make

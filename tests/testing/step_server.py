@@ -18,19 +18,26 @@ from purgatory.service.protocol import (
     encode,
     unpack,
 )
-from purgatory.service.server.clock import ServiceClock, Sources
-from purgatory.service.server.commands import Asked, Attach, Deliver, Detach, More, Told
-from purgatory.service.server.request_handler import Desk
-from purgatory.service.server.state import Room
-from purgatory.service.server.store_loop import Keeper
-from purgatory.service.server.validation import Checks
+from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.commands import (
+    ClientConnected,
+    ClientDisconnected,
+    ClientRequest,
+    FetchOutcomes,
+    OutcomeFrame,
+    TransactionReplies,
+)
+from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.store import Store
-from tests.testing.failing_disk import Faults
+from tests.testing.failing_disk import DiskFaults
 
 START_MS = 1_000_000_000_000
 
 
-class Time:
+class ManualTime:
     """Clocks that are moved by hand."""
 
     def __init__(self):
@@ -40,7 +47,7 @@ class Time:
 
     def sources(self):
         """What a `ServiceClock` reads."""
-        return Sources(
+        return ClockSources(
             wall_ns=lambda: (self.ms + self.wall_ms) * 1_000_000,
             boot_ns=lambda: (self.ms - START_MS + 5_000) * 1_000_000,
             boot_id=lambda: self.boot,
@@ -61,12 +68,12 @@ def limits(**others):
     return Limits(**usual | others)
 
 
-class Inline:
+class StepServer:
     """Asks a keeper and returns its answers."""
 
-    def __init__(self, path: Path | None, *, time: Time | None = None, sink=None, **others):
-        self.time = time or Time()
-        self.faults = Faults()
+    def __init__(self, path: Path | None, *, time: ManualTime | None = None, sink=None, **others):
+        self.time = time or ManualTime()
+        self.faults = DiskFaults()
         self.path = path
         self.sink = sink
         self.limits = limits(**others)
@@ -75,30 +82,32 @@ class Inline:
 
     def open(self):
         """Start, or start again, from what is on disk."""
-        self.told = []  # commands to the network
+        self.sent = []  # commands to the network
         self.store = Store(self.path, connect=self.faults.connect)
         # These crashes are the process's, not the machine's.
         self.store._connection.execute("PRAGMA synchronous=OFF")
-        clock = ServiceClock(self.store.meta(), self.time.sources())
+        clock = ServiceClock(self.store.metadata(), self.time.sources())
         if clock.shift_ms:
-            self.store.shift(clock.shift_ms, clock.facts())
+            self.store.shift_times(clock.shift_ms, clock.metadata())
         else:
-            self.store.set_meta(clock.facts())
-        since = self.store.since_ms()
+            self.store.set_metadata(clock.metadata())
+        since = self.store.oldest_submission_ms()
         now = clock.now_ms()
-        self.room = Room("inline", Checks(self.limits), now if since is None else min(now, since))
-        self.room.load(self.store)
-        self.desk = Desk(self.room, self.store, dict, "inline")
-        self.keeper = Keeper(
-            self.room,
+        self.state = ServerState(
+            "inline", RequestValidator(self.limits), now if since is None else min(now, since)
+        )
+        self.state.load(self.store)
+        self.handler = RequestHandler(self.state, self.store, dict, "inline")
+        self.store_loop = StoreLoop(
+            self.state,
             self.store,
             clock,
-            self.desk,
-            tell=self.told.append,
+            self.handler,
+            send=self.sent.append,
             retention_ms=10**12,
             sink=self.sink,
         )
-        self.keeper.start()
+        self.store_loop.start()
 
     def crash(self):
         """End as SIGKILL would, and start again."""
@@ -107,44 +116,44 @@ class Inline:
 
     def step(self):
         """A turn; returns what it told, the frames decoded: answers, and outcomes pushed."""
-        self.told.clear()
-        self.keeper.wait(0)
-        self.keeper.advance_clock()
-        self.keeper.tell()
+        self.sent.clear()
+        self.store_loop.wait(0)
+        self.store_loop.advance_clock()
+        self.store_loop.send_replies()
         answers, outcomes = [], []
-        for command in self.told:
-            if isinstance(command, Deliver):
-                messages = [decode_answer(frame) for _, frame in command.answers]
+        for command in self.sent:
+            if isinstance(command, TransactionReplies):
+                messages = [decode_answer(frame) for _, frame in command.replies]
                 messages += [decode_answer(push.frame) for push in command.pushes]
                 for message in messages:
                     if isinstance(message, Outcomes):
                         outcomes += message.outcomes
                     else:
                         answers.append(message)
-            elif isinstance(command, Told) and command.frame is not None:
+            elif isinstance(command, OutcomeFrame) and command.frame is not None:
                 outcomes += decode_answer(command.frame).outcomes
         return answers, outcomes
 
     def hello(self, client="c"):
         """Have a client connected."""
-        self.keeper.mailbox.send(Attach(b"r", client, 0))
+        self.store_loop.mailbox.send(ClientConnected(b"r", client, 0))
         self.step()
 
     def bye(self, client="c"):
         """Have it gone."""
-        self.keeper.mailbox.send(Detach(client))
+        self.store_loop.mailbox.send(ClientDisconnected(client))
         self.step()
 
-    def more(self, client="c", after=0):
+    def fetch_outcomes(self, client="c", after=0):
         """Ask for outcomes as a new connection does."""
-        self.keeper.mailbox.send(More(b"r", client, after))
+        self.store_loop.mailbox.send(FetchOutcomes(b"r", client, after))
         return self.step()[1]
 
     def post(self, request, *args, client="c"):
         """Put a request into the next turn."""
         self.seq += 1
         message = request(self.seq, *args)
-        self.keeper.mailbox.send(Asked(b"r", client, message, 1))
+        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, 1))
 
     def ask(self, request, *args, client="c"):
         """A turn with one request; its answer."""

@@ -1,4 +1,4 @@
-"""Keys: the CURVE key pairs of servers and clients, and the list of clients that are let in.
+"""KeyStore: the CURVE key pairs of servers and clients, and the list of clients that are let in.
 
 A directory, for its owner's eyes alone::
 
@@ -44,7 +44,7 @@ class KeyPair(NamedTuple):
     secret: bytes
 
 
-class Keys:
+class KeyStore:
     """The keys in a directory, which is made when the first is. Raises KeysError."""
 
     def __init__(self, directory: Path) -> None:

@@ -15,7 +15,7 @@ from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import Answered, ServiceFuture
 from purgatory.service.client.session import OnOutcome
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.protocol import State
+from purgatory.service.protocol import OperationState
 
 
 class AsyncClient:
@@ -74,9 +74,9 @@ class AsyncClient:
         done: bool = await self._answer(self._client.cancel_later(_op_id(operation)))
         return done
 
-    async def query(self, operation: "str | asyncio.Future[Any]") -> State:
+    async def query(self, operation: "str | asyncio.Future[Any]") -> OperationState:
         """Like `Client.query`."""
-        state: State = await self._answer(self._client.query_later(_op_id(operation)))
+        state: OperationState = await self._answer(self._client.query_later(_op_id(operation)))
         return state
 
     async def stats(self) -> dict[str, int | float]:

@@ -29,8 +29,8 @@ from purgatory.service.protocol import (
     Cancel,
     Complete,
     Completion,
+    OperationState,
     Query,
-    State,
     Stats,
     Submission,
     Submit,
@@ -166,10 +166,10 @@ class Client:
         """Like `cancel`, but returns the future of its answer at once."""
         return self._ask(Cancel, _op_id(operation))
 
-    def query(self, operation: str | ServiceFuture) -> State:
+    def query(self, operation: str | ServiceFuture) -> OperationState:
         """What the server knows of an operation, by its future or its id."""
         self._refuse_in_callback()
-        state: State = self._wait(self.query_later(operation))
+        state: OperationState = self._wait(self.query_later(operation))
         return state
 
     def query_later(self, operation: str | ServiceFuture) -> Answered:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.service.protocol import Outcome
+from purgatory.service.protocol import OutcomeMessage
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
@@ -73,7 +73,7 @@ class ServiceFuture(Answered):
             concurrent.futures.wait([self], self._client.timeout)
         return self.cancelled()
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: OutcomeMessage) -> None:
         """Resolve otherwise than by a result, by the link's thread."""
         if outcome.outcome == "expired":
             waited_ms = outcome.deadline_ms - outcome.submitted_ms

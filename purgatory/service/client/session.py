@@ -18,14 +18,14 @@ from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_A_MESSAGE, Call, Request
 from purgatory.service.client.futures import Answered, ServiceFuture
 from purgatory.service.errors import (
-    Closing,
-    NoHello,
+    HelloRequired,
+    ServerClosing,
     ServiceError,
     TooLarge,
     TooManyClients,
-    refusal,
+    error_for,
 )
-from purgatory.service.protocol import VERSION, Outcome, Outcomes, Stats, Submit, encode
+from purgatory.service.protocol import VERSION, OutcomeMessage, Outcomes, Stats, Submit, encode
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 log = logging.getLogger(__name__)
@@ -38,9 +38,9 @@ UNANSWERED: Final = 32
 REMEMBERED: Final = 1 << 16
 
 #: These pass by themselves: what was asked stays to be asked again.
-_TRANSIENT: Final = (NoHello.code, Closing.code, TooManyClients.code)
+_TRANSIENT: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
-OnOutcome = Callable[[Outcome], object]
+OnOutcome = Callable[[OutcomeMessage], object]
 
 
 class Session:
@@ -175,12 +175,12 @@ class Session:
         for index, (submission, future) in enumerate(group.calls):
             if refused and (item := refused.get(index)) is not None:
                 self._futures.pop(submission.op_id, None)
-                _reject(future, refusal(item.code, item.words))
+                _reject(future, error_for(item.code, item.message))
             else:
                 future.acknowledged = True  # type: ignore[attr-defined]  # a ServiceFuture
 
     def _fail(self, message: protocol.Failure) -> None:
-        error = refusal(message.code, message.words)
+        error = error_for(message.code, message.message)
         if message.code in _TRANSIENT:
             self.lost = True
         elif message.seq == self._hello:
@@ -210,7 +210,7 @@ class Session:
             _, future = self._futures.popitem()
             _reject(future, error)
 
-    def _end(self, outcomes: Sequence[Outcome]) -> list[bytes]:
+    def _end(self, outcomes: Sequence[OutcomeMessage]) -> list[bytes]:
         """Resolve futures; returns the acknowledgement of what need not come again."""
         done = [outcome.number for outcome in outcomes if self._end_one(outcome)]
         if not done:
@@ -221,7 +221,7 @@ class Session:
             del self._resolved[next(iter(self._resolved))]
         return [encode(protocol.Acknowledge(next(self._seqs), done))]
 
-    def _end_one(self, outcome: Outcome) -> bool:
+    def _end_one(self, outcome: OutcomeMessage) -> bool:
         if outcome.number in self._resolved:
             return True
         future = self._futures.pop(outcome.op_id, None)
@@ -267,7 +267,7 @@ def answer(future: Answered, result: object) -> None:
         future.set_result(result)
 
 
-def _end_future(future: ServiceFuture, outcome: Outcome) -> None:
+def _end_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
     if outcome.outcome != "completed":
         future.end(outcome)
         return

@@ -33,13 +33,15 @@ _OUTCOMES: Final = ("completed", "expired", "cancelled")
 class ServerCollector(Collector):
     """Shows what ``stats`` returns, as ``purgatory_server_...``. Any thread may scrape.
 
-    ``strangers``: how many handshakes were refused, for want of an allowed key.
+    ``refused_handshakes``: how many handshakes were refused, for want of an allowed key.
     How many operations are pending is among the purgatory's own metrics.
     """
 
-    def __init__(self, stats: Callable[[], ServerStats], strangers: Callable[[], int]) -> None:
+    def __init__(
+        self, stats: Callable[[], ServerStats], refused_handshakes: Callable[[], int]
+    ) -> None:
         self._stats = stats
-        self._strangers = strangers
+        self._refused_handshakes = refused_handshakes
 
     def describe(self) -> Iterable[Metric]:
         """The metrics without samples, so that a registry can tell clashes of names."""
@@ -63,9 +65,9 @@ class ServerCollector(Collector):
         for outcome in _OUTCOMES:
             outcomes.add_metric((outcome,), getattr(stats, outcome))
         yield outcomes
-        strangers = _refused_handshakes()
-        strangers.add_metric((), self._strangers())
-        yield strangers
+        refused_handshakes = _refused_handshakes()
+        refused_handshakes.add_metric((), self._refused_handshakes())
+        yield refused_handshakes
 
 
 def _gauge(name: str) -> GaugeMetricFamily:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
-    from purgatory.service.http.snapshot import State
+    from purgatory.service.http.snapshot import StatusReader
 
 #: Tells why something is not as it should be; empty if it is.
 Check = Callable[[], str]
@@ -71,7 +71,7 @@ class WebServer:
         self,
         bind: str,
         *,
-        state: State,
+        state: StatusReader,
         registry: CollectorRegistry,
         health: Check,
         ready: Check,
@@ -138,7 +138,7 @@ def _listen(bind: str) -> socket.socket:
 class _History:
     """What the charts show of the time before a browser came; a row a second."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StatusReader) -> None:
         self._state = state
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_REMEMBERED + 1)
 
@@ -163,7 +163,7 @@ class _History:
 
 
 def _application(
-    state: State, registry: CollectorRegistry, health: Check, ready: Check
+    state: StatusReader, registry: CollectorRegistry, health: Check, ready: Check
 ) -> Starlette:
     # Coroutines, though nothing in them waits: functions would be run by further threads.
     async def state_now(_: Request) -> Response:

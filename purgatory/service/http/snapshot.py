@@ -1,4 +1,4 @@
-"""State: what the page shows, as plain values for JSON. Any thread; reads figures, changes nothing.
+"""What the page shows, as plain values for JSON. Any thread; reads figures, changes nothing.
 
 The figures are those of ``/metrics``, and the wheel slot by slot besides. Read one after the other
 while the purgatory works, so they may be a moment apart.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from timingwheel import Lateness, WheelLevel
 
 
-class State:
+class StatusReader:
     """Looks at one purgatory, and the ``service`` that it is part of, if it is of one.
 
     ``now_ms``: the time that its wheel follows. (A server moves its timer's own clock in steps.)

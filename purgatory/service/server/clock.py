@@ -35,7 +35,7 @@ def boot_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ClockSources:
     """Where time is read from."""
 
     wall_ns: Callable[[], int] = time.time_ns
@@ -44,23 +44,23 @@ class Sources:
 
 
 class ServiceClock:
-    """``facts``: those that the last run left behind, empty at the first."""
+    """``metadata``: those that the last run left behind, empty at the first."""
 
-    def __init__(self, facts: Mapping[str, Any], sources: Sources | None = None) -> None:
-        self._sources = Sources() if sources is None else sources
+    def __init__(self, metadata: Mapping[str, Any], sources: ClockSources | None = None) -> None:
+        self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
         #: By how much the times of what waits are to be moved, now that we start.
         self.shift_ms = 0
         self._offset_ns = wall_offset_ns
-        if self._boot_id and facts.get("boot_id") == self._boot_id:
-            jump_ms = (wall_offset_ns - facts["offset_ns"]) // _NS_PER_MS
+        if self._boot_id and metadata.get("boot_id") == self._boot_id:
+            jump_ms = (wall_offset_ns - metadata["offset_ns"]) // _NS_PER_MS
             if abs(jump_ms) < JUMP_MS:
-                self._offset_ns = facts["offset_ns"]
+                self._offset_ns = metadata["offset_ns"]
             else:
                 self.shift_ms = jump_ms
-        elif abs(facts.get("drift_ms", 0)) >= JUMP_MS:
-            self.shift_ms = facts["drift_ms"]
+        elif abs(metadata.get("drift_ms", 0)) >= JUMP_MS:
+            self.shift_ms = metadata["drift_ms"]
 
     def now_ms(self) -> int:
         """Unix milliseconds; never goes back."""
@@ -71,7 +71,7 @@ class ServiceClock:
         left_ns = when_ms * _NS_PER_MS - self._sources.boot_ns() - self._offset_ns
         return max(0, left_ns) / 1e9
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """What the next run needs to know."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {

@@ -1,9 +1,11 @@
 """Commands: what the threads of a server tell each other. Small frozen values.
 
-    the network ── Asked, Attach, Detach, More, Stop ──>  the keeper's mailbox
-    the journal ── Journaled ──────────────────────────>  the keeper's mailbox
-    the keeper  ── Deliver, Told, Stopped ─────────────>  the network's mailbox
-    who closes  ── Close ──────────────────────────────>  the network's mailbox
+    the network ── ClientRequest, ClientConnected, ClientDisconnected, FetchOutcomes,
+                   StopStoreLoop ───────────────────>  the store loop's mailbox
+    the journal ── JournalConfirmed ────────────────>  the store loop's mailbox
+    the store loop ── TransactionReplies, OutcomeFrame,
+                      StoreLoopStopped ─────────────>  the network's mailbox
+    the closer ── CloseServer, ReloadAllowList ─────>  the network's mailbox
 
 A *route* is what the socket calls a connection.
 """
@@ -11,10 +13,10 @@ A *route* is what the socket calls a connection.
 from msgspec import Struct
 
 from purgatory.service.protocol import Request
-from purgatory.service.store.store import Position
+from purgatory.service.store.store import JournalPosition
 
 
-class Asked(Struct, frozen=True):
+class ClientRequest(Struct, frozen=True):
     """A client's request; ``size``: bytes of its frame."""
 
     route: bytes
@@ -23,7 +25,7 @@ class Asked(Struct, frozen=True):
     size: int
 
 
-class Attach(Struct, frozen=True):
+class ClientConnected(Struct, frozen=True):
     """A client has said hello, with a request of this ``seq``."""
 
     route: bytes
@@ -31,13 +33,13 @@ class Attach(Struct, frozen=True):
     seq: int
 
 
-class Detach(Struct, frozen=True):
+class ClientDisconnected(Struct, frozen=True):
     """A connection of a client has ended."""
 
     client: str
 
 
-class More(Struct, frozen=True):
+class FetchOutcomes(Struct, frozen=True):
     """A connection can take outcomes again, from beyond ``after`` on."""
 
     route: bytes
@@ -45,17 +47,17 @@ class More(Struct, frozen=True):
     after: int
 
 
-class Journaled(Struct, frozen=True):
+class JournalConfirmed(Struct, frozen=True):
     """Rows up to these numbers are safe in the journal."""
 
-    position: Position
+    position: JournalPosition
 
 
-class Stop(Struct, frozen=True):
+class StopStoreLoop(Struct, frozen=True):
     """Do what was asked before, and end."""
 
 
-class Push(Struct, frozen=True):
+class OutcomePush(Struct, frozen=True):
     """Outcomes ``first`` to ``last`` for all connections of a client."""
 
     client: str
@@ -64,37 +66,46 @@ class Push(Struct, frozen=True):
     frame: bytes
 
 
-class Deliver(Struct, frozen=True):
+class TransactionReplies(Struct, frozen=True):
     """What came of a turn; ``size``: bytes of the frames that were asked in it."""
 
-    answers: list[tuple[bytes, bytes]]
-    pushes: list[Push]
+    replies: list[tuple[bytes, bytes]]
+    pushes: list[OutcomePush]
     size: int
 
 
-class Told(Struct, frozen=True):
-    """To `More`: outcomes up to ``last``; no frame: there are no others."""
+class OutcomeFrame(Struct, frozen=True):
+    """To `FetchOutcomes`: outcomes up to ``last``; no frame: there are no others."""
 
     route: bytes
     frame: bytes | None
     last: int
 
 
-class Stopped(Struct, frozen=True):
+class StoreLoopStopped(Struct, frozen=True):
     """The keeper has ended: all is answered, or ``error`` has ended it."""
 
     error: Exception | None
 
 
-class Close(Struct, frozen=True):
+class CloseServer(Struct, frozen=True):
     """Stop accepting, answer what is in flight within so many seconds, and end."""
 
     seconds: float
 
 
-class Recheck(Struct, frozen=True):
+class ReloadAllowList(Struct, frozen=True):
     """The list of who is let in has changed."""
 
 
-KeeperCommand = Asked | Attach | Detach | More | Journaled | Stop
-NetworkCommand = Deliver | Told | Stopped | Close | Recheck
+StoreLoopCommand = (
+    ClientRequest
+    | ClientConnected
+    | ClientDisconnected
+    | FetchOutcomes
+    | JournalConfirmed
+    | StopStoreLoop
+)
+NetworkCommand = (
+    TransactionReplies | OutcomeFrame | StoreLoopStopped | CloseServer | ReloadAllowList
+)

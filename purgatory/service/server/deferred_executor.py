@@ -1,4 +1,4 @@
-"""Pile: the executor of a timer whose owner runs what is due himself, a portion at a time."""
+"""The executor of a timer whose owner runs what is due himself, a portion at a time."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 _Run = Callable[[Any], None]
 
 
-class Pile:
+class DeferredExecutor:
     """A `timingwheel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
 
     def __init__(self) -> None:

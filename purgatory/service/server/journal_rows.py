@@ -4,19 +4,19 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from purgatory.service.server.journal_sink import OperationValues, OutcomeValues, Sink
-from purgatory.service.server.transaction import Turn
+from purgatory.service.server.journal_sink import JournalSink, OperationValues, OutcomeValues
+from purgatory.service.server.transaction import Transaction
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import OperationRow, OutcomeRow, Position, Store
+from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow, Store
 
 _AT_ONCE = 500
 _T = TypeVar("_T")
 
 
-def operation_rows(turn: Turn) -> list[OperationValues]:
+def operation_rows(transaction: Transaction) -> list[OperationValues]:
     """The operations that were submitted."""
     rows: list[OperationValues] = []
-    for operation in turn.submitted:
+    for operation in transaction.submitted:
         timeout_ms = operation.due_ms - operation.submitted_ms
         row = (
             operation.number,
@@ -31,10 +31,10 @@ def operation_rows(turn: Turn) -> list[OperationValues]:
     return rows
 
 
-def outcome_rows(turn: Turn) -> list[OutcomeValues]:
+def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
     """The operations that ended."""
     rows: list[OutcomeValues] = []
-    for operation, ended in turn.ended:
+    for operation, ended in transaction.ended:
         at_ms = ended.at_ms(operation)
         row = (
             ended.seq,
@@ -52,7 +52,7 @@ def outcome_rows(turn: Turn) -> list[OutcomeValues]:
     return rows
 
 
-def replay(store: Store, sink: Sink, position: Position) -> None:
+def replay(store: Store, sink: JournalSink, position: JournalPosition) -> None:
     """Write to a journal what the store has beyond a position."""
     for rows in _some(store.operations(position.operations)):
         sink.write([_operation_row(row) for row in rows], [])

@@ -1,4 +1,4 @@
-"""Sink: where a server writes down operations and outcomes for good: its journal.
+"""JournalSink: where a server writes down operations and outcomes for good: its journal.
 
 Rows carry the numbers that the store gave them, which grow and are never given twice. The store
 keeps each row until the sink has confirmed it, so a sink that crashed is told again, from its last
@@ -8,9 +8,9 @@ position, what it may have lost.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from purgatory.service.store.store import Position
+from purgatory.service.store.store import JournalPosition
 
-Confirm = Callable[[Position], None]
+Confirm = Callable[[JournalPosition], None]
 
 #: The values of an `OperationRow`, and of an `OutcomeRow`: mostly plain tuples, which are made
 #: sooner.
@@ -18,10 +18,10 @@ OperationValues = tuple[int, str, str, int, int, tuple[str, ...], int]
 OutcomeValues = tuple[int, str, str, str, int, str | None, int, int, int, int]
 
 
-class Sink(Protocol):
+class JournalSink(Protocol):
     """What a server needs of a journal."""
 
-    def start(self, source: str, confirm: Confirm) -> Position:
+    def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Begin, and say up to which numbers the rows are safe already.
 
         ``source``: which database the rows are of, [0-9a-z]+; another one's numbers are others.

@@ -24,10 +24,10 @@ import zmq
 
 from mq import Mailbox, MailboxClosed
 from purgatory.service.errors import (
-    Closing,
+    HelloRequired,
     Malformed,
-    NoHello,
     Refused,
+    ServerClosing,
     ServerError,
     TooManyClients,
     WrongVersion,
@@ -44,72 +44,72 @@ from purgatory.service.protocol import (
     seq_of,
 )
 from purgatory.service.server.commands import (
-    Asked,
-    Attach,
-    Close,
-    Deliver,
-    Detach,
-    KeeperCommand,
-    More,
+    ClientConnected,
+    ClientDisconnected,
+    ClientRequest,
+    CloseServer,
+    FetchOutcomes,
     NetworkCommand,
-    Push,
-    Recheck,
-    Stop,
-    Stopped,
-    Told,
+    OutcomeFrame,
+    OutcomePush,
+    ReloadAllowList,
+    StopStoreLoop,
+    StoreLoopCommand,
+    StoreLoopStopped,
+    TransactionReplies,
 )
 from purgatory.service.server.connection import Connection
-from purgatory.service.server.validation import Checks
+from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
-    from purgatory.service.auth.authenticator import Secure
+    from purgatory.service.auth.authenticator import SocketSecurity
 
 log = logging.getLogger(__name__)
 
 # Frames read before answers are looked at again.
-READ_AT_ONCE = 256
+FRAMES_PER_READ = 256
 # Bytes that may be on their way through the keeper.
 IN_FLIGHT_BYTES = 32 << 20
 # Frames that the socket keeps for one connection, each way.
 SOCKET_FRAMES = 64
 # Seconds between two tries to tell a connection that does not read.
-RETRY = 0.1
+RETRY_S = 0.1
 # A connection that said nothing for so long is asked whether it is there; looked at as often.
-IDLE = 30.0
+IDLE_S = 30.0
 
 
 class Network:
-    """``ask``: posts to the keeper. ``ended``: called as the last thing, with what went wrong."""
+    """``ask``: posts to the store loop. ``ended``: called last, with what went wrong."""
 
     def __init__(
         self,
-        checks: Checks,
+        validator: RequestValidator,
         mailbox: Mailbox[NetworkCommand],
-        ask: Callable[[KeeperCommand], None],
+        ask: Callable[[StoreLoopCommand], None],
         ended: Callable[[Exception | None], None],
         *,
         max_clients: int,
     ) -> None:
         self.mailbox = mailbox
-        self._checks = checks
-        self._ask = ask
+        self._validator = validator
+        self._post_to_store = ask
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
-        self._secure: Secure | None = None
+        self._secure: SocketSecurity | None = None
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self._blocked: set[Connection] = set()
         self._in_flight = 0  # bytes with the keeper
-        self._asked: list[KeeperCommand] = []  # not handed over yet
+        self._for_store: list[StoreLoopCommand] = []  # not handed over yet
         # There may be frames that the socket's descriptor says nothing of: not all was read, or
         # something was sent since.
         self._unread = False
         self._sent = False
         self._now = time.monotonic()  # when it woke up
-        self._look_at = time.monotonic() + IDLE
-        self._give_up_at: float | None = None  # closing, until then
-        self._stopped: Stopped | None = None  # the keeper has ended
+        self._next_ping = time.monotonic() + IDLE_S
+        self._close_deadline: float | None = None  # closing, until then
+        self._stopped: StoreLoopStopped | None = None  # the keeper has ended
         # Counted here, read by any thread.
         self.messages = 0
         self.refused = 0
@@ -120,7 +120,10 @@ class Network:
         return len(self._by_route)
 
     def listen(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", address: str, secure: "Secure | None"
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        address: str,
+        secure: "SocketSecurity | None",
     ) -> str:
         """Make the socket and bind it; returns the address with its port. Raises ServerError."""
         self._socket = context.socket(zmq.ROUTER)
@@ -132,7 +135,7 @@ class Network:
             (zmq.SNDHWM, SOCKET_FRAMES),
             (zmq.RCVHWM, SOCKET_FRAMES),
             # Above our own limit, so that who comes near it is told and not cut off.
-            (zmq.MAXMSGSIZE, 4 * self._checks.limits.message_bytes),
+            (zmq.MAXMSGSIZE, 4 * self._validator.limits.message_bytes),
             (zmq.HEARTBEAT_IVL, 5_000),
             (zmq.HEARTBEAT_TIMEOUT, 20_000),
             (zmq.HANDSHAKE_IVL, 10_000),
@@ -158,7 +161,7 @@ class Network:
         except Exception as failure:
             log.exception("the network thread ends")
             error = failure
-            self._post(Stop())
+            self._post(StopStoreLoop())
             self._hand_over()
         finally:
             self._socket.close(0 if self._stopped is None else int(1000 * self._time_left(1.0)))
@@ -173,16 +176,16 @@ class Network:
             poller.register(mailbox, select.POLLIN)
         while not self._finished():
             poller = everything if self._may_read() else commands
-            for descriptor, _ in poller.poll(math.ceil(1000 * self._patience())):
+            for descriptor, _ in poller.poll(math.ceil(1000 * self._poll_timeout())):
                 self._unread = self._unread or descriptor != mailbox
                 while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
-                    self._obey(command)
+                    self._handle_command(command)
             self._now = time.monotonic()
             if self._blocked:
                 self._retry()
-            if self._now >= self._look_at:
-                self._look_at = self._now + IDLE
-                self._look_for_dead()
+            if self._now >= self._next_ping:
+                self._next_ping = self._now + IDLE_S
+                self._ping_idle()
             if (self._unread or self._sent) and self._may_read():
                 self._read()
             self._hand_over()
@@ -190,64 +193,64 @@ class Network:
     def _may_read(self) -> bool:
         return self._in_flight < IN_FLIGHT_BYTES
 
-    def _patience(self) -> float:
+    def _poll_timeout(self) -> float:
         if self._unread and self._may_read():
             return 0.0
         if self._blocked:
-            return RETRY
-        return self._time_left(max(0.0, self._look_at - time.monotonic()))
+            return RETRY_S
+        return self._time_left(max(0.0, self._next_ping - time.monotonic()))
 
     def _time_left(self, most: float) -> float:
         """Seconds until the end, if we are to end, and not more than that."""
-        if self._give_up_at is None:
+        if self._close_deadline is None:
             return most
-        return min(most, max(0.0, self._give_up_at - time.monotonic()))
+        return min(most, max(0.0, self._close_deadline - time.monotonic()))
 
     def _finished(self) -> bool:
-        if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
+        if self._close_deadline is not None and time.monotonic() >= self._close_deadline:
             return True
         return self._stopped is not None and not any(c.backlog for c in self._blocked)
 
-    def _obey(self, command: NetworkCommand) -> None:
-        if isinstance(command, Deliver):
+    def _handle_command(self, command: NetworkCommand) -> None:
+        if isinstance(command, TransactionReplies):
             self._in_flight -= command.size
-            for route, frame in command.answers:
+            for route, frame in command.replies:
                 connection = self._by_route.get(route)
                 if connection is not None:
                     self._send(connection, frame)
             for push in command.pushes:
                 self._push(push)
-        elif isinstance(command, Told):
-            self._told(command)
-        elif isinstance(command, Close):
+        elif isinstance(command, OutcomeFrame):
+            self._on_outcome_frame(command)
+        elif isinstance(command, CloseServer):
             self._close(command)
-        elif isinstance(command, Recheck):
-            self._recheck()
+        elif isinstance(command, ReloadAllowList):
+            self._drop_disallowed()
         else:
             self._stopped = command
 
-    def _recheck(self) -> None:
+    def _drop_disallowed(self) -> None:
         secure = self._secure
         for connection in list(self._by_route.values()):
-            if secure is not None and not secure.lets_in(connection.user):
+            if secure is not None and not secure.is_allowed(connection.user):
                 log.warning("client %r is let in no longer", connection.client)
                 self._drop(connection)
 
-    def _close(self, command: Close) -> None:
-        self._give_up_at = time.monotonic() + command.seconds
+    def _close(self, command: CloseServer) -> None:
+        self._close_deadline = time.monotonic() + command.seconds
         with contextlib.suppress(zmq.ZMQError):
             self._sent = True  # or whatever else may consume news
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        self._post(Stop())
+        self._post(StopStoreLoop())
 
-    def _post(self, command: KeeperCommand) -> None:
-        self._asked.append(command)
+    def _post(self, command: StoreLoopCommand) -> None:
+        self._for_store.append(command)
 
     def _hand_over(self) -> None:
-        asked, self._asked = self._asked, []
+        asked, self._for_store = self._for_store, []
         with contextlib.suppress(MailboxClosed):  # it has ended, and says so
             for command in asked:
-                self._ask(command)
+                self._post_to_store(command)
 
     def _read(self) -> None:
         """Take frames, until there are no more or it is somebody else's turn."""
@@ -256,7 +259,7 @@ class Network:
             self._sent = False
             return
         self._unread = True
-        for _ in range(READ_AT_ONCE):
+        for _ in range(FRAMES_PER_READ):
             if not self._may_read():
                 return
             try:
@@ -264,18 +267,18 @@ class Network:
             except zmq.Again:
                 self._unread = self._sent = False
                 return
-            self._hear(route, self._socket.recv(copy=False))
+            self._on_frame(route, self._socket.recv(copy=False))
 
-    def _hear(self, route: bytes, frame: "zmq.Frame") -> None:
+    def _on_frame(self, route: bytes, frame: "zmq.Frame") -> None:
         others = self._socket.recv_multipart() if frame.more else []
         user = ""
         if self._secure is not None:
             user = str(frame.get("User-Id"))
-            if not self._secure.lets_in(user):
+            if not self._secure.is_allowed(user):
                 return  # taken off the list since it connected: it is not answered
         self.messages += 1
         try:
-            self._take(route, self._request_of(frame.bytes, len(others)), len(frame), user)
+            self._on_request(route, self._request_of(frame.bytes, len(others)), len(frame), user)
         except Refused as refusal:
             self.refused += 1
             seq = seq_of(others[-1] if others else frame.bytes)
@@ -284,32 +287,32 @@ class Network:
     def _request_of(self, frame: bytes, others: int) -> Request:
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
-        self._checks.message(frame)
+        self._validator.message(frame)
         return decode_request(frame)
 
-    def _take(self, route: bytes, request: Request, size: int, user: str) -> None:
+    def _on_request(self, route: bytes, request: Request, size: int, user: str) -> None:
         connection = self._by_route.get(route)
         if isinstance(request, Hello):
-            self._welcome(route, request, connection, user)
+            self._on_hello(route, request, connection, user)
         elif connection is None:
-            raise NoHello("nobody has said hello on this connection, or it was cut off")
+            raise HelloRequired("nobody has said hello on this connection, or it was cut off")
         elif isinstance(request, Bye):
             self._drop(connection)
-        elif self._give_up_at is not None or self._stopped is not None:
-            raise Closing("the server is about to end")
+        elif self._close_deadline is not None or self._stopped is not None:
+            raise ServerClosing("the server is about to end")
         else:
-            connection.seen = self._now
+            connection.last_seen = self._now
             self._in_flight += size
-            self._post(Asked(route, connection.client, request, size))
+            self._post(ClientRequest(route, connection.client, request, size))
 
-    def _welcome(self, route: bytes, hello: Hello, before: Connection | None, user: str) -> None:
+    def _on_hello(self, route: bytes, hello: Hello, before: Connection | None, user: str) -> None:
         if hello.version != VERSION:
             raise WrongVersion(f"version is {hello.version}; expected {VERSION}")
         if before is not None:
             raise Malformed(f"{before.client!r} has said hello on this connection")
-        if self._give_up_at is not None or self._stopped is not None:
-            raise Closing("the server is about to end")
-        refusal = self._checks.text(hello.client)
+        if self._close_deadline is not None or self._stopped is not None:
+            raise ServerClosing("the server is about to end")
+        refusal = self._validator.text(hello.client)
         if refusal is not None:
             raise refusal
         if len(self._by_route) >= self._max_clients:
@@ -317,8 +320,8 @@ class Network:
         connection = Connection(route, hello.client, self._now, user)
         self._by_route[route] = connection
         self._by_client.setdefault(hello.client, []).append(connection)
-        self._post(Attach(route, hello.client, hello.seq))
-        self._post(More(route, hello.client, 0))
+        self._post(ClientConnected(route, hello.client, hello.seq))
+        self._post(FetchOutcomes(route, hello.client, 0))
 
     def _drop(self, connection: Connection) -> None:
         """Forget a connection; what it says from now on is answered with an error."""
@@ -328,7 +331,7 @@ class Network:
         others.remove(connection)
         if not others:
             del self._by_client[connection.client]
-        self._post(Detach(connection.client))
+        self._post(ClientDisconnected(connection.client))
 
     def _answer(self, route: bytes, failure: Failure) -> None:
         connection = self._by_route.get(route)
@@ -339,13 +342,13 @@ class Network:
             self._write(route, encode(failure))
 
     def _send(self, connection: Connection, frame: bytes) -> None:
-        if not connection.backlog and self._try(connection, frame):
+        if not connection.backlog and self._try_send(connection, frame):
             return
         if connection.route in self._by_route and not connection.keep(frame):
             log.warning("client %r does not read its answers: cut off", connection.client)
             self._drop(connection)
 
-    def _try(self, connection: Connection, frame: bytes) -> bool:
+    def _try_send(self, connection: Connection, frame: bytes) -> bool:
         """Send now; False if it cannot take any, or has gone."""
         try:
             self._write(connection.route, frame)
@@ -362,39 +365,41 @@ class Network:
         self._socket.send(route, zmq.NOBLOCK | zmq.SNDMORE)
         self._socket.send(frame, zmq.NOBLOCK)
 
-    def _push(self, push: Push) -> None:
+    def _push(self, push: OutcomePush) -> None:
         for connection in list(self._by_client.get(push.client, ())):
-            if not connection.live:
+            if not connection.streaming:
                 continue
-            if connection.backlog or not self._try(connection, push.frame):
-                connection.live = False
-                connection.behind = push.first - 1
+            if connection.backlog or not self._try_send(connection, push.frame):
+                connection.streaming = False
+                connection.resume_after = push.first - 1
                 self._blocked.add(connection)
 
-    def _told(self, told: Told) -> None:
+    def _on_outcome_frame(self, told: OutcomeFrame) -> None:
         connection = self._by_route.get(told.route)
         if connection is None:
             return
         if told.frame is None:
-            connection.live = True
+            connection.streaming = True
         elif connection.backlog:
             self._blocked.add(connection)
-        elif self._try(connection, told.frame):
-            connection.behind = told.last
-            self._post(More(connection.route, connection.client, told.last))
+        elif self._try_send(connection, told.frame):
+            connection.resume_after = told.last
+            self._post(FetchOutcomes(connection.route, connection.client, told.last))
 
     def _retry(self) -> None:
         for connection in list(self._blocked):
-            while connection.backlog and self._try(connection, connection.backlog[0]):
+            while connection.backlog and self._try_send(connection, connection.backlog[0]):
                 connection.sent()
             if not connection.backlog and connection.route in self._by_route:
                 self._blocked.discard(connection)
-                if not connection.live:
-                    self._post(More(connection.route, connection.client, connection.behind))
+                if not connection.streaming:
+                    self._post(
+                        FetchOutcomes(connection.route, connection.client, connection.resume_after)
+                    )
 
-    def _look_for_dead(self) -> None:
+    def _ping_idle(self) -> None:
         """Nobody tells us of a connection's end, but a send does."""
-        since = self._now - IDLE
+        since = self._now - IDLE_S
         for connection in list(self._by_route.values()):
-            if connection.seen < since and not connection.backlog:
-                self._try(connection, encode(Ping()))
+            if connection.last_seen < since and not connection.backlog:
+                self._try_send(connection, encode(Ping()))

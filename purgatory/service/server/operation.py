@@ -12,7 +12,7 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
 
 
-class Client:
+class ClientRecord:
     """What a server knows of a client, by its name, while it has operations or connections."""
 
     __slots__ = ("_known", "connections", "count", "name", "unacknowledged")
@@ -21,7 +21,7 @@ class Client:
         self.name = name
         self.count: i64 = 0  # operations that wait, and outcomes not acknowledged
         self.connections = 0
-        self.unacknowledged: dict[int, Ended] = {}  # by seq, in order
+        self.unacknowledged: dict[int, OutcomeRecord] = {}  # by seq, in order
         self._known: list[int] = []  # seqs of a moment, to go on from in the middle
 
     def after(self, seq: int, limit: int) -> list[int]:
@@ -38,13 +38,13 @@ class Client:
         return self._known[start : start + limit]
 
 
-class Ended:
+class OutcomeRecord:
     """An outcome that its client has not acknowledged."""
 
     __slots__ = ("client", "ended_ms", "number", "op_id", "outcome", "seq")
 
     def __init__(
-        self, seq: int, number: int, op_id: str, client: Client, outcome: str, ended_ms: int
+        self, seq: int, number: int, op_id: str, client: ClientRecord, outcome: str, ended_ms: int
     ) -> None:
         self.seq = seq
         self.number = number
@@ -53,23 +53,25 @@ class Ended:
         self.outcome = outcome
         self.ended_ms = ended_ms
 
-    def at_ms(self, operation: "Waiting") -> int:
+    def at_ms(self, operation: "PendingOperation") -> int:
         """The moment that counts: its deadline if it expired, however late that was noticed."""
         return operation.due_ms if self.outcome == "expired" else self.ended_ms
 
 
-class Completing:
+class CompletionContext:
     """A completion on its way to the operations that watch its key."""
 
-    __slots__ = ("at_ms", "counted", "value")
+    __slots__ = ("at_ms", "progressed", "value")
 
-    def __init__(self, value: bytes, at_ms: i64, counted: list[tuple["Waiting", str]]) -> None:
+    def __init__(
+        self, value: bytes, at_ms: i64, progressed: list[tuple["PendingOperation", str]]
+    ) -> None:
         self.value = value
         self.at_ms: i64 = at_ms
-        self.counted = counted  # of operations that need several keys
+        self.progressed = progressed  # of operations that need several keys
 
 
-class Waiting(DelayedOperation):
+class PendingOperation(DelayedOperation):
     """An operation that waits for ``need`` of its keys, until ``due_ms`` at the latest.
 
     All times are Unix milliseconds. It is in the wheel for one more: in the millisecond of its
@@ -94,7 +96,7 @@ class Waiting(DelayedOperation):
     def __init__(
         self,
         number: i64,
-        client: Client,
+        client: ClientRecord,
         op_id: str,
         kind: str,
         submitted_ms: i64,
@@ -119,9 +121,9 @@ class Waiting(DelayedOperation):
         self.value: bytes | None = None  # of by_key
         self.values: dict[str, bytes] | None = None  # of all so far, if it needs several
 
-    def again(self, now_ms: int) -> "Waiting":
+    def copy_pending(self, now_ms: int) -> "PendingOperation":
         """One like it that has not ended."""
-        twin = Waiting(
+        twin = PendingOperation(
             self.number,
             self.client,
             self.op_id,
@@ -137,7 +139,7 @@ class Waiting(DelayedOperation):
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count a key, unless the deadline is over: then it expires, as soon as we come to it."""
-        assert isinstance(value, Completing)
+        assert isinstance(value, CompletionContext)
         assert isinstance(key, str)
         if value.at_ms > self.due_ms:
             return False
@@ -147,11 +149,11 @@ class Waiting(DelayedOperation):
         self.value = value.value
         return finish(self, COMPLETED)
 
-    def _count(self, key: str, completing: Completing) -> bool:
+    def _count(self, key: str, context: CompletionContext) -> bool:
         if self.values is None:
             self.values = {}
         if key in self.values:
             return False
-        self.values[key] = completing.value
-        completing.counted.append((self, key))
+        self.values[key] = context.value
+        context.progressed.append((self, key))
         return len(self.values) >= self.need

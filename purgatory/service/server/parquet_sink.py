@@ -1,6 +1,6 @@
 """The journal of a server: its operations and outcomes as Parquet files, for good.
 
-A `Sink`: the store's thread hands committed rows over, a thread of the journal's own,
+A `JournalSink`: the store's thread hands committed rows over, a thread of the journal's own,
 ``purgatory-journal``, writes them and confirms what is on disk. The store keeps a row until it is
 confirmed, and its numbers are in the names of the files: so after a crash the journal goes on
 behind its last file, and every row is in exactly one. `start` and `close` are called by one thread.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
 from purgatory.journal.writer import JournalWriter
-from purgatory.service.store.store import Position
+from purgatory.service.store.store import JournalPosition
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -29,25 +29,28 @@ _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
 
-class _Batch(NamedTuple):
+class _CommittedRows(NamedTuple):
     """Rows that were committed together."""
 
     operations: Sequence[OperationValues]
     outcomes: Sequence[OutcomeValues]
 
 
-class ServerJournal:
-    """Writes ``directory``/operations and ``directory``/outcomes every ``seconds``; see `Sink`."""
+class ParquetSink:
+    """Writes Parquet files every ``seconds``; see `JournalSink`.
+
+    ``directory``: operations go to its subdirectory ``operations``, outcomes to ``outcomes``.
+    """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
-        self._writer: JournalWriter[_Batch] | None = None
+        self._writer: JournalWriter[_CommittedRows] | None = None
         self._behind = False  # the store's thread's: rows were refused, and with them all later
 
-    def start(self, source: str, confirm: Confirm) -> Position:
-        """Open the files and start the thread; see `Sink`. Raises JournalError, TraceError."""
-        rows = _Rows(self._directory, source, confirm)
+    def start(self, source: str, confirm: Confirm) -> JournalPosition:
+        """Open the files, start the thread. Raises JournalError, TraceError; see `JournalSink`."""
+        rows = _NumberedRows(self._directory, source, confirm)
         position = rows.position
         try:
             self._writer = JournalWriter(rows, self._seconds)
@@ -59,11 +62,11 @@ class ServerJournal:
     def write(
         self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
     ) -> None:
-        """See `Sink`. When the disk fails for too long, the rest waits in the store for a start."""
+        """See `JournalSink`. When the disk fails for long, the rest waits in the store."""
         if self._behind or self._writer is None:
             return
         try:
-            self._writer.post(_Batch(operations, outcomes), len(operations) + len(outcomes))
+            self._writer.post(_CommittedRows(operations, outcomes), len(operations) + len(outcomes))
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
@@ -74,7 +77,7 @@ class ServerJournal:
             self._writer.flush()
 
     def close(self) -> None:
-        """See `Sink`. Rows that cannot be written stay in the store."""
+        """See `JournalSink`. Rows that cannot be written stay in the store."""
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
@@ -83,12 +86,12 @@ class ServerJournal:
                 log.exception("the journal's last rows stay in the store")
 
 
-class _Rows:
+class _NumberedRows:
     """See `purgatory.journal.writer.RowBuffer`."""
 
     def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:
         self._confirm = confirm
-        self._batches: list[_Batch] = []
+        self._batches: list[_CommittedRows] = []
         self._count = 0
         self._lock = JournalLock(directory)
         try:
@@ -103,10 +106,10 @@ class _Rows:
             raise
 
     @property
-    def position(self) -> Position:
-        return Position(self._operations.last, self._outcomes.last)
+    def position(self) -> JournalPosition:
+        return JournalPosition(self._operations.last, self._outcomes.last)
 
-    def add(self, item: _Batch) -> None:
+    def add(self, item: _CommittedRows) -> None:
         self._batches.append(item)
         self._count += len(item.operations) + len(item.outcomes)
 

@@ -26,20 +26,20 @@ from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ServiceClock
-from purgatory.service.server.commands import Close, NetworkCommand, Recheck
-from purgatory.service.server.journal_sink import Sink
+from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
+from purgatory.service.server.journal_sink import JournalSink
 from purgatory.service.server.network import Network
-from purgatory.service.server.request_handler import Desk
-from purgatory.service.server.state import Room
+from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.state import ServerState
 from purgatory.service.server.stats import ServerStats
-from purgatory.service.server.store_loop import Keeper
-from purgatory.service.server.validation import Checks
+from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.store import Store
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
     from purgatory import Purgatory
-    from purgatory.service.auth.authenticator import Secure
+    from purgatory.service.auth.authenticator import SocketSecurity
     from timingwheel import Timer
 
 
@@ -52,9 +52,9 @@ MOMENT = 1.0
 class Server:
     """A timer service. ``registry``: where its metrics are shown, default one of its own.
 
-    ``sink``: its journal. ``secure``: see `Secure`. ``open_store``: opens the database. After
-    `start` it serves until `close`, or until its disk fails it: then `failure` says how. A context
-    manager starts and closes it.
+    ``sink``: its journal. ``secure``: see `SocketSecurity`. ``open_store``: opens the database.
+    After `start` it serves until `close`, or until its disk fails it: then `failure` says how. A
+    context manager starts and closes it.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Server:
         config: Config,
         *,
         registry: CollectorRegistry | None = None,
-        sink: Sink | None = None,
-        secure: "Secure | None" = None,
+        sink: JournalSink | None = None,
+        secure: "SocketSecurity | None" = None,
         open_store: Callable[[Path | None], Store] = Store,
     ) -> None:
         self.config = config
@@ -73,7 +73,7 @@ class Server:
         self._open_store = open_store
         self._ends: list[Callable[[], None]] = []
         self._reloads: list[Callable[[], None]] = []
-        self._parts: _Parts | None = None
+        self._parts: _RunningServer | None = None
         self._ended = threading.Event()
         self._started_at = time.monotonic()
         #: The address that is bound, with its port; empty before `start`.
@@ -84,7 +84,7 @@ class Server:
     @property
     def purgatory(self) -> "Purgatory":
         """What waits; for its figures only. There from `start` on."""
-        return self._running.keeper.room.purgatory
+        return self._running.store_loop.state.purgatory
 
     @property
     def timer(self) -> "Timer":
@@ -92,7 +92,7 @@ class Server:
         return self.purgatory.timer
 
     @property
-    def _running(self) -> "_Parts":
+    def _running(self) -> "_RunningServer":
         if self._parts is None:
             raise ServerError("the server was not started")
         return self._parts
@@ -102,57 +102,59 @@ class Server:
         if self._parts is not None:
             raise ServerError("the server was started before; make another one")
         self._started_at = time.monotonic()
-        with contextlib.ExitStack() as undo:
+        with contextlib.ExitStack() as roll_back:
             if not self.config.memory:
-                undo.enter_context(_lock(self.config.data_dir))
+                roll_back.enter_context(_lock(self.config.data_dir))
             store = self._open_store(self.config.database)
-            undo.callback(store.close)
+            roll_back.callback(store.close)
             parts = self._assemble(store)
-            undo.callback(metrics.unregister, parts.keeper.room.purgatory, self.registry)
+            roll_back.callback(metrics.unregister, parts.store_loop.state.purgatory, self.registry)
             if self._sink is not None:
-                undo.callback(self._sink.close)
-            parts.keeper.start()
+                roll_back.callback(self._sink.close)
+            parts.store_loop.start()
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-            undo.callback(context.destroy, 0)
+            roll_back.callback(context.destroy, 0)
             if self._secure is not None:
-                undo.callback(self._secure.close)
+                roll_back.callback(self._secure.close)
             self.address = parts.network.listen(context, self.config.bind, self._secure)
             self._parts = parts
             self._run(parts)
             # From here on it is the threads' and `close`'s to end all that.
-            parts.cleanup = undo.pop_all()
+            parts.cleanup = roll_back.pop_all()
 
-    def _assemble(self, store: Store) -> "_Parts":
+    def _assemble(self, store: Store) -> "_RunningServer":
         config = self.config
-        checks = Checks(_limits(config))
-        clock = ServiceClock(store.meta())
+        validator = RequestValidator(_limits(config))
+        clock = ServiceClock(store.metadata())
         if clock.shift_ms:
-            store.shift(clock.shift_ms, clock.facts())
+            store.shift_times(clock.shift_ms, clock.metadata())
         else:
-            store.set_meta(clock.facts())
+            store.set_metadata(clock.metadata())
         now_ms = clock.now_ms()
-        since_ms = store.since_ms()
-        start_ms = now_ms if since_ms is None else min(now_ms, since_ms)
-        room = Room("service", checks, start_ms, self.registry)
-        room.load(store)
-        desk = Desk(room, store, lambda: self.stats().as_dict(), f"purgatory {_version()}")
+        oldest_submission_ms = store.oldest_submission_ms()
+        start_ms = now_ms if oldest_submission_ms is None else min(now_ms, oldest_submission_ms)
+        state = ServerState("service", validator, start_ms, self.registry)
+        state.load(store)
+        handler = RequestHandler(
+            state, store, lambda: self.stats().as_dict(), f"purgatory {_version()}"
+        )
         mailbox: Mailbox[NetworkCommand] = Mailbox()
-        keeper = Keeper(
-            room,
+        store_loop = StoreLoop(
+            state,
             store,
             clock,
-            desk,
-            tell=_teller(mailbox),
+            handler,
+            send=_sender(mailbox),
             retention_ms=int(config.retention * 1000),
             sink=self._sink,
         )
         network = Network(
-            checks, mailbox, keeper.mailbox.send, self._end, max_clients=config.max_clients
+            validator, mailbox, store_loop.mailbox.send, self._end, max_clients=config.max_clients
         )
-        return _Parts(keeper, network, desk)
+        return _RunningServer(store_loop, network, handler)
 
-    def _run(self, parts: "_Parts") -> None:
-        parts.store_thread = Reaper(parts.keeper, parts.keeper, "service-store")
+    def _run(self, parts: "_RunningServer") -> None:
+        parts.store_thread = Reaper(parts.store_loop, parts.store_loop, "service-store")
         parts.network_thread = threading.Thread(
             target=parts.network.run, name="service-network", daemon=True
         )
@@ -170,28 +172,28 @@ class Server:
     def stats(self) -> ServerStats:
         """The figures of this moment; O(1), from any thread."""
         parts = self._running
-        keeper, network, room = parts.keeper, parts.network, parts.keeper.room
+        store_loop, network, state = parts.store_loop, parts.network, parts.store_loop.state
         return ServerStats(
-            pending=room.purgatory.delayed,
-            unacknowledged=room.unacknowledged,
+            pending=state.purgatory.delayed,
+            unacknowledged=state.unacknowledged,
             connections=network.connections,
             messages=network.messages,
-            submitted=keeper.submitted,
-            completed=keeper.ended["completed"],
-            expired=keeper.ended["expired"],
-            cancelled=keeper.ended["cancelled"],
-            refused=network.refused + parts.desk.refused,
-            commits=keeper.commits,
-            commit_seconds=keeper.commit_seconds,
-            commit_failures=keeper.commit_failures,
-            store_backlog=keeper.mailbox.depth,
+            submitted=store_loop.submitted,
+            completed=store_loop.ended["completed"],
+            expired=store_loop.ended["expired"],
+            cancelled=store_loop.ended["cancelled"],
+            refused=network.refused + parts.handler.refused,
+            commits=store_loop.commits,
+            commit_seconds=store_loop.commit_seconds,
+            commit_failures=store_loop.commit_failures,
+            store_backlog=store_loop.mailbox.depth,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
         )
 
     def now_ms(self) -> int:
         """Unix milliseconds by the server's own clock, which its wheel follows; any thread."""
-        return self._running.keeper.now_ms()
+        return self._running.store_loop.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended by itself; False if it runs on after ``timeout`` seconds."""
@@ -211,7 +213,7 @@ class Server:
             call()
         if self._parts is not None:
             with contextlib.suppress(MailboxClosed):  # it has ended
-                self._parts.network.mailbox.send(Recheck())
+                self._parts.network.mailbox.send(ReloadAllowList())
 
     def close(self, timeout: float | None = None) -> None:
         """Stop accepting, answer what is in flight, commit, end the threads. May be repeated.
@@ -224,7 +226,7 @@ class Server:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
         with contextlib.suppress(MailboxClosed):  # it has ended by itself
-            parts.network.mailbox.send(Close(seconds))
+            parts.network.mailbox.send(CloseServer(seconds))
         parts.network_thread.join(seconds + MOMENT)
         parts.store_thread.join(MOMENT)
         if parts.network_thread.is_alive() or not parts.store_thread.ended():
@@ -247,25 +249,25 @@ class Server:
         self.close()
 
 
-class _Parts:
+class _RunningServer:
     """What a started server consists of."""
 
     store_thread: Reaper
     network_thread: threading.Thread
 
-    def __init__(self, keeper: Keeper, network: Network, desk: Desk) -> None:
-        self.keeper = keeper
+    def __init__(self, store_loop: StoreLoop, network: Network, handler: RequestHandler) -> None:
+        self.store_loop = store_loop
         self.network = network
-        self.desk = desk
+        self.handler = handler
         self.cleanup: contextlib.ExitStack | None = None
 
 
-def _teller(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
-    def tell(command: NetworkCommand) -> None:
+def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
+    def send(command: NetworkCommand) -> None:
         with contextlib.suppress(MailboxClosed):  # its time was over, or it has failed
             mailbox.send(command)
 
-    return tell
+    return send
 
 
 def _limits(config: Config) -> Limits:

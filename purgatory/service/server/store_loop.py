@@ -1,4 +1,4 @@
-"""Keeper: the store thread's work. Decide, commit, tell; a turn of all that has gathered each time.
+"""The store thread's work. Decide, commit, tell; a turn of all that has gathered each time.
 
 A turn takes the requests that have come, lets expire what is due, commits all of it in one
 transaction, and only then answers. While one turn is on its way to the disk the next requests
@@ -20,65 +20,65 @@ from purgatory.errors import StoreError
 from purgatory.service.errors import StoreFailed
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import (
-    Asked,
-    Attach,
-    Deliver,
-    Detach,
-    Journaled,
-    KeeperCommand,
-    More,
+    ClientConnected,
+    ClientDisconnected,
+    ClientRequest,
+    FetchOutcomes,
+    JournalConfirmed,
     NetworkCommand,
-    Stop,
-    Stopped,
-    Told,
+    OutcomeFrame,
+    StopStoreLoop,
+    StoreLoopCommand,
+    StoreLoopStopped,
+    TransactionReplies,
 )
 from purgatory.service.server.journal_rows import operation_rows, outcome_rows, replay
-from purgatory.service.server.journal_sink import Sink
-from purgatory.service.server.request_handler import Desk
-from purgatory.service.server.state import Room
-from purgatory.service.server.transaction import Turn
-from purgatory.service.store.store import SOURCE, Position, Store
+from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transaction import Transaction
+from purgatory.service.store.store import DATABASE_ID, JournalPosition, Store
 
 log = logging.getLogger(__name__)
 
 # A turn takes no more frames, nor bytes of them, than that.
-FRAMES_A_TURN = 1024
-BYTES_A_TURN = 4 << 20
+MAX_FRAMES_PER_TRANSACTION = 1024
+MAX_BYTES_PER_TRANSACTION = 4 << 20
 # After a failed commit nothing is expired for so long; who asks is tried at once.
 RETRY_MS = 1000
 # How often the small chores are looked at.
-CHORES_MS = 60_000
+MAINTENANCE_MS = 60_000
 
 
-class Keeper:
-    """``tell``: posts to the network. ``sink``: the journal, None for none."""
+class StoreLoop:
+    """``send``: posts to the network. ``sink``: the journal, None for none."""
 
     def __init__(
         self,
-        room: Room,
+        state: ServerState,
         store: Store,
         clock: ServiceClock,
-        desk: Desk,
+        handler: RequestHandler,
         *,
-        tell: Callable[[NetworkCommand], None],
+        send: Callable[[NetworkCommand], None],
         retention_ms: int,
-        sink: Sink | None = None,
+        sink: JournalSink | None = None,
     ) -> None:
-        self.mailbox: Mailbox[KeeperCommand] = Mailbox()
-        self.room = room
+        self.mailbox: Mailbox[StoreLoopCommand] = Mailbox()
+        self.state = state
         self._store = store
         self._clock = clock
-        self._desk = desk
-        self._tell = tell
+        self._handler = handler
+        self._send = send
         self._sink = sink
         self._retention_ms = retention_ms
-        self._taken: deque[KeeperCommand] = deque()
-        self._news: list[NetworkCommand] = []  # for the network, not told yet
+        self._commands: deque[StoreLoopCommand] = deque()
+        self._outgoing: list[NetworkCommand] = []  # for the network, not told yet
         self._size = 0  # bytes of what was taken
         self._stopping = False
         self._retry_ms = 0  # nothing expires before
-        self._chores_ms = clock.now_ms()  # when they are due
-        self._facts = clock.facts()
+        self._maintenance_ms = clock.now_ms()  # when they are due
+        self._metadata = clock.metadata()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted = 0
@@ -90,133 +90,138 @@ class Keeper:
     def start(self) -> None:
         """Tell the journal what it has not written down yet. Raises what keeps us from starting."""
         if self._sink is not None:
-            position = self._sink.start(str(self._store.meta()[SOURCE]), self._journaled)
-            self.room.journaled(position)
+            position = self._sink.start(str(self._store.metadata()[DATABASE_ID]), self._journaled)
+            self.state.journaled(position)
             replay(self._store, self._sink, position)
 
     def now_ms(self) -> int:
         """The time of its clock; any thread."""
         return self._clock.now_ms()
 
-    def _journaled(self, position: Position) -> None:
+    def _journaled(self, position: JournalPosition) -> None:
         with contextlib.suppress(MailboxClosed):  # the next start will ask
-            self.mailbox.send(Journaled(position))
+            self.mailbox.send(JournalConfirmed(position))
 
     def wait(self, timeout: float | None) -> None:
         """Sleep until commands come, for ``timeout`` seconds at most, and take them."""
-        self.tell()
+        self.send_replies()
         mailbox = self.mailbox
         command = mailbox.recv(timeout)
         while command is not None:
-            self._taken.append(command)
-            if isinstance(command, Asked):
+            self._commands.append(command)
+            if isinstance(command, ClientRequest):
                 self._size += command.size
-            if len(self._taken) >= FRAMES_A_TURN or self._size >= BYTES_A_TURN:
+            if (
+                len(self._commands) >= MAX_FRAMES_PER_TRANSACTION
+                or self._size >= MAX_BYTES_PER_TRANSACTION
+            ):
                 break
             # What comes just now is found at the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
 
-    def tell(self) -> None:
+    def send_replies(self) -> None:
         """Tell the network what came of the turn.
 
         The last thing before a sleep: its thread then finds the interpreter free.
         """
-        news, self._news = self._news, []
-        for command in news:
-            self._tell(command)
+        outgoing, self._outgoing = self._outgoing, []
+        for command in outgoing:
+            self._send(command)
 
     def wake(self) -> None:
         """Nobody needs to: all that could is a command."""
 
     def max_sleep(self) -> float | None:
         """Seconds until something is due."""
-        next_ms = self._chores_ms
-        forget_ms = self.room.forgettable_ms()
-        if forget_ms is not None:
-            next_ms = min(next_ms, max(forget_ms, self._retry_ms))
-        due_ms = self.room.next_ms()
+        wake_ms = self._maintenance_ms
+        deletion_ms = self.state.next_deletion_ms()
+        if deletion_ms is not None:
+            wake_ms = min(wake_ms, max(deletion_ms, self._retry_ms))
+        due_ms = self.state.next_due_ms()
         if due_ms is not None:
-            next_ms = min(next_ms, max(due_ms, self._retry_ms))
-        return self._clock.seconds_until(next_ms)
+            wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
+        return self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
         """Do a turn."""
         try:
-            self._turn()
+            self._run_transaction()
         except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
             self._fail(error)
         return True
 
-    def _turn(self) -> None:
+    def _run_transaction(self) -> None:
         now_ms = self._clock.now_ms()
-        turn = self.room.begin(now_ms)
+        transaction = self.state.begin(now_ms)
         if now_ms >= self._retry_ms:
-            self.room.expire()
-        others = self._take_requests()
-        self._do_chores(now_ms)
-        pushes = self._desk.pushes(turn) if self._commit(turn) else []
-        self._news.append(Deliver(self._desk.answers(), pushes, self._size))
+            self.state.expire()
+        others = self._handle_requests()
+        self._maintain(now_ms)
+        pushes = self._handler.pushes(transaction) if self._commit(transaction) else []
+        self._outgoing.append(TransactionReplies(self._handler.replies(), pushes, self._size))
         self._size = 0
-        self._answer_others(others)
+        self._handle_others(others)
 
-    def _take_requests(self) -> list[More | Journaled | Stop]:
+    def _handle_requests(self) -> list[FetchOutcomes | JournalConfirmed | StopStoreLoop]:
         """Do what was asked; returns what is no request."""
-        others: list[More | Journaled | Stop] = []
-        taken, self._taken = self._taken, deque()
-        for command in taken:
-            if isinstance(command, (Asked, Attach)):
-                self._desk.take(command)
-            elif isinstance(command, Detach):
-                client = self.room.client(command.client)
+        others: list[FetchOutcomes | JournalConfirmed | StopStoreLoop] = []
+        commands, self._commands = self._commands, deque()
+        for command in commands:
+            if isinstance(command, (ClientRequest, ClientConnected)):
+                self._handler.handle(command)
+            elif isinstance(command, ClientDisconnected):
+                client = self.state.client(command.client)
                 client.connections -= 1
-                self.room.drop_if_idle(client)
+                self.state.drop_if_idle(client)
             else:
                 others.append(command)
         return others
 
-    def _answer_others(self, others: Iterable[More | Journaled | Stop]) -> None:
+    def _handle_others(
+        self, others: Iterable[FetchOutcomes | JournalConfirmed | StopStoreLoop]
+    ) -> None:
         for command in others:
-            if isinstance(command, More):
-                frame, last = self._desk.more(command.client, command.after)
-                self._news.append(Told(command.route, frame, last))
-            elif isinstance(command, Journaled):
-                self.room.journaled(command.position)
+            if isinstance(command, FetchOutcomes):
+                frame, last = self._handler.next_outcome_frame(command.client, command.after)
+                self._outgoing.append(OutcomeFrame(command.route, frame, last))
+            elif isinstance(command, JournalConfirmed):
+                self.state.journaled(command.position)
             else:
                 self._stopping = True
 
-    def _do_chores(self, now_ms: int) -> None:
-        room = self.room
-        forget_ms = room.forgettable_ms()
-        if forget_ms is not None and now_ms >= max(forget_ms, self._retry_ms):
-            room.forget()
-        if now_ms >= self._chores_ms:
-            self._chores_ms = now_ms + CHORES_MS
-            room.outlive(now_ms - self._retention_ms)
-            self._note_facts()
+    def _maintain(self, now_ms: int) -> None:
+        state = self.state
+        deletion_ms = state.next_deletion_ms()
+        if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
+            state.delete_acknowledged()
+        if now_ms >= self._maintenance_ms:
+            self._maintenance_ms = now_ms + MAINTENANCE_MS
+            state.expire_retained(now_ms - self._retention_ms)
+            self._record_clock_drift()
 
-    def _note_facts(self) -> None:
-        facts = self._clock.facts()
-        if abs(facts["drift_ms"] - self._facts["drift_ms"]) >= RETRY_MS:
-            log.warning("the wall clock is %d ms off the service's", facts["drift_ms"])
-            self._facts = facts
+    def _record_clock_drift(self) -> None:
+        metadata = self._clock.metadata()
+        if abs(metadata["drift_ms"] - self._metadata["drift_ms"]) >= RETRY_MS:
+            log.warning("the wall clock is %d ms off the service's", metadata["drift_ms"])
+            self._metadata = metadata
             try:
-                self._store.set_meta(facts)
+                self._store.set_metadata(metadata)
             except StoreError as error:
                 log.warning("%s", error)  # again at the end
 
-    def _commit(self, turn: Turn) -> bool:
+    def _commit(self, transaction: Transaction) -> bool:
         """Have a turn on disk, or undone."""
-        self.room.settle()
-        if not turn.changes:
+        self.state.prepare_commit()
+        if not transaction.changes:
             return True
         start = time.perf_counter()
         try:
-            self._store.commit(turn.changes)
+            self._store.commit(transaction.changes)
         except StoreError as error:
             self.commit_failures += 1
-            self.room.undo()
-            self._desk.undone(StoreFailed(str(error)))
-            self._retry_ms = turn.now_ms + RETRY_MS
+            self.state.roll_back()
+            self._handler.reject_all(StoreFailed(str(error)))
+            self._retry_ms = transaction.now_ms + RETRY_MS
             if error.fatal:
                 self._fail(error)
             else:
@@ -225,15 +230,15 @@ class Keeper:
         self.commit_seconds += time.perf_counter() - start
         self.commits += 1
         self._retry_ms = 0
-        self._committed(turn)
+        self._on_committed(transaction)
         return True
 
-    def _committed(self, turn: Turn) -> None:
-        self.submitted += len(turn.submitted)
-        for _, ended in turn.ended:
+    def _on_committed(self, transaction: Transaction) -> None:
+        self.submitted += len(transaction.submitted)
+        for _, ended in transaction.ended:
             self.ended[ended.outcome] += 1
-        if self._sink is not None and (turn.submitted or turn.ended):
-            self._sink.write(operation_rows(turn), outcome_rows(turn))
+        if self._sink is not None and (transaction.submitted or transaction.ended):
+            self._sink.write(operation_rows(transaction), outcome_rows(transaction))
 
     def _fail(self, error: Exception) -> None:
         log.critical("the server ends: %s", error, exc_info=error)
@@ -248,10 +253,10 @@ class Keeper:
         """Close the database and the journal, and say that all is over."""
         try:
             if self.failure is None:
-                self._store.set_meta(self._clock.facts())
-                turn = self.room.begin(self._clock.now_ms())
-                self.room.forget(everything=True)
-                self._store.commit(turn.changes)
+                self._store.set_metadata(self._clock.metadata())
+                transaction = self.state.begin(self._clock.now_ms())
+                self.state.delete_acknowledged(everything=True)
+                self._store.commit(transaction.changes)
         except StoreError as error:
             log.warning("%s", error)  # nothing that was promised
         finally:
@@ -259,5 +264,5 @@ class Keeper:
             if self._sink is not None:
                 self._sink.close()
             self.mailbox.close()
-            self._news.append(Stopped(self.failure))
-            self.tell()
+            self._outgoing.append(StoreLoopStopped(self.failure))
+            self.send_replies()

@@ -1,4 +1,4 @@
-"""Checks: what a server takes, and the typed error for what it does not.
+"""RequestValidator: what a server takes, and the typed error for what it does not.
 
 Immutable; any thread may use it, and both sides do: a client refuses at once what its server would.
 """
@@ -10,21 +10,21 @@ from msgspec import Raw
 from purgatory.core.mypyc_types import i64
 from purgatory.service.errors import (
     Malformed,
+    OperationIdTaken,
     Refused,
-    Taken,
+    TimeoutTooLong,
     TooLarge,
-    TooLong,
     TooManyKeys,
     TooManyPending,
 )
 from purgatory.service.protocol import Completion, Limits, Submission
-from purgatory.service.server.operation import Client
+from purgatory.service.server.operation import ClientRecord
 
 #: The fields of a `Submission`, had at once: each look at one of them is a call.
 Values = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
-class Checks:
+class RequestValidator:
     """Compares with ``limits``. Methods that are hot return the error instead of raising it."""
 
     def __init__(self, limits: Limits) -> None:
@@ -37,7 +37,12 @@ class Checks:
         self._short: i64 = limits.text_bytes // 4
 
     def submission(
-        self, submission: Submission, values: Values, client: Client, total: i64, before: object
+        self,
+        submission: Submission,
+        values: Values,
+        client: ClientRecord,
+        total: i64,
+        before: object,
     ) -> Refused | None:
         """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
         op_id, keys, timeout_ms, need, kind, payload = values
@@ -58,11 +63,13 @@ class Checks:
         return self._refusal(submission, client, total, before)
 
     def _refusal(
-        self, submission: Submission, client: Client, total: int, before: object
+        self, submission: Submission, client: ClientRecord, total: int, before: object
     ) -> Refused | None:
         limits = self.limits
         if before is not None:
-            return Taken(f"operation id {_shown(submission.op_id)} belongs to another client")
+            return OperationIdTaken(
+                f"operation id {_shown(submission.op_id)} belongs to another client"
+            )
         if client.count >= limits.pending_per_client:
             return TooManyPending(
                 f"client {client.name!r} has {client.count} operations and unacknowledged "
@@ -82,7 +89,9 @@ class Checks:
     def _time(self, timeout_ms: int) -> Refused:
         if timeout_ms < 0:
             return Malformed(f"timeout_ms is {timeout_ms}; expected 0 or more")
-        return TooLong(f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}")
+        return TimeoutTooLong(
+            f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}"
+        )
 
     def _keys(self, submission: Submission) -> Refused | None:
         keys = submission.keys

@@ -1,4 +1,4 @@
-"""Batches: the store's table of operations, many to a row.
+"""OperationBatches: the store's table of operations, many to a row.
 
 An operation is never changed once it is written, and those of a client that came together go away
 together, most of them. So they are kept as they came, a batch a row: that costs a tenth of a row
@@ -26,17 +26,17 @@ CREATE TABLE batches (
     client TEXT NOT NULL,
     submitted_ms INTEGER NOT NULL, -- Unix
     numbers BLOB, -- MessagePack: an array of theirs, when some in between are no more
-    operations BLOB NOT NULL -- MessagePack: an array, see _Kept
+    operations BLOB NOT NULL -- MessagePack: an array, see _PackedOperation
 );
 CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- in batches that have others
 """
 
 #: Operations of a row at most: who needs one of them passes over the others.
-MOST: Final = 128
-_AT_ONCE: Final = 500
+MAX_BATCH: Final = 128
+_CHUNK: Final = 500
 
 
-class Batch(NamedTuple):
+class OperationBatch(NamedTuple):
     """Operations to be written, numbered from ``first`` on, that one client submitted at once.
 
     ``operations``: what MessagePack writes as [op_id, keys, timeout_ms, need, kind, payload], each.
@@ -62,7 +62,7 @@ class StoredOperation(NamedTuple):
     payload: bytes | None
 
 
-class _Kept(msgspec.Struct, array_like=True, gc=False):
+class _PackedOperation(msgspec.Struct, array_like=True, gc=False):
     """An operation in its row."""
 
     op_id: str
@@ -71,7 +71,7 @@ class _Kept(msgspec.Struct, array_like=True, gc=False):
     need: int = 1
     kind: str = ""
     payload: Raw = Raw(b"\xc0")
-    moved_ms: int = 0  # its submission, from the batch's
+    submitted_offset_ms: int = 0  # its submission, from the batch's
 
 
 class _Row(NamedTuple):
@@ -90,7 +90,7 @@ class _Row(NamedTuple):
     def operation(self, number: int, raw: Raw | bytes) -> StoredOperation:
         """One of it."""
         kept = _one(raw)
-        submitted_ms = self.submitted_ms + kept.moved_ms
+        submitted_ms = self.submitted_ms + kept.submitted_offset_ms
         payload = bytes(kept.payload)
         return StoredOperation(
             number,
@@ -108,17 +108,17 @@ class _Row(NamedTuple):
 _encode: Final = msgspec.msgpack.Encoder().encode
 _list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
 _ints: Final = msgspec.msgpack.Decoder(list[int]).decode
-_one: Final = msgspec.msgpack.Decoder(_Kept).decode
+_one: Final = msgspec.msgpack.Decoder(_PackedOperation).decode
 
 
-class Batches:
+class OperationBatches:
     """The table of a ``connection``. See the module."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def write(self, batches: Iterable[Batch]) -> None:
-        """Add batches of at most `MOST`."""
+    def write(self, batches: Iterable[OperationBatch]) -> None:
+        """Add batches of at most `MAX_BATCH`."""
         sql = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL, ?)"
         for first, client, submitted_ms, operations in batches:
             count = len(operations)
@@ -129,7 +129,7 @@ class Batches:
         """The last number that is in the table; 0 if none is."""
         return self._one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
-    def since_ms(self) -> int | None:
+    def oldest_submission_ms(self) -> int | None:
         """A moment before which none was submitted; None if there are none."""
         return self._one("SELECT min(submitted_ms) FROM batches")
 
@@ -144,13 +144,13 @@ class Batches:
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
         }
         cursor = run("SELECT * FROM batches WHERE last > ? ORDER BY first", (after,))
-        while rows := cursor.fetchmany(_AT_ONCE):
+        while rows := cursor.fetchmany(_CHUNK):
             for row in map(_Row._make, rows):
                 for number, raw in zip(row.all_numbers(), _list(row.operations), strict=True):
                     if number > after and number not in gone:
                         yield row.operation(number, raw)
 
-    def some(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Those with these numbers that are there."""
         found: dict[int, StoredOperation] = {}
         holding = self._holding(numbers)
@@ -165,35 +165,35 @@ class Batches:
     def _holding(self, numbers: Sequence[int]) -> dict[int, list[int]]:
         """First number of a batch -> those of ``numbers`` that are in it."""
         firsts: dict[int, list[int]] = {}
-        for some in _portions(numbers):
+        for chunk in _chunks(numbers):
             sql = (
-                f"WITH asked(number) AS (VALUES {', '.join(['(?)'] * len(some))}) SELECT number, "
+                f"WITH asked(number) AS (VALUES {', '.join(['(?)'] * len(chunk))}) SELECT number, "
                 "(SELECT max(first) FROM batches WHERE first <= number) FROM asked"
             )
-            for number, first in self._connection.execute(sql, some):
+            for number, first in self._connection.execute(sql, chunk):
                 firsts.setdefault(first, []).append(number)
         return firsts
 
     def _rows(self, firsts: Iterable[int]) -> Iterator[_Row]:
-        for some in _portions(list(firsts)):
-            sql = f"SELECT * FROM batches WHERE first IN {_marks(some)}"
-            yield from map(_Row._make, self._connection.execute(sql, some).fetchall())
+        for chunk in _chunks(list(firsts)):
+            sql = f"SELECT * FROM batches WHERE first IN {_placeholders(chunk)}"
+            yield from map(_Row._make, self._connection.execute(sql, chunk).fetchall())
 
-    def forget(self, numbers: Sequence[int]) -> None:
+    def delete(self, numbers: Sequence[int]) -> None:
         """Delete operations; their numbers are in the table."""
         holding = self._holding(numbers)
         run = self._connection.execute
         empty: list[int] = []
-        for some in _portions(list(holding)):
-            sql = f"SELECT first, last, size FROM batches WHERE first IN {_marks(some)}"
-            for first, last, size in run(sql, some).fetchall():
+        for chunk in _chunks(list(holding)):
+            sql = f"SELECT first, last, size FROM batches WHERE first IN {_placeholders(chunk)}"
+            for first, last, size in run(sql, chunk).fetchall():
                 mine = holding[first]
-                if len(mine) == size or self._forget_some(first, last, size, mine):
+                if len(mine) == size or self._delete_some(first, last, size, mine):
                     empty.append(first)
-        for some in _portions(empty):
-            run(f"DELETE FROM batches WHERE first IN {_marks(some)}", some)
+        for chunk in _chunks(empty):
+            run(f"DELETE FROM batches WHERE first IN {_placeholders(chunk)}", chunk)
 
-    def _forget_some(self, first: int, last: int, size: int, numbers: list[int]) -> bool:
+    def _delete_some(self, first: int, last: int, size: int, numbers: list[int]) -> bool:
         """Forget some of a batch; whether nothing is left of it then."""
         run = self._connection.execute
         run(f"INSERT INTO forgotten VALUES {', '.join(['(?)'] * len(numbers))}", numbers)
@@ -219,7 +219,7 @@ class Batches:
             (len(left), _encode(numbers), _encode(left), first),
         )
 
-    def shift(self, by_ms: int, but: Sequence[int]) -> None:
+    def shift_times(self, by_ms: int, but: Sequence[int]) -> None:
         """Move the submissions, and so the deadlines, of all ``but`` these numbers."""
         run = self._connection.execute
         run("UPDATE batches SET submitted_ms = submitted_ms + ?", (by_ms,))
@@ -229,15 +229,15 @@ class Batches:
             operations = [_one(raw) for raw in _list(row.operations)]
             for number, operation in zip(row.all_numbers(), operations, strict=True):
                 if number in staying:
-                    operation.moved_ms -= by_ms
+                    operation.submitted_offset_ms -= by_ms
             sql = "UPDATE batches SET operations = ? WHERE first = ?"
             run(sql, (_encode(operations), row.first))
 
 
-def _portions(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), _AT_ONCE):
-        yield numbers[start : start + _AT_ONCE]
+def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(numbers), _CHUNK):
+        yield numbers[start : start + _CHUNK]
 
 
-def _marks(values: Sequence[int]) -> str:
+def _placeholders(values: Sequence[int]) -> str:
     return f"({', '.join('?' * len(values))})"

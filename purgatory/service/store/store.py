@@ -20,12 +20,16 @@ from typing import Any, Final, NamedTuple
 
 from purgatory.errors import StoreError
 from purgatory.service.store import operation_batches as batches
-from purgatory.service.store.operation_batches import Batch, Batches, StoredOperation
-from purgatory.service.store.wal_preallocation import LogRoom
+from purgatory.service.store.operation_batches import (
+    OperationBatch,
+    OperationBatches,
+    StoredOperation,
+)
+from purgatory.service.store.wal_preallocation import WalPreallocator
 
 SCHEMA_VERSION: Final = 2
 #: The fact that names a database, and no other.
-SOURCE: Final = "source"
+DATABASE_ID: Final = "source"
 # The fact that says which number was the last one given to an operation, if that is no more.
 _LAST: Final = "last"
 
@@ -53,13 +57,13 @@ _CHECKPOINT_PAGES: Final = 10_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _ROWS_PER_STATEMENT: Final = 512
-_READ_AT_ONCE: Final = 500
+_CHUNK: Final = 500
 
 # After these nothing that this process knows of the disk can be relied on.
 _FATAL: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Position(NamedTuple):
+class JournalPosition(NamedTuple):
     """Up to which numbers, these included, operations and outcomes are meant."""
 
     operations: int
@@ -116,14 +120,14 @@ class Changes:
     sqlite3 looks for an adapter each time, which takes longer than the rest of the row.
     """
 
-    operations: list[Batch] = field(default_factory=list)
+    operations: list[OperationBatch] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list)
     outcomes: list[Any] = field(default_factory=list)
-    forget_operations: list[int] = field(default_factory=list)  # numbers
-    forget_outcomes: list[int] = field(default_factory=list)  # seqs
+    delete_operations: list[int] = field(default_factory=list)  # numbers
+    delete_outcomes: list[int] = field(default_factory=list)  # seqs
 
     def __bool__(self) -> bool:
-        return bool(self.operations or self.progress or self.outcomes or self.forget_operations)
+        return bool(self.operations or self.progress or self.outcomes or self.delete_operations)
 
 
 Connect = Callable[..., sqlite3.Connection]
@@ -153,11 +157,11 @@ class Store:
         except BaseException:
             self._connection.close()
             raise
-        self._batches = Batches(self._connection)
-        self._log_room: LogRoom | None = None
+        self._batches = OperationBatches(self._connection)
+        self._wal_preallocator: WalPreallocator | None = None
         if path is not None:
             log = path.with_name(f"{path.name}-wal")
-            self._log_room = LogRoom(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
+            self._wal_preallocator = WalPreallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
             "progress": _Insert("progress", ["?"] * 3, limit),
@@ -176,7 +180,7 @@ class Store:
             for statement in (_SCHEMA + batches.SCHEMA).split(";\n"):
                 run(statement)
             # Whose numbers these are: those of another database are others.
-            run("INSERT INTO meta VALUES (?, ?)", (SOURCE, secrets.token_hex(8)))
+            run("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
             run(f"PRAGMA user_version={SCHEMA_VERSION}")
             run("COMMIT")
         elif version != SCHEMA_VERSION:
@@ -200,8 +204,8 @@ class Store:
         except BaseException as error:
             self._roll_back(error)
             raise
-        if self._log_room is not None:
-            self._log_room.follow()
+        if self._wal_preallocator is not None:
+            self._wal_preallocator.extend_if_full()
 
     def _roll_back(self, error: BaseException) -> None:
         # Of some failures SQLite rolls back by itself.
@@ -221,54 +225,56 @@ class Store:
             self._inserts["progress"].run(run, changes.progress)
         if changes.outcomes:
             self._inserts["outcomes"].run(run, changes.outcomes)
-        if changes.forget_operations:
-            self._forget(changes)
+        if changes.delete_operations:
+            self._delete(changes)
 
-    def _forget(self, changes: Changes) -> None:
+    def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
         run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
-        self._batches.forget(changes.forget_operations)
-        for numbers in _chunks(changes.forget_operations):
-            run(f"DELETE FROM progress WHERE number IN {_marks(numbers)}", numbers)
-        for seqs in _chunks(changes.forget_outcomes):
-            run(f"DELETE FROM outcomes WHERE seq IN {_marks(seqs)}", seqs)
+        self._batches.delete(changes.delete_operations)
+        for numbers in _chunks(changes.delete_operations):
+            run(f"DELETE FROM progress WHERE number IN {_placeholders(numbers)}", numbers)
+        for seqs in _chunks(changes.delete_outcomes):
+            run(f"DELETE FROM outcomes WHERE seq IN {_placeholders(seqs)}", seqs)
 
-    def meta(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The small facts kept beside the rows."""
         return dict(self._read("SELECT key, value FROM meta"))
 
-    def set_meta(self, facts: dict[str, Any]) -> None:
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Write small facts, as a commit of their own."""
-        rows = list(facts.items())
+        rows = list(metadata.items())
         sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
         self._try(
             "write", lambda: self._commit(lambda: _discard(self._connection.executemany(sql, rows)))
         )
 
-    def shift(self, by_ms: int, facts: dict[str, Any]) -> None:
+    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
         """Move the times of operations that wait, and write small facts, in one commit."""
 
         def write() -> None:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
-            self._batches.shift(by_ms, [number for (number,) in ended])
+            self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._connection.executemany(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(facts.items())
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
             )
 
         self._try("write", lambda: self._commit(write))
 
-    def last(self) -> Position:
+    def last(self) -> JournalPosition:
         """The last numbers ever given, those of forgotten rows included."""
         outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
-        return Position(self._try("read", self._last_operation), outcomes[0][0] if outcomes else 0)
+        return JournalPosition(
+            self._try("read", self._last_operation), outcomes[0][0] if outcomes else 0
+        )
 
     def _last_operation(self) -> int:
         kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
         return max(self._batches.last(), kept[0] if kept else 0)
 
-    def since_ms(self) -> int | None:
+    def oldest_submission_ms(self) -> int | None:
         """A moment before which none was submitted that waits; None if there are none."""
-        moment: int | None = self._try("read", self._batches.since_ms)
+        moment: int | None = self._try("read", self._batches.oldest_submission_ms)
         return moment
 
     def operations(self, after: int = 0) -> Iterator[StoredOperation]:
@@ -280,28 +286,30 @@ class Store:
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
         """All outcomes with higher seqs, in order."""
         sql = "SELECT * FROM outcomes WHERE seq > ? ORDER BY seq"
-        return map(StoredOutcome._make, self._read_slowly(sql, after))
+        return map(StoredOutcome._make, self._iterate(sql, after))
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
         """Number, key and value of what was completed of operations that need more."""
-        return self._read_slowly("SELECT number, key, value FROM progress")
+        return self._iterate("SELECT number, key, value FROM progress")
 
     def ended(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Outcomes with their operations, in order of seq; at most 500 at a time."""
-        sql = f"SELECT * FROM outcomes WHERE seq IN {_marks(seqs)} ORDER BY seq"
+        sql = f"SELECT * FROM outcomes WHERE seq IN {_placeholders(seqs)} ORDER BY seq"
         outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
-        operations = self.named([outcome.number for outcome in outcomes])
+        operations = self.by_numbers([outcome.number for outcome in outcomes])
         return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
-    def named(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Number -> operation, of those that are there."""
-        found: dict[int, StoredOperation] = self._try("read", lambda: self._batches.some(numbers))
+        found: dict[int, StoredOperation] = self._try(
+            "read", lambda: self._batches.by_numbers(numbers)
+        )
         return found
 
     def close(self) -> None:
         """Move the log into the database and close it; what fails then fails no promise."""
-        if self._log_room is not None:
-            self._log_room.close()
+        if self._wal_preallocator is not None:
+            self._wal_preallocator.close()
         try:
             self._connection.close()
         except sqlite3.Error:
@@ -313,9 +321,9 @@ class Store:
         )
         return rows
 
-    def _read_slowly(self, sql: str, *values: int) -> Iterator[Any]:
+    def _iterate(self, sql: str, *values: int) -> Iterator[Any]:
         cursor = self._try("read", lambda: self._connection.execute(sql, values))
-        while rows := self._try("read", lambda: cursor.fetchmany(_READ_AT_ONCE)):
+        while rows := self._try("read", lambda: cursor.fetchmany(_CHUNK)):
             yield from rows
 
     def _try(self, what: str, step: Callable[[], Any]) -> Any:
@@ -350,11 +358,11 @@ class _Insert:
 
 
 def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), _READ_AT_ONCE):
-        yield numbers[start : start + _READ_AT_ONCE]
+    for start in range(0, len(numbers), _CHUNK):
+        yield numbers[start : start + _CHUNK]
 
 
-def _marks(values: Iterable[Any]) -> str:
+def _placeholders(values: Iterable[Any]) -> str:
     return f"({', '.join('?' for _ in values)})"
 
 

@@ -1,4 +1,4 @@
-"""LogRoom: keeps SQLite's write-ahead log longer than what is in it.
+"""WalPreallocator: keeps SQLite's write-ahead log longer than what is in it.
 
 To sync what was appended to a file, the file system has to write down the file's new length as
 well; what is written over costs about half of that. SQLite appends to its log until the first
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 # Bytes by which the log is lengthened: by what it has, within these bounds.
-_LEAST: Final = 1 << 16
-_MOST: Final = 1 << 20
+_MIN_BYTES: Final = 1 << 16
+_MAX_BYTES: Final = 1 << 20
 
 
-class LogRoom:
+class WalPreallocator:
     """``path``: the log's. ``most``: bytes above which it is long enough."""
 
     def __init__(self, path: Path, most: int) -> None:
@@ -28,7 +28,7 @@ class LogRoom:
         self._length = 0  # up to where it was lengthened
         self._over = False
 
-    def follow(self) -> None:
+    def extend_if_full(self) -> None:
         """Lengthen the log if the last commit has filled it."""
         if self._over:
             return
@@ -45,7 +45,7 @@ class LogRoom:
         if length >= self._most:
             self.close()
             return
-        zeros = bytes(min(max(length, _LEAST), _MOST))
+        zeros = bytes(min(max(length, _MIN_BYTES), _MAX_BYTES))
         self._length = length + os.pwrite(self._file, zeros, length)
 
     def close(self) -> None:

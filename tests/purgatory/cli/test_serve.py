@@ -7,7 +7,7 @@ import pytest
 from purgatory.cli import entry_point as cli
 from purgatory.service import Client
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import Serve
+from tests.testing.server_processes import ServerProcess
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(tmp_path, number):
     """With 0, and without a word of complaint; what waits is there again."""
-    with Serve(tmp_path / "data") as serve, Client(serve.address, timeout=HANG) as client:
+    with ServerProcess(tmp_path / "data") as serve, Client(serve.address, timeout=HANG) as client:
         future = client.defer("k", timeout=HANG)
         client.flush()
         assert serve.end(number) == (0, "")
@@ -33,7 +33,7 @@ def test_two_clients_in_two_processes(tmp_path):
         "with Client(sys.argv[1]) as client:\n"
         "    print(client.complete('k', {'from': 'afar'}))\n"
     )
-    with Serve(tmp_path / "data") as serve, Client(serve.address, timeout=HANG) as client:
+    with ServerProcess(tmp_path / "data") as serve, Client(serve.address, timeout=HANG) as client:
         future = client.defer("k", timeout=HANG)
         client.flush()
         serve.kill()
@@ -45,7 +45,7 @@ def test_two_clients_in_two_processes(tmp_path):
 
 def test_a_hang_up_is_no_end(tmp_path):
     """It reloads."""
-    with Serve(tmp_path / "data", "--memory") as serve:
+    with ServerProcess(tmp_path / "data", "--memory") as serve:
         serve.process.send_signal(signal.SIGHUP)
         with Client(serve.address, timeout=HANG) as client:
             assert client.stats()["pending"] == 0
@@ -55,7 +55,7 @@ def test_a_hang_up_is_no_end(tmp_path):
 
 def test_what_keeps_it_from_starting(tmp_path, capsys):
     """Is told in one line, with exit code 2."""
-    with Serve(tmp_path / "data") as serve:
+    with ServerProcess(tmp_path / "data") as serve:
         for flags, words in (
             (["--max-keys", "none"], "--max-keys is 'none'; expected a whole number"),
             (["--config", str(tmp_path / "none")], "none: No such file or directory"),

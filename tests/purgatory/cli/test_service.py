@@ -14,11 +14,11 @@ import pytest
 
 from purgatory.cli.top_screen import Top, blocks, bytes_shown
 from purgatory.service import Client, Config
-from purgatory.service.auth.key_store import Keys
-from purgatory.service.daemon import Service
+from purgatory.service.auth.key_store import KeyStore
+from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.systemd import notify
 from tests.testing.purgatory_harness import HANG, free_port
-from tests.testing.server_processes import Serve
+from tests.testing.server_processes import ServerProcess
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -34,7 +34,7 @@ def run(run, monkeypatch):
 def service(tmp_path):
     """A service on free ports, with its data on disk."""
     config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
-    with Service(config) as service:
+    with ServiceDaemon(config) as service:
         yield service
 
 
@@ -185,7 +185,7 @@ class TestKeys:
         where = ["--data-dir", tmp_path]
         code, out, _ = run("keys", "new", "server", *where)
         assert code == 0
-        public = Keys(tmp_path / "keys").pair("server").public.decode()
+        public = KeyStore(tmp_path / "keys").pair("server").public.decode()
         assert f"server.key: {public}" in out
         run("keys", "new", "shop", *where)
         assert run("keys", "allow", "shop", *where)[:2] == (0, "shop is let in\n")
@@ -199,7 +199,7 @@ class TestKeys:
 
     def test_a_key_of_elsewhere(self, run, tmp_path):
         """Given itself, or as a file."""
-        other = Keys(tmp_path / "other")
+        other = KeyStore(tmp_path / "other")
         public = other.new("till").public.decode()
         here = ["--keys-dir", tmp_path / "here"]
         assert run("keys", "allow", "till", public, *here)[0] == 0
@@ -241,7 +241,7 @@ class TestService:
         """Over several lives each operation and each outcome is there once."""
         config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="")
         for life in range(3):
-            with Service(config) as service, Client(service.server.address) as client:
+            with ServiceDaemon(config) as service, Client(service.server.address) as client:
                 futures = [client.defer(f"{life}-{n}", timeout=HANG) for n in range(20)]
                 assert service.url == ""
                 for n in range(life, 20):
@@ -256,7 +256,7 @@ class TestService:
         """With ``memory`` there is no journal either."""
         config = Config(data_dir=tmp_path / "x", memory=True, bind="tcp://127.0.0.1:0",
                         http_bind="")  # fmt: skip
-        with Service(config) as service, Client(service.server.address) as client:
+        with ServiceDaemon(config) as service, Client(service.server.address) as client:
             client.defer("k").cancel()
         assert not (tmp_path / "x").exists()
 
@@ -272,10 +272,10 @@ class TestService:
             ):
                 broken = Config(data_dir=tmp_path, **{"bind": "tcp://127.0.0.1:0"} | options)
                 with pytest.raises(Exception, match="in use"):
-                    Service(broken).start()
+                    ServiceDaemon(broken).start()
                 assert set(threading.enumerate()) <= before
-        Service(config).close()
-        with Service(config):
+        ServiceDaemon(config).close()
+        with ServiceDaemon(config):
             pass
         assert set(threading.enumerate()) <= before
 
@@ -297,11 +297,11 @@ def ids(config, table):
 class TestServe:
     def test_with_keys(self, tmp_path, run):
         """Bound to all addresses, for who is on the list; SIGHUP lets another one in."""
-        keys = Keys(tmp_path / "keys")
+        keys = KeyStore(tmp_path / "keys")
         for name in ("server", "shop", "till"):
             keys.new(name)
         keys.allow("shop", keys.pair("shop").public)
-        server = Serve(tmp_path)
+        server = ServerProcess(tmp_path)
         port = server.address.rpartition(":")[2]
         server._command[server._command.index("--bind") + 1] = f"tcp://0.0.0.0:{port}"
         with server:
@@ -327,7 +327,7 @@ class TestServe:
         done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
         assert done.returncode == 2
         assert "keys new server" in done.stderr
-        server = Serve(tmp_path, "--insecure")
+        server = ServerProcess(tmp_path, "--insecure")
         server._command[server._command.index("--bind") + 1] = command[-1]
         with server:
             assert server.end()[0] == 0
@@ -338,7 +338,7 @@ class TestServe:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(path)
             manager.settimeout(HANG)
-            with Serve(tmp_path / "data", env={"NOTIFY_SOCKET": path}) as server:
+            with ServerProcess(tmp_path / "data", env={"NOTIFY_SOCKET": path}) as server:
                 assert manager.recv(100) == b"READY=1"
                 assert server.end()[0] == 0
             assert manager.recv(100) == b"STOPPING=1"

@@ -1,12 +1,13 @@
 """The service's front door."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 import purgatory.service
-from purgatory.service import errors
+from purgatory.service import ServiceDaemon, errors
 
 
 def test_all_is_what_there_is():
@@ -21,18 +22,40 @@ def test_all_is_what_there_is():
 
 def test_every_error_is_there():
     """With one base, and a code of its own if a server answers with it."""
-    found = [
+    found = {
         value
         for value in vars(errors).values()
         if isinstance(value, type) and value.__module__ == errors.__name__
-    ]
+    }
     assert {error.__name__ for error in found} <= set(purgatory.service.__all__)
     assert all(issubclass(error, purgatory.PurgatoryError) for error in found)
     refusals = [error for error in found if issubclass(error, errors.Refused)]
     assert len({error.code for error in refusals}) == len(refusals)
     for error in refusals:
-        assert type(errors.refusal(error.code, "words")) is error
-    assert type(errors.refusal("of a later version", "words")) is errors.Refused
+        assert type(errors.error_for(error.code, "words")) is error
+    assert type(errors.error_for("of a later version", "words")) is errors.Refused
+
+
+@pytest.mark.parametrize(
+    ("earlier", "name"),
+    [
+        ("Closing", "ServerClosing"),
+        ("NoHello", "HelloRequired"),
+        ("Outcome", "OutcomeMessage"),
+        ("Sink", "JournalSink"),
+        ("State", "OperationState"),
+        ("Taken", "OperationIdTaken"),
+        ("TooLong", "TimeoutTooLong"),
+    ],
+)
+def test_names_of_earlier_versions(earlier, name):
+    """An alias is the very class that its new name names."""
+    assert getattr(purgatory.service, earlier) is getattr(purgatory.service, name)
+
+
+def test_the_module_of_earlier_versions():
+    """`purgatory.service.service` has the daemon under its former name."""
+    assert importlib.import_module("purgatory.service.service").Service is ServiceDaemon
 
 
 def test_importing_the_package_needs_no_extra():
@@ -40,7 +63,7 @@ def test_importing_the_package_needs_no_extra():
     program = (
         "import sys\n"
         "import purgatory, purgatory.cli, purgatory.service\n"
-        "purgatory.service.Config, purgatory.service.Taken\n"
+        "purgatory.service.Config, purgatory.service.OperationIdTaken\n"
         "assert not {'zmq', 'msgspec', 'uvicorn'} & set(sys.modules), sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

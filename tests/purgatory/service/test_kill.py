@@ -14,7 +14,7 @@ import pytest
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Client, RequestTimeout, protocol
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import Serve
+from tests.testing.server_processes import ServerProcess
 
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
 # Clocks are compared across processes, in whole milliseconds.
@@ -100,7 +100,7 @@ def test_sigkill_under_load(tmp_path, monkeypatch):
     """Every acknowledged operation has one outcome, and every acknowledged change holds."""
     seed = random.randrange(10**9)
     dice = random.Random(seed)
-    with Serve(tmp_path / "data") as serve:
+    with ServerProcess(tmp_path / "data") as serve:
         load = Load(serve.address, seed, monkeypatch)
         load.thread.start()
         try:

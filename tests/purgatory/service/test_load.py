@@ -16,7 +16,7 @@ import pytest
 from purgatory import OperationExpired
 from purgatory.service import Client
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import Serve
+from tests.testing.server_processes import ServerProcess
 
 SECONDS = float(environ.get("PURGATORY_SECONDS", "5"))
 RATE = 2000  # operations a second, or what the machine allows
@@ -68,7 +68,7 @@ class Load:
 def test_nothing_grows(tmp_path):
     """Memory, threads and descriptors are, at the end, those of soon after the beginning."""
     with (
-        Serve(tmp_path / "data") as serve,
+        ServerProcess(tmp_path / "data") as serve,
         Client(serve.address, name="one", timeout=HANG) as one,
         Client(serve.address, name="two", timeout=HANG) as two,
     ):

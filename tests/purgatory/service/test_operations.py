@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.cli import entry_point as cli
 from purgatory.service import Config
-from purgatory.service.daemon import Service
+from purgatory.service.daemon import ServiceDaemon
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "purgatory.json").read_text())
@@ -26,7 +26,7 @@ ADDED = {"instance"}
 def shown():
     """Sample name -> its labels, of all that a server shows."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
-    with Service(config) as service:
+    with ServiceDaemon(config) as service:
         text = generate_latest(service.server.registry).decode()
     found = {}
     for family in text_string_to_metric_families(text):
@@ -105,7 +105,7 @@ class TestUnit:
         service = unit["Service"]
         program, *argv = service["ExecStart"].split()
         assert program.endswith("/bin/purgatory")
-        assert cli.make_parser().parse_args(argv).run.__module__.endswith("cli.serve")
+        assert cli.make_parser().parse_args(argv).run.__module__ == "purgatory.cli.serve"
         name, value = service["Environment"].split("=")
         assert str(Config.load(environment={name: value}).data_dir) == value
         assert service["Type"] == "notify"

@@ -12,18 +12,18 @@ from purgatory.service.protocol import (
     Completed,
     Completion,
     Failure,
-    Figures,
     Hello,
     Known,
     Limits,
-    Outcome,
+    OperationState,
+    OutcomeMessage,
     Outcomes,
     Ping,
     Query,
     Refusal,
-    State,
     States,
     Stats,
+    StatsReply,
     Submission,
     Submit,
     Submitted,
@@ -59,25 +59,32 @@ ANSWERS = [
     ),
     (Completed(3, [0, 2]), "932203920002"),
     (Cancelled(4, [True, False]), "93230492c3c2"),
-    (States(5, [State("a", "unknown")]), "932405919ba161a7756e6b6e6f776ea0a090010000c0c090"),
     (
-        States(5, [State("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]),
+        States(5, [OperationState("a", "unknown")]),
+        "932405919ba161a7756e6b6e6f776ea0a090010000c0c090",
+    ),
+    (
+        States(5, [OperationState("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]),
         "932405919ba161a9636f6d706c65746564a3706179a16391a16b010a140fa16b91a16b",
     ),
     (
-        Figures(7, {"pending": 1, "uptime_seconds": 0.5}),
+        StatsReply(7, {"pending": 1, "uptime_seconds": 0.5}),
         "93250782a770656e64696e6701ae757074696d655f7365636f6e6473cb3fe0000000000000",
     ),
     (Failure(None, "malformed", "why"), "9426c0a96d616c666f726d6564a3776879"),
     (Failure(8, "closing", "why"), "942608a7636c6f73696e67a3776879"),
     (
         Outcomes(
-            [Outcome(1, "a", "completed", 15, "k", Raw(b"\x07"), "pay", 10, 20, Raw(b"\x08"))]
+            [
+                OutcomeMessage(
+                    1, "a", "completed", 15, "k", Raw(b"\x07"), "pay", 10, 20, Raw(b"\x08")
+                )
+            ]
         ),
         "9240919a01a161a9636f6d706c657465640fa16b07a37061790a1408",
     ),
     (
-        Outcomes([Outcome(2, "b", "expired", 20)]),
+        Outcomes([OutcomeMessage(2, "b", "expired", 20)]),
         "9240919a02a162a76578706972656414c0c0a00000c0",
     ),
     (Ping(), "9141"),

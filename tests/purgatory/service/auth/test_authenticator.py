@@ -1,4 +1,4 @@
-"""Guard: who gets an answer from a server, and who does not."""
+"""CurveAuthenticator: who gets an answer from a server, and who does not."""
 
 import socket
 import threading
@@ -6,8 +6,8 @@ import threading
 import pytest
 import zmq
 
-from purgatory.service.auth.authenticator import Guard, guard_for, is_local
-from purgatory.service.auth.key_store import KeyPair, Keys, KeysError
+from purgatory.service.auth.authenticator import CurveAuthenticator, authenticator_for, is_local
+from purgatory.service.auth.key_store import KeyPair, KeysError, KeyStore
 from purgatory.service.config import Config
 from purgatory.service.errors import ConfigError
 from purgatory.service.protocol import Hello, Stats, decode_answer, encode
@@ -21,7 +21,7 @@ SILENCE_MS = 300
 @pytest.fixture
 def keys(tmp_path):
     """A server's key, one client that is let in, one that is not."""
-    keys = Keys(tmp_path / "keys")
+    keys = KeyStore(tmp_path / "keys")
     for name in ("server", "friend", "stranger"):
         keys.new(name)
     keys.allow("friend", keys.pair("friend").public)
@@ -29,16 +29,16 @@ def keys(tmp_path):
 
 
 @pytest.fixture
-def guard(keys):
-    return Guard(keys)
+def authenticator(keys):
+    return CurveAuthenticator(keys)
 
 
 @pytest.fixture
-def server(keys, guard, tmp_path):
+def server(keys, authenticator, tmp_path):
     """A guarded server in memory."""
     config = Config(data_dir=tmp_path, memory=True, bind="tcp://127.0.0.1:0")
-    with Server(config, secure=guard) as server:
-        server.on_reload(guard.reload)
+    with Server(config, secure=authenticator) as server:
+        server.on_reload(authenticator.reload)
         yield server
 
 
@@ -100,14 +100,14 @@ class TestPeers:
         with friend(server, keys) as peer:
             assert peer.is_answered()
 
-    def test_a_stranger(self, server, guard, keys, caplog):
+    def test_a_stranger(self, server, authenticator, keys, caplog):
         """Has keys, but is not on the list: not one command is answered, and the log says who."""
         pair = keys.pair("stranger")
         with Peer(server, pair, keys.pair("server").public) as peer:
             assert not peer.is_answered()
         assert caplog.text.count(pair.public.decode()) == 1
         assert server.stats().messages == 0
-        assert guard.refused >= 1
+        assert authenticator.refused >= 1
 
     def test_no_keys_at_all(self, server, keys):
         """A peer that speaks no CURVE is not answered, and others are meanwhile."""
@@ -186,15 +186,15 @@ class TestReload:
 
 
 class TestLog:
-    def test_strangers_do_not_fill_it(self, guard, caplog):
+    def test_strangers_do_not_fill_it(self, authenticator, caplog):
         """Each key is told once, some of them in all; every refusal is counted."""
         for _ in range(2):
             for number in range(150):
-                assert not guard.callback("purgatory", f"{number:040}".encode())
+                assert not authenticator.callback("purgatory", f"{number:040}".encode())
         assert len(caplog.records) == 100
-        assert guard.refused == 300
-        guard.reload()
-        guard.callback("purgatory", b"0" * 40)
+        assert authenticator.refused == 300
+        authenticator.reload()
+        authenticator.callback("purgatory", b"0" * 40)
         assert len([r for r in caplog.records if "not let in" in r.message]) == 101
 
 
@@ -206,16 +206,16 @@ class TestEnd:
             address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
             config = Config(data_dir=tmp_path, memory=True, bind=address)
             with pytest.raises(Exception, match="cannot listen"):
-                Server(config, secure=Guard(keys)).start()
+                Server(config, secure=CurveAuthenticator(keys)).start()
         assert set(threading.enumerate()) <= before
         config = Config(data_dir=tmp_path, memory=True, bind="tcp://127.0.0.1:0")
-        with Server(config, secure=Guard(keys)):
+        with Server(config, secure=CurveAuthenticator(keys)):
             assert "purgatory-zap" in [thread.name for thread in threading.enumerate()]
         assert set(threading.enumerate()) <= before
 
     def test_close_without_start(self, keys):
         """Nothing happens."""
-        Guard(keys).close()
+        CurveAuthenticator(keys).close()
 
 
 class TestPolicy:
@@ -253,26 +253,28 @@ class TestPolicy:
         """Refused without keys, and without anybody on the list, unless it is insisted on."""
         config = Config(data_dir=tmp_path, **options)
         with pytest.raises(ConfigError, match="keys new server"):
-            guard_for(config)
-        keys = Keys(config.keys_dir)
+            authenticator_for(config)
+        keys = KeyStore(config.keys_dir)
         keys.new("server")
         with pytest.raises(ConfigError, match="keys allow"):
-            guard_for(config)
+            authenticator_for(config)
         keys.allow("shop", keys.new("shop").public)
-        assert guard_for(config).allowed == {keys.pair("shop").public: "shop"}
-        assert guard_for(Config(data_dir=tmp_path / "other", insecure=True, **options)) is None
+        assert authenticator_for(config).allowed == {keys.pair("shop").public: "shop"}
+        assert (
+            authenticator_for(Config(data_dir=tmp_path / "other", insecure=True, **options)) is None
+        )
 
     def test_on_loopback(self, tmp_path):
         """No keys are needed; a server that has some uses them."""
         config = Config(data_dir=tmp_path)
-        assert guard_for(config) is None
-        Keys(config.keys_dir).new("server")
-        assert guard_for(config).allowed == {}
+        assert authenticator_for(config) is None
+        KeyStore(config.keys_dir).new("server")
+        assert authenticator_for(config).allowed == {}
 
     def test_keys_that_cannot_be_read(self, tmp_path):
         """Are an error, not a server without keys."""
         config = Config(data_dir=tmp_path)
-        Keys(config.keys_dir).new("server")
+        KeyStore(config.keys_dir).new("server")
         (config.keys_dir / "server.key_secret").chmod(0o644)
         with pytest.raises(KeysError, match="chmod"):
-            guard_for(config)
+            authenticator_for(config)

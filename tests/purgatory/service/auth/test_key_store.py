@@ -1,4 +1,4 @@
-"""Keys: pairs that only their owner reads, and the list of who is let in."""
+"""KeyStore: pairs that only their owner reads, and the list of who is let in."""
 
 import stat
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from zmq.auth import load_certificate
 from zmq.utils import z85
 
-from purgatory.service.auth.key_store import Keys, KeysError, read_pair, read_public
+from purgatory.service.auth.key_store import KeysError, KeyStore, read_pair, read_public
 
 
 @pytest.fixture
 def keys(tmp_path):
-    return Keys(tmp_path / "data" / "keys")
+    return KeyStore(tmp_path / "data" / "keys")
 
 
 class TestPairs:
@@ -107,7 +107,7 @@ class TestAllowed:
     @given(st.lists(st.binary(min_size=32, max_size=32), unique=True, max_size=5))
     def test_any_key(self, tmp_path_factory, raw):
         """Every key there can be is read back, whatever characters Z85 gives it."""
-        keys = Keys(tmp_path_factory.mktemp("keys"))
+        keys = KeyStore(tmp_path_factory.mktemp("keys"))
         wanted = {z85.encode(key): f"c{n}" for n, key in enumerate(raw)}
         for public, name in wanted.items():
             keys.allow(name, public)

@@ -15,8 +15,8 @@ from purgatory.service import (
     Client,
     Refused,
     RequestTimeout,
+    TimeoutTooLong,
     TooLarge,
-    TooLong,
     TooManyKeys,
     TooManyPending,
     Unavailable,
@@ -178,7 +178,7 @@ def test_limits_have_types(serve, connect):
     client = connect(server)
     bad = {
         TooManyKeys: client.defer("a", "b", "c", timeout=5),
-        TooLong: client.defer("a", timeout=11),
+        TimeoutTooLong: client.defer("a", timeout=11),
         TooLarge: client.defer("a", timeout=5, payload="x" * 10),
     }
     good = [client.defer("good", timeout=10) for _ in range(2)]

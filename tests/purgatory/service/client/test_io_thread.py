@@ -7,13 +7,13 @@ import pytest
 
 from purgatory.service import StoreFailed
 from purgatory.service.store.store import Store
-from tests.testing.failing_disk import Faults
+from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 
 
 def test_an_answer_before_the_end_is_had(serve, connect):
     """A server that answers and is gone, before the link has looked at either, has answered."""
-    faults = Faults()
+    faults = DiskFaults()
     server = serve({"open_store": lambda path: Store(path, connect=faults.connect)})
     client = connect(server)
     client.stats()

@@ -5,7 +5,14 @@ import logging
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import Closing, Malformed, StoreFailed, TooLarge, TooManyKeys, WrongVersion
+from purgatory.service import (
+    Malformed,
+    ServerClosing,
+    StoreFailed,
+    TooLarge,
+    TooManyKeys,
+    WrongVersion,
+)
 from purgatory.service.client.futures import Answered, ServiceFuture
 from purgatory.service.client.session import CALLS_A_MESSAGE, EAGER, UNANSWERED, Session
 from purgatory.service.protocol import (
@@ -17,13 +24,13 @@ from purgatory.service.protocol import (
     Completed,
     Completion,
     Failure,
-    Figures,
     Hello,
-    Outcome,
+    OutcomeMessage,
     Outcomes,
     Raw,
     Refusal,
     Stats,
+    StatsReply,
     Submission,
     Submit,
     Submitted,
@@ -75,7 +82,7 @@ def talk():
 
 def end(number, op_id, outcome="completed", value=None):
     raw = Raw(NOTHING if value is None else encode(value))
-    return Outcome(number, op_id, outcome, 5, "k", raw, "", 0, 1000)
+    return OutcomeMessage(number, op_id, outcome, 5, "k", raw, "", 0, 1000)
 
 
 def test_one_call_alone_goes_out_at_once(talk):
@@ -128,7 +135,7 @@ def test_a_message_holds_calls_of_one_kind_in_order(talk):
             if isinstance(message, Submit):
                 talk.told(Submitted(message.seq))
             elif isinstance(message, Stats):
-                talk.told(Figures(message.seq, {"pending": 1}))
+                talk.told(StatsReply(message.seq, {"pending": 1}))
             elif kinds[-1] == "Complete":
                 talk.told(Completed(message.seq, [3]))
             else:
@@ -283,7 +290,7 @@ def test_the_end_leaves_nobody_waiting(talk):
     [message] = talk.sent()
     talk.told(Submitted(message.seq))
     count = talk.ask(Complete, Completion("k"))
-    talk.session.fail(Closing("over"))
+    talk.session.fail(ServerClosing("over"))
     for future in (a, b, count):
         assert str(future.exception(0)) == "over"
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory import Purgatory
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import State
+from purgatory.service.http.snapshot import StatusReader
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -61,7 +61,7 @@ def serve(purgatory, **options):
     """The web server of a purgatory."""
     return WebServer(
         "127.0.0.1:0",
-        state=State(purgatory, **options),
+        state=StatusReader(purgatory, **options),
         registry=purgatory._registry,
         health=str,
         ready=str,

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.service.errors import ServerError
 from purgatory.service.http.server import WebServer, host_and_port
-from purgatory.service.http.snapshot import State
+from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
@@ -34,7 +34,7 @@ def web(bench, trouble):
     p = bench.purgatory
     with WebServer(
         "127.0.0.1:0",
-        state=State(p, now_ms=bench.clock),
+        state=StatusReader(p, now_ms=bench.clock),
         registry=p._registry,
         health=lambda: trouble["health"],
         ready=lambda: trouble["ready"],
@@ -157,7 +157,7 @@ class TestService:
         """Are part of the state, and its mailbox is the one that is shown."""
         numbers = dict.fromkeys(ServerStats.__dataclass_fields__, 0)
         stats = ServerStats(**numbers | {"connections": 3, "store_backlog": 4, "messages": 5})
-        state = State(bench.purgatory, lambda: stats)
+        state = StatusReader(bench.purgatory, lambda: stats)
         assert state.read()["service"]["connections"] == 3
         assert state.read()["mailbox"] == {"depth": 4, "commands": 5}
         assert state.sample()[5] == 4
@@ -169,7 +169,7 @@ class TestLife:
         before = set(threading.enumerate())
         web = WebServer(
             "127.0.0.1:0",
-            state=State(bench.purgatory),
+            state=StatusReader(bench.purgatory),
             registry=CollectorRegistry(),
             health=str,
             ready=str,
@@ -189,7 +189,7 @@ class TestLife:
         for _ in range(10):
             WebServer(
                 "127.0.0.1:0",
-                state=State(bench.purgatory),
+                state=StatusReader(bench.purgatory),
                 registry=CollectorRegistry(),
                 health=str,
                 ready=str,
@@ -214,7 +214,7 @@ class TestLife:
         with pytest.raises(ServerError, match=f"127.0.0.1:{web.port}.*in use"):
             WebServer(
                 f"127.0.0.1:{web.port}",
-                state=State(bench.purgatory),
+                state=StatusReader(bench.purgatory),
                 registry=CollectorRegistry(),
                 health=str,
                 ready=str,

@@ -3,7 +3,7 @@
 import time
 
 from purgatory.service.server.clock import ServiceClock, boot_id
-from tests.testing.step_server import START_MS, Time
+from tests.testing.step_server import START_MS, ManualTime
 
 
 def test_it_is_unix_time():
@@ -14,50 +14,50 @@ def test_it_is_unix_time():
 
 def test_the_wall_clock_is_not_followed():
     """While it runs."""
-    moved = Time()
+    moved = ManualTime()
     clock = ServiceClock({}, moved.sources())
     moved.wall_ms = 10**7
     moved.ms += 5
     assert clock.now_ms() == START_MS + 5
-    assert clock.facts()["drift_ms"] == 10**7
+    assert clock.metadata()["drift_ms"] == 10**7
     assert clock.seconds_until(START_MS + 1005) == 1
     assert clock.seconds_until(START_MS) == 0
 
 
 def test_small_differences_are_no_jumps():
     """The next run counts on from the last one, exactly."""
-    moved = Time()
-    facts = ServiceClock({}, moved.sources()).facts()
+    moved = ManualTime()
+    metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = 999
-    clock = ServiceClock(facts, moved.sources())
+    clock = ServiceClock(metadata, moved.sources())
     assert (clock.shift_ms, clock.now_ms()) == (0, START_MS)
 
 
 def test_a_jump_between_two_runs():
     """Is told, and the time is the wall clock's again."""
-    moved = Time()
-    facts = ServiceClock({}, moved.sources()).facts()
+    moved = ManualTime()
+    metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = -5000
-    clock = ServiceClock(facts, moved.sources())
+    clock = ServiceClock(metadata, moved.sources())
     assert (clock.shift_ms, clock.now_ms()) == (-5000, START_MS - 5000)
 
 
 def test_after_a_boot_only_what_was_noted_is_known():
     """The clock since boot begins anew."""
-    moved = Time()
+    moved = ManualTime()
     clock = ServiceClock({}, moved.sources())
     moved.wall_ms = 5000
-    facts = clock.facts()
+    metadata = clock.metadata()
     moved.boot = "boot 2"
     moved.wall_ms = 6000
-    assert ServiceClock(facts, moved.sources()).shift_ms == 5000
-    assert ServiceClock(facts | {"drift_ms": 10}, moved.sources()).shift_ms == 0
+    assert ServiceClock(metadata, moved.sources()).shift_ms == 5000
+    assert ServiceClock(metadata | {"drift_ms": 10}, moved.sources()).shift_ms == 0
 
 
 def test_a_system_without_a_name_for_its_boot():
     """Is one that was booted."""
-    moved = Time()
+    moved = ManualTime()
     moved.boot = ""
-    facts = ServiceClock({}, moved.sources()).facts()
+    metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = 5000
-    assert ServiceClock(facts, moved.sources()).shift_ms == 0
+    assert ServiceClock(metadata, moved.sources()).shift_ms == 0

@@ -10,7 +10,7 @@ import pytest
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import Client
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import Serve
+from tests.testing.server_processes import ServerProcess
 
 ROUNDS = 5
 
@@ -26,7 +26,7 @@ def test_each_row_once(tmp_path):
     """What clients were told, and what the journal says, is the same in the end."""
     rng = random.Random(5)
     pause = threading.Event()
-    server = Serve(tmp_path, "--journal-seconds", "0.02")
+    server = ServerProcess(tmp_path, "--journal-seconds", "0.02")
     server.start()
     futures = {}
     with Client(server.address, name="owner", timeout=HANG) as client:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from purgatory.service.protocol import Failure
-from tests.testing.step_server import Inline, operation, result
+from tests.testing.step_server import StepServer, operation, result
 
 KEYS = st.sampled_from("pqrs")
 IDS = st.sampled_from("abcdefgh")
@@ -20,7 +20,7 @@ class Service(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.directory = tempfile.TemporaryDirectory()
-        self.server = Inline(Path(self.directory.name) / "a.db")
+        self.server = StepServer(Path(self.directory.name) / "a.db")
         self.server.hello()
         self.ops = {}
         self.numbers = {}  # id -> number of its outcome
@@ -162,14 +162,14 @@ class Service(RuleBasedStateMachine):
             if not op["end"]:
                 assert sorted(state.keys_done) == sorted(op["values"] if op["need"] > 1 else ())
         waiting = [op for op in self.ops.values() if not op["end"]]
-        assert self.server.room.purgatory.delayed == len(waiting)
-        assert self.server.room.client("c").count == self.server.room.total
-        self.server.room.purgatory._check()
+        assert self.server.state.purgatory.delayed == len(waiting)
+        assert self.server.state.client("c").count == self.server.state.total
+        self.server.state.purgatory._check()
 
     @invariant()
     def tells(self):
         after = 0
-        while some := self.server.more(after=after):
+        while some := self.server.fetch_outcomes(after=after):
             for outcome in some:
                 op = self.ops[outcome.op_id]
                 assert outcome.outcome == op["end"]

@@ -42,7 +42,7 @@ def eventually(condition):
     raise AssertionError("it never came to pass")
 
 
-@pytest.mark.parametrize(("name", "value"), [("READ_AT_ONCE", 2), ("IN_FLIGHT_BYTES", 100)])
+@pytest.mark.parametrize(("name", "value"), [("FRAMES_PER_READ", 2), ("IN_FLIGHT_BYTES", 100)])
 def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, value):
     """Nothing more comes that would wake the network for it."""
     monkeypatch.setattr(network, name, value)
@@ -87,7 +87,7 @@ def test_hello_twice(server, peer):
 def test_another_version(server, peer, version):
     """Is told which one is spoken here."""
     answer = peer(server).ask(Hello(1, version, "c"))
-    assert (answer.code, answer.words) == ("version", f"version is {version}; expected {VERSION}")
+    assert (answer.code, answer.message) == ("version", f"version is {version}; expected {VERSION}")
 
 
 def test_a_later_version_may_add_to_a_message(server, peer):
@@ -245,8 +245,8 @@ def test_who_goes_without_a_word_is_noticed(server, peer, monkeypatch):
     good.hello("good")
     gone.socket.close(0)
     running = server._running.network
-    monkeypatch.setattr(network, "IDLE", 0.01)
-    running._look_at = 0.0
+    monkeypatch.setattr(network, "IDLE_S", 0.01)
+    running._next_ping = 0.0
 
     def noticed():
         good.send(Stats(1))
@@ -255,7 +255,7 @@ def test_who_goes_without_a_word_is_noticed(server, peer, monkeypatch):
         return answer.figures["connections"] == 1
 
     eventually(noticed)
-    assert "gone" not in server._running.keeper.room.clients
+    assert "gone" not in server._running.store_loop.state.clients
 
 
 def test_two_connections_of_one_client(server, peer):
@@ -278,7 +278,7 @@ def test_an_address_in_use(server, serve):
 def test_the_socket_can_be_secured(serve):
     """Before it is bound; what goes wrong there keeps the server from starting."""
 
-    class Secure:
+    class SocketSecurity:
         def __init__(self, error=None):
             self.error = error
             self.seen = []
@@ -292,7 +292,7 @@ def test_the_socket_can_be_secured(serve):
         def close(self):
             self.seen.append("closed before the context" if not self.context.closed else "late")
 
-    good, bad = Secure(), Secure(ValueError("no keys"))
+    good, bad = SocketSecurity(), SocketSecurity(ValueError("no keys"))
     serve({"secure": good}, memory=True).close()
     assert good.seen[0] in (b"\x00", b"")
     with pytest.raises(ValueError, match="no keys"):

@@ -1,4 +1,4 @@
-"""ServerJournal: what was committed, as Parquet, each row once, over any number of lives."""
+"""ParquetSink: what was committed, as Parquet, each row once, over any number of lives."""
 
 import os
 import threading
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
-from purgatory.service.server.parquet_sink import ServerJournal
-from purgatory.service.store.store import OperationRow, OutcomeRow, Position
+from purgatory.service.server.parquet_sink import ParquetSink
+from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow
 from tests.testing.purgatory_harness import HANG
 
 DAY = 86_400_000
@@ -40,7 +40,7 @@ class Life:
 
     def __init__(self, directory, source="db1"):
         self.confirmed = []
-        self.journal = ServerJournal(directory, seconds=1e6)
+        self.journal = ParquetSink(directory, seconds=1e6)
         self.position = self.journal.start(source, self.confirmed.append)
 
     def __enter__(self):
@@ -54,10 +54,10 @@ class TestRows:
     def test_both_tables(self, tmp_path):
         """Rows come back with the columns of a trace, and are confirmed when they are on disk."""
         with Life(tmp_path) as life:
-            assert life.position == Position(0, 0)
+            assert life.position == JournalPosition(0, 0)
             life.journal.write([operation(1), operation(2)], [outcome(1)])
             life.journal.flush()
-            assert life.confirmed == [Position(2, 1)]
+            assert life.confirmed == [JournalPosition(2, 1)]
         both = pyarrow.dataset.dataset(tmp_path / "operations", partitioning="hive").to_table()
         assert both.drop(["date"]).to_pylist()[0] == {
             "op_id": "op1",
@@ -82,7 +82,7 @@ class TestRows:
         """Its numbers begin at 1 again, and none of its rows is taken for one written before."""
         for source in ("db1", "db2"):
             with Life(tmp_path, source) as life:
-                assert life.position == Position(0, 0)
+                assert life.position == JournalPosition(0, 0)
                 life.journal.write([operation(1)], [])
         assert ids(tmp_path, "operations") == ["op1", "op1"]
 
@@ -95,13 +95,13 @@ class TestRows:
 
     def test_before_start_and_after_close(self, tmp_path):
         """A journal that was never started is closed without harm; a closed one drops rows."""
-        ServerJournal(tmp_path, seconds=1).close()
+        ParquetSink(tmp_path, seconds=1).close()
         life = Life(tmp_path)
         life.journal.close()
         life.journal.close()
         life.journal.write([operation(1)], [])
         with Life(tmp_path) as another:
-            assert another.position == Position(0, 0)
+            assert another.position == JournalPosition(0, 0)
 
 
 class TestLives:
@@ -138,7 +138,7 @@ class TestLives:
         life.journal.close()
         assert ids(directory, "operations") == [row.op_id for row in operations]
         assert ids(directory, "outcomes") == [row.op_id for row in outcomes]
-        assert life.confirmed[-1:] in ([], [Position(len(operations), len(outcomes))])
+        assert life.confirmed[-1:] in ([], [JournalPosition(len(operations), len(outcomes))])
 
     def test_much_is_written_before_its_time(self, tmp_path):
         """Though what is handed over does not wake the writer, unless it is much."""

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from purgatory import StoreError
 from purgatory.service import Config, Server, ServerError, StoreFailed, Unavailable
-from purgatory.service.store.store import Position, Store
-from tests.testing.failing_disk import Faults
+from purgatory.service.store.store import JournalPosition, Store
+from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 
 
@@ -100,7 +100,7 @@ def test_figures(serve, connect):
 
 def test_a_full_disk_is_told_and_passes(serve, connect):
     """Nothing was acknowledged, and nothing acknowledged is lost."""
-    faults = Faults()
+    faults = DiskFaults()
     server = serve(failing(faults))
     client = connect(server)
     kept = client.defer("kept", timeout=HANG)
@@ -118,7 +118,7 @@ def test_a_full_disk_is_told_and_passes(serve, connect):
 
 def test_a_disk_that_cannot_be_relied_on(serve, connect):
     """Ends the server, which says why; the client waits for the next one."""
-    faults = Faults()
+    faults = DiskFaults()
     server = serve(failing(faults))
     ended = threading.Event()
     server.on_end(ended.set)
@@ -181,7 +181,7 @@ class Rows:
 
 def test_the_journal_is_closed_after_the_last_row(serve, connect):
     """Perhaps twice, which does no harm; and never before."""
-    sink = Rows(Position(0, 0))
+    sink = Rows(JournalPosition(0, 0))
     server = serve({"sink": sink})
     client = connect(server)
     future = client.defer("k", kind="pay")

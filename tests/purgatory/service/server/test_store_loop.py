@@ -5,23 +5,23 @@ import sqlite3
 import pytest
 
 from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submit, encode, unpack
-from purgatory.service.server.commands import Stop, Stopped
-from purgatory.service.store.store import OperationRow, OutcomeRow, Position
-from tests.testing.step_server import Inline, Time, operation, result
+from purgatory.service.server.commands import StopStoreLoop, StoreLoopStopped
+from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow
+from tests.testing.step_server import ManualTime, StepServer, operation, result
 
 
 @pytest.fixture
 def server(tmp_path):
-    opened = Inline(tmp_path / "a.db")
+    opened = StepServer(tmp_path / "a.db")
     opened.hello()
     yield opened
     opened.store.close()
 
 
-START = Position(0, 0)
+START = JournalPosition(0, 0)
 
 
-class Ledger:
+class RecordingSink:
     """A sink that confirms when it is told to."""
 
     def __init__(self, position=START):
@@ -46,7 +46,7 @@ class Ledger:
 class Broken:
     """A desk that cannot take anything."""
 
-    def take(self, asked):
+    def handle(self, asked):
         raise ZeroDivisionError(asked)
 
 
@@ -121,7 +121,7 @@ def test_a_repeated_submit_is_answered_with_its_state(server):
     [answer], [outcome] = server.step()
     assert [(known.index, known.state) for known in answer.known] == [(1, "completed")]
     assert (outcome.number, result(outcome)) == (1, 5)
-    assert server.room.purgatory.delayed == 1
+    assert server.state.purgatory.delayed == 1
 
 
 def test_an_id_of_another_client_is_taken(server):
@@ -156,7 +156,7 @@ def test_what_is_refused_is_named_and_the_rest_taken(server, submission, code):
     answer = server.submit(operation("before"), submission, operation("after"))
     assert [(refusal.index, refusal.code) for refusal in answer.refused] == [(1, code)]
     assert server.query("before").state == server.query("after").state == "pending"
-    assert server.desk.refused == 1
+    assert server.handler.refused == 1
 
 
 def test_a_value_that_is_too_large(server):
@@ -169,7 +169,7 @@ def test_a_value_that_is_too_large(server):
 
 def test_a_client_has_no_more_than_its_share(tmp_path):
     """Outcomes that it does not acknowledge count; others are served."""
-    server = Inline(tmp_path / "a.db", pending_per_client=2, pending=3)
+    server = StepServer(tmp_path / "a.db", pending_per_client=2, pending=3)
     server.submit(operation("a"), operation("b"))
     assert [r.code for r in server.submit(operation("c")).refused] == ["too-many-pending"]
     server.complete("a's key")
@@ -207,37 +207,37 @@ def test_outcomes_are_told_again_until_acknowledged(server):
     for _ in range(2):
         server.crash()
         server.hello()
-        assert [(o.number, result(o)) for o in server.more()] == [(1, 1), (2, 2)]
+        assert [(o.number, result(o)) for o in server.fetch_outcomes()] == [(1, 1), (2, 2)]
     server.acknowledge(1)
-    assert [o.number for o in server.more()] == [2]
-    assert server.more(after=2) == []
-    server.keeper.mailbox.send(Stop())
+    assert [o.number for o in server.fetch_outcomes()] == [2]
+    assert server.fetch_outcomes(after=2) == []
+    server.store_loop.mailbox.send(StopStoreLoop())
     server.step()
-    server.keeper.shut_down()
+    server.store_loop.shut_down()
     server.open()
     server.hello()
-    assert [o.number for o in server.more()] == [2]
+    assert [o.number for o in server.fetch_outcomes()] == [2]
 
 
 def test_nothing_is_left_of_a_client_that_has_nothing(server):
     """Once it has gone, whatever is still on its way for it."""
     server.submit(operation("a", timeout_ms=10))
     server.bye()
-    assert set(server.room.clients) == {"c"}
+    assert set(server.state.clients) == {"c"}
     server.pass_time(20)
     server.hello()
-    [outcome] = server.more()
+    [outcome] = server.fetch_outcomes()
     server.acknowledge(outcome.number)
     server.bye()
-    assert server.more() == []
-    assert server.room.clients == {}
+    assert server.fetch_outcomes() == []
+    assert server.state.clients == {}
     server.hello()
     server.faults.fail()
     server.submit(operation("b"))
     server.bye()
     server.faults.clear()
     server.pass_time(60_001)
-    assert server.room.clients == {}
+    assert server.state.clients == {}
 
 
 def test_many_outcomes_come_in_several_frames(server):
@@ -245,7 +245,7 @@ def test_many_outcomes_come_in_several_frames(server):
     server.submit(*(operation(f"o{n}", "k") for n in range(700)))
     assert len(complete(server, "k")[1]) == 700
     after, got = 0, []
-    while some := server.more(after=after):
+    while some := server.fetch_outcomes(after=after):
         got += [outcome.number for outcome in some]
         after = got[-1]
         assert len(some) <= 256
@@ -258,7 +258,7 @@ def test_a_client_that_is_not_there_is_not_told(server):
     server.bye()
     assert complete(server, "a's key")[1] == []
     server.hello()
-    assert len(server.more()) == 1
+    assert len(server.fetch_outcomes()) == 1
 
 
 def test_what_was_acknowledged_is_kept_for_a_while(server):
@@ -277,13 +277,13 @@ def test_what_was_acknowledged_is_kept_for_a_while(server):
 
 def test_the_retention_ends(server):
     """Of outcomes that nobody acknowledges."""
-    server.keeper._retention_ms = 100_000
+    server.store_loop._retention_ms = 100_000
     server.submit(operation("a", timeout_ms=10))
     server.pass_time(11)
     server.pass_time(90_000)
     assert server.query("a").state == "expired"
     server.pass_time(70_000)
-    assert server.room.unacknowledged == 0
+    assert server.state.unacknowledged == 0
     server.pass_time(700_000)
     assert list(server.store.operations()) == []
 
@@ -295,7 +295,7 @@ def test_overdue_operations_expire_in_order_of_deadline(server):
     server.time.ms += 5000
     server.crash()
     server.hello()
-    got = server.more()
+    got = server.fetch_outcomes()
     assert [(o.op_id, o.outcome) for o in got] == [(x, "expired") for x in "abc"]
     assert server.query("later").state == "pending"
     assert server.pass_time(4999) == []
@@ -305,24 +305,24 @@ def test_overdue_operations_expire_in_order_of_deadline(server):
 def test_patience(server):
     """It sleeps until something is due, or a chore."""
     server.step()
-    assert server.keeper.max_sleep() == pytest.approx(60, abs=0.01)
+    assert server.store_loop.max_sleep() == pytest.approx(60, abs=0.01)
     server.submit(operation("a", timeout_ms=10))
-    assert server.keeper.max_sleep() == pytest.approx(0.011)
+    assert server.store_loop.max_sleep() == pytest.approx(0.011)
     server.time.ms += 20
-    assert server.keeper.max_sleep() == 0
+    assert server.store_loop.max_sleep() == 0
 
 
 @pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
 @pytest.mark.parametrize("boot", ["boot 1", "boot 2"])
 def test_jumps_of_the_wall_clock(tmp_path, wall_ms, boot):
     """Neither lose nor hasten: while it runs, and over a restart, of the machine too."""
-    time = Time()
-    server = Inline(tmp_path / "a.db", time=time)
+    time = ManualTime()
+    server = StepServer(tmp_path / "a.db", time=time)
     server.submit(operation("a", timeout_ms=500_000))
     time.wall_ms = wall_ms
     server.pass_time(100_000)
     assert server.query("a").state == "pending"
-    server.keeper.shut_down()
+    server.store_loop.shut_down()
     time.boot = boot
     server.open()
     state = server.query("a")
@@ -347,12 +347,12 @@ def test_a_failed_commit_is_undone_and_told(server):
     server.post(Cancel, ["b"])
     answers, outcomes = server.step()
     assert [answer.code for answer in answers] == ["store"] * 3
-    assert "disk is full" in answers[0].words
+    assert "disk is full" in answers[0].message
     assert outcomes == []
     server.faults.clear()
     assert [server.query(op_id) for op_id in "abcd"] == before
     assert server.query("new").state == "unknown"
-    server.room.purgatory._check()
+    server.state.purgatory._check()
     assert server.submit(operation("new")).refused == []
     server.time.ms += 1
     count, outcomes = complete(server, "a's key", 1)
@@ -368,9 +368,9 @@ def test_an_operation_that_came_and_went_in_a_failed_turn(server):
     server.step()
     server.faults.clear()
     assert server.query("a").state == "unknown"
-    assert server.room.total == 0
-    assert server.room.client("c").count == 0
-    assert server.more() == []
+    assert server.state.total == 0
+    assert server.state.client("c").count == 0
+    assert server.fetch_outcomes() == []
 
 
 def test_a_failing_disk_is_not_asked_without_end(server):
@@ -378,12 +378,12 @@ def test_a_failing_disk_is_not_asked_without_end(server):
     server.submit(operation("a", timeout_ms=10))
     server.faults.fail()
     server.pass_time(20)
-    assert server.keeper.commit_failures == 1
-    assert 0.9 < server.keeper.max_sleep() <= 1
+    assert server.store_loop.commit_failures == 1
+    assert 0.9 < server.store_loop.max_sleep() <= 1
     server.pass_time(10)
-    assert server.keeper.commit_failures == 1
+    assert server.store_loop.commit_failures == 1
     server.pass_time(1000)
-    assert server.keeper.commit_failures == 2
+    assert server.store_loop.commit_failures == 2
 
 
 def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
@@ -391,25 +391,25 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
     server.faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
     answer = server.submit(operation("a"))
     assert answer.code == "store"
-    assert server.keeper.finished()
-    server.keeper.shut_down()
-    [stopped] = [command for command in server.told if isinstance(command, Stopped)]
+    assert server.store_loop.finished()
+    server.store_loop.shut_down()
+    [stopped] = [command for command in server.sent if isinstance(command, StoreLoopStopped)]
     assert "disk I/O error" in str(stopped.error)
 
 
 def test_an_error_of_ours_ends_the_server(server, monkeypatch):
     """Memory and disk might not agree any more."""
-    monkeypatch.setattr(server.keeper, "_desk", Broken())
+    monkeypatch.setattr(server.store_loop, "_handler", Broken())
     server.post(Complete, [Completion("k")])
     server.step()
-    assert server.keeper.finished()
-    assert isinstance(server.keeper.failure, ZeroDivisionError)
+    assert server.store_loop.finished()
+    assert isinstance(server.store_loop.failure, ZeroDivisionError)
 
 
 def test_the_journal_gets_each_row(tmp_path):
     """Of what was committed only; after a crash what it had not confirmed."""
-    ledger = Ledger()
-    server = Inline(tmp_path / "a.db", sink=ledger)
+    ledger = RecordingSink()
+    server = StepServer(tmp_path / "a.db", sink=ledger)
     server.submit(operation("a", "x", "y", need=2, kind="pay"), operation("b", timeout_ms=10))
     server.faults.fail()
     server.submit(operation("never"))
@@ -424,7 +424,7 @@ def test_the_journal_gets_each_row(tmp_path):
         )
     ]
     assert [row.lateness_ms for row in ledger.outcomes] == [1990, 1000]
-    again = Ledger(Position(1, ledger.outcomes[0].seq))
+    again = RecordingSink(JournalPosition(1, ledger.outcomes[0].seq))
     server.sink = again
     server.crash()
     assert again.operations == ledger.operations[1:]
@@ -434,32 +434,32 @@ def test_the_journal_gets_each_row(tmp_path):
 
 def test_rows_stay_until_they_are_in_the_journal(tmp_path):
     """However long they have been acknowledged."""
-    ledger = Ledger()
-    server = Inline(tmp_path / "a.db", sink=ledger)
+    ledger = RecordingSink()
+    server = StepServer(tmp_path / "a.db", sink=ledger)
     server.submit(operation("a"))
     server.complete("a's key")
     server.acknowledge(1)
     server.pass_time(700_000)
     server.pass_time(700_000)
     assert len(list(server.store.outcomes())) == 1
-    assert server.room.total == 0
-    ledger.confirm(Position(1, 1))
+    assert server.state.total == 0
+    ledger.confirm(JournalPosition(1, 1))
     server.step()
     server.pass_time(1)
     assert list(server.store.outcomes()) == []
-    server.keeper.shut_down()
+    server.store_loop.shut_down()
     assert ledger.closed
 
 
 def test_an_earlier_deadline_after_the_sleep_was_planned(server):
     """What is due first is looked for anew."""
     server.submit(operation("late", timeout_ms=60_000))
-    assert server.keeper.max_sleep() > 50
+    assert server.store_loop.max_sleep() > 50
     server.submit(operation("early", timeout_ms=1000))
-    assert server.keeper.max_sleep() <= 1.001
+    assert server.store_loop.max_sleep() <= 1.001
     server.submit(operation("earlier", timeout_ms=10))
     assert [outcome.op_id for outcome in server.pass_time(500)] == ["earlier"]
     assert [outcome.op_id for outcome in server.pass_time(600)] == ["early"]
-    assert server.keeper.max_sleep() > 50
+    assert server.store_loop.max_sleep() > 50
     assert server.pass_time(10_000) == []
     assert [outcome.op_id for outcome in server.pass_time(60_000)] == ["late"]

@@ -1,4 +1,4 @@
-"""Batches: many operations to a row, and none is there too long, or gone too soon."""
+"""OperationBatches: many operations to a row, and none is there too long, or gone too soon."""
 
 import sqlite3
 
@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import Raw
 
-from purgatory.service.store.operation_batches import MOST, SCHEMA, Batch, Batches, StoredOperation
+from purgatory.service.store.operation_batches import (
+    MAX_BATCH,
+    SCHEMA,
+    OperationBatch,
+    OperationBatches,
+    StoredOperation,
+)
 
 
 def table():
@@ -39,7 +45,7 @@ class Model(RuleBasedStateMachine):
     def begin(self):
         """Nothing is there."""
         self.connection = table()
-        self.batches = Batches(self.connection)
+        self.batches = OperationBatches(self.connection)
         self.model = {}
         self.next = 1
         self.now = 100
@@ -49,29 +55,29 @@ class Model(RuleBasedStateMachine):
         if hasattr(self, "connection"):
             self.connection.close()
 
-    @rule(count=st.integers(1, MOST), gap=st.integers(0, 3), client=st.sampled_from("ab"))
+    @rule(count=st.integers(1, MAX_BATCH), gap=st.integers(0, 3), client=st.sampled_from("ab"))
     def write(self, count, gap, client):
         """A batch; between two there may be numbers that nobody has."""
         first = self.next + gap
         self.next = first + count
         self.now += 1
         numbers = range(first, first + count)
-        self.batches.write([Batch(first, client, self.now, [item(n) for n in numbers])])
+        self.batches.write([OperationBatch(first, client, self.now, [item(n) for n in numbers])])
         self.model.update((n, stored(n, client, self.now)) for n in numbers)
 
     @rule(data=st.data(), share=st.sampled_from([0.02, 0.3, 1.0]))
-    def forget(self, data, share):
+    def delete(self, data, share):
         """Some of them, in any order."""
         chosen = [n for n in self.model if data.draw(st.floats(0, 1)) < share][:600]
-        self.batches.forget(data.draw(st.permutations(chosen)) if len(chosen) < 50 else chosen)
+        self.batches.delete(data.draw(st.permutations(chosen)) if len(chosen) < 50 else chosen)
         for number in chosen:
             del self.model[number]
 
     @rule(by_ms=st.integers(-50, 50), data=st.data())
-    def shift(self, by_ms, data):
+    def shift_times(self, by_ms, data):
         """All but some."""
         stay = {n for n in self.model if data.draw(st.booleans())}
-        self.batches.shift(by_ms, sorted(stay))
+        self.batches.shift_times(by_ms, sorted(stay))
         for number in self.model.keys() - stay:
             row = self.model[number]
             self.model[number] = row._replace(
@@ -83,7 +89,7 @@ class Model(RuleBasedStateMachine):
         """By number: those that are there."""
         asked = data.draw(st.lists(st.integers(1, self.next), max_size=40, unique=True))
         there = [n for n in asked if n in self.model]
-        assert self.batches.some(there) == {n: self.model[n] for n in there}
+        assert self.batches.by_numbers(there) == {n: self.model[n] for n in there}
 
     @rule(data=st.data())
     def read(self, data):
@@ -101,7 +107,7 @@ class Model(RuleBasedStateMachine):
         assert size - gone == len(self.model)
         assert 2 * gone <= size
         assert rows <= len(self.model)
-        assert (self.batches.since_ms() is None) == (not self.model)
+        assert (self.batches.oldest_submission_ms() is None) == (not self.model)
 
 
 TestModel = Model.TestCase
@@ -111,21 +117,21 @@ TestModel.settings = settings(max_examples=40, stateful_step_count=12, deadline=
 @pytest.fixture
 def batches():
     connection = table()
-    yield Batches(connection)
+    yield OperationBatches(connection)
     connection.close()
 
 
 def test_an_empty_table(batches):
     """Has no numbers and no moment."""
-    assert (batches.last(), batches.since_ms()) == (0, None)
+    assert (batches.last(), batches.oldest_submission_ms()) == (0, None)
     assert list(batches.all(0)) == []
-    assert batches.some([1]) == {}
+    assert batches.by_numbers([1]) == {}
 
 
 def test_payloads_are_kept(batches):
     """To the byte; nil is none."""
-    batches.write([Batch(7, "c", 5, [item(7, payload=b"\x93\x01\x02\x03"), item(8)])])
-    assert batches.some([7, 8, 9]) == {
+    batches.write([OperationBatch(7, "c", 5, [item(7, payload=b"\x93\x01\x02\x03"), item(8)])])
+    assert batches.by_numbers([7, 8, 9]) == {
         7: stored(7, "c", 5, b"\x93\x01\x02\x03"),
         8: stored(8, "c", 5),
     }
@@ -134,9 +140,9 @@ def test_payloads_are_kept(batches):
 
 def test_the_last_number_outlives_those_before_it(batches):
     """Also when the batch was written anew without it."""
-    batches.write([Batch(1, "c", 5, [item(n) for n in range(1, 11)])])
-    batches.forget([8, 9, 10])
+    batches.write([OperationBatch(1, "c", 5, [item(n) for n in range(1, 11)])])
+    batches.delete([8, 9, 10])
     assert batches.last() == 10
-    batches.forget([5, 6, 7])
+    batches.delete([5, 6, 7])
     assert batches.last() == 10
     assert [row.number for row in batches.all(2)] == [3, 4]

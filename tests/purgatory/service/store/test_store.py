@@ -10,9 +10,9 @@ from msgspec import Raw
 
 from purgatory import StoreError
 from purgatory.service.protocol import Submission
-from purgatory.service.store.operation_batches import MOST, Batch, StoredOperation
-from purgatory.service.store.store import SOURCE, Changes, Position, Store
-from tests.testing.failing_disk import Faults
+from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch, StoredOperation
+from purgatory.service.store.store import DATABASE_ID, Changes, JournalPosition, Store
+from tests.testing.failing_disk import DiskFaults
 
 
 def operation(number):
@@ -22,15 +22,15 @@ def operation(number):
 def batch(*numbers):
     """A batch of consecutive operations."""
     items = [[f"op-{number}", ["k"], 999, 1, "kind", Raw(b"\x01")] for number in numbers]
-    return [Batch(numbers[0], "c", 1, items)]
+    return [OperationBatch(numbers[0], "c", 1, items)]
 
 
 def batches(numbers):
     """As many as it takes."""
     return [
         one
-        for start in range(numbers.start, numbers.stop, MOST)
-        for one in batch(*range(start, min(start + MOST, numbers.stop)))
+        for start in range(numbers.start, numbers.stop, MAX_BATCH)
+        for one in batch(*range(start, min(start + MAX_BATCH, numbers.stop)))
     ]
 
 
@@ -62,7 +62,7 @@ def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
     assert list(other.operations()) == [operation(1), operation(2)]
     assert [list(row) for row in other.outcomes()] == [outcome(1, 2)]
     assert list(other.progress()) == [(1, "k", b"\x03")]
-    assert other.since_ms() == 1
+    assert other.oldest_submission_ms() == 1
     other.close()
 
 
@@ -76,17 +76,17 @@ def test_any_number_of_rows(store, count):
 def test_numbers_are_never_given_twice(store, tmp_path):
     """Not even when the rows that had them are gone."""
     store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
-    store.commit(Changes(forget_operations=[1, 2], forget_outcomes=[1]))
+    store.commit(Changes(delete_operations=[1, 2], delete_outcomes=[1]))
     assert list(store.operations()) == list(store.outcomes()) == []
     other = again(tmp_path)
-    assert other.last() == Position(2, 1)
+    assert other.last() == JournalPosition(2, 1)
     other.close()
 
 
 def test_forgetting_an_operation_forgets_its_progress(store):
     """Nothing is left behind."""
     store.commit(Changes(operations=batch(1), progress=[1, "k", b"\x03"]))
-    store.commit(Changes(forget_operations=[1]))
+    store.commit(Changes(delete_operations=[1]))
     assert list(store.progress()) == []
 
 
@@ -98,18 +98,18 @@ def test_reading_from_a_number_on(store):
     assert [row.seq for row in store.outcomes(after=1)] == [2]
     [(end, row)] = store.ended([2])
     assert (end.seq, end.number, row.number, row.op_id) == (2, 9, 9, "op-9")
-    assert store.named([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
+    assert store.by_numbers([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
 
 
 def test_times_of_what_waits_can_be_moved(store):
     """Those of what has ended stay."""
     store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
-    store.shift(50, {"fact": 1})
+    store.shift_times(50, {"fact": 1})
     assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
         (51, 1050),
         (1, 1000),
     ]
-    assert store.meta().items() >= {"fact": 1}.items()
+    assert store.metadata().items() >= {"fact": 1}.items()
 
 
 def test_in_memory():
@@ -172,7 +172,7 @@ def test_a_locked_database_is_told_and_passes(store, tmp_path):
 @pytest.mark.parametrize("step", range(6))
 def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     """All or nothing, and the next commit is served."""
-    faults = Faults()
+    faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
     changes = Changes(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
     faults.fail_at(step)
@@ -235,7 +235,7 @@ def written(log):
 
 def test_an_input_output_error_is_fatal(tmp_path):
     """Nothing that this process knows of the disk can be relied on."""
-    faults = Faults()
+    faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, code=sqlite3.SQLITE_IOERR, words="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
@@ -247,7 +247,7 @@ def test_an_input_output_error_is_fatal(tmp_path):
 
 def test_a_rollback_that_fails_is_told(tmp_path):
     """As what it is: the commit failed."""
-    faults = Faults()
+    faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
     with pytest.raises(StoreError, match="full") as caught:
@@ -262,7 +262,7 @@ def test_a_database_has_a_name(tmp_path):
     names = []
     for path in (tmp_path / "one.db", tmp_path / "one.db", tmp_path / "two.db", None):
         store = Store(path)
-        names.append(store.meta()[SOURCE])
+        names.append(store.metadata()[DATABASE_ID])
         store.close()
     assert names[0] == names[1]
     assert len(set(names)) == 3
@@ -276,7 +276,7 @@ def test_rows_have_their_recorded_bytes(store):
     ]
     store.commit(
         Changes(
-            operations=[Batch(1, "c", 100, submissions)],
+            operations=[OperationBatch(1, "c", 100, submissions)],
             progress=[1, "k", b"\x07"],
             outcomes=[1, 2, "expired", 105, 1, "", ""],
         )
@@ -285,10 +285,10 @@ def test_rows_have_their_recorded_bytes(store):
     assert rows(store, "batches") == [(1, 2, 2, "c", 100, None, bytes.fromhex(packed))]
     assert rows(store, "progress") == [(1, "k", b"\x07")]
     assert rows(store, "outcomes") == [(1, 2, "expired", 105, 1, None, None)]
-    store.shift(50, {})
+    store.shift_times(50, {})
     packed = "9297a16192a16ba16ccd05dc02a3706179070097a16291a16b0501a0c0d0ce"
     assert rows(store, "batches") == [(1, 2, 2, "c", 150, None, bytes.fromhex(packed))]
-    store.commit(Changes(forget_operations=[2], forget_outcomes=[1]))
+    store.commit(Changes(delete_operations=[2], delete_outcomes=[1]))
     packed = "9197a16192a16ba16ccd05dc02a37061790700"
     assert rows(store, "batches") == [(1, 2, 1, "c", 150, b"\x91\x01", bytes.fromhex(packed))]
     assert {key for key, _ in rows(store, "meta")} == {"last", "source"}

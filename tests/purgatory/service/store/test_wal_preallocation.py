@@ -6,16 +6,16 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.store.operation_batches import Batch
+from purgatory.service.store.operation_batches import OperationBatch
 from purgatory.service.store.store import Changes, Store
-from purgatory.service.store.wal_preallocation import LogRoom
+from purgatory.service.store.wal_preallocation import WalPreallocator
 
 
 def commit(store, first, count):
     """Commit operations, each by itself."""
     for number in range(first, first + count):
         changes = Changes()
-        changes.operations.append(Batch(number, "me", 1, [[f"op{number}", ["k"], 1000]]))
+        changes.operations.append(OperationBatch(number, "me", 1, [[f"op{number}", ["k"], 1000]]))
         store.commit(changes)
 
 
@@ -96,18 +96,18 @@ def test_long_enough(tmp_path):
     """From some length on it is left alone."""
     file = tmp_path / "log"
     file.write_bytes(b"x" * 100_000)
-    room = LogRoom(file, 150_000)
-    room.follow()
+    room = WalPreallocator(file, 150_000)
+    room.extend_if_full()
     assert file.stat().st_size == 200_000
     with file.open("ab") as log:
         log.write(b"x")
     for _ in range(3):
-        room.follow()
+        room.extend_if_full()
     assert file.stat().st_size == 200_001
     room.close()
 
 
 def test_no_log(tmp_path):
     """Is no failure: in memory there is none, either."""
-    LogRoom(tmp_path / "none", 10).follow()
+    WalPreallocator(tmp_path / "none", 10).extend_if_full()
     assert list(tmp_path.iterdir()) == []
