@@ -18,25 +18,35 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from purgatory.cli import client as client_commands
-from purgatory.cli import keys as keys_command
-from purgatory.cli import replay as replay_command
-from purgatory.cli import serve as serve_command
-from purgatory.cli import spark
-from purgatory.cli import top as top_command
-from purgatory.cli import trace as commands
+from purgatory.cli import (
+    cancel,
+    complete,
+    defer,
+    keys,
+    query,
+    replay,
+    serve,
+    spark,
+    stats,
+    top,
+    trace,
+)
 from purgatory.errors import PurgatoryError
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
-    replay_command.add_parser,
-    commands.add_parser,
+    replay.add_parser,
+    trace.add_parser,
     spark.add_parser,
-    serve_command.add_parser,
-    keys_command.add_parser,
-    client_commands.add_parser,
-    top_command.add_parser,
+    serve.add_parser,
+    keys.add_parser,
+    defer.add_parser,
+    complete.add_parser,
+    cancel.add_parser,
+    query.add_parser,
+    stats.add_parser,
+    top.add_parser,
 )
 
 FAILED: Final = 2
@@ -60,7 +70,7 @@ class UsageError(Exception):
     """The command line itself is wrong."""
 
 
-# Errors whose message says all; any other is told by `_told`.
+# Errors whose message says all; any other is told by `_error_message`.
 EXPECTED: Final = (PurgatoryError, UsageError)
 
 
@@ -94,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PURGATORY_TRACEBACK"):
             raise
         _drop_output()
-        return _fail(_told(error))
+        return _fail(_error_message(error))
     return code
 
 
@@ -133,7 +143,7 @@ def _fail(message: str, code: int = FAILED) -> int:
     return code
 
 
-def _told(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     if isinstance(error, EXPECTED):
         return str(error)
     if isinstance(error, MemoryError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from purgatory.cli.service_extra import implementation
+from purgatory.cli.extras import import_extra
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _keys(arguments: argparse.Namespace) -> KeyStore:
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    keys: KeyStore = implementation("purgatory.service.auth.key_store").KeyStore(
+    keys: KeyStore = import_extra("purgatory.service.auth.key_store", "service").KeyStore(
         Config.load(flags).keys_dir
     )
     return keys
@@ -78,7 +78,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 def _allow(arguments: argparse.Namespace) -> int:
     keys = _keys(arguments)
-    read_public = implementation("purgatory.service.auth.key_store").read_public
+    read_public = import_extra("purgatory.service.auth.key_store", "service").read_public
     text = arguments.key or str(keys.directory / f"{arguments.name}.key")
     fresh = keys.allow(arguments.name, read_public(text))
     print(f"{arguments.name} is let in" if fresh else f"{arguments.name} was let in already")

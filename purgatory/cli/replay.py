@@ -18,7 +18,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
-from purgatory.replay.engine import Replay, Summary
+from purgatory.replay.engine import Replay, ReplaySummary
 from purgatory.trace import (
     KeyEvent,
     Operation,
@@ -214,7 +214,7 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     )
 
 
-def _table(replay: Replay, total: Summary) -> "Table":
+def _table(replay: Replay, total: ReplaySummary) -> "Table":
     from rich.table import Table  # noqa: PLC0415
 
     table = Table()
@@ -232,7 +232,7 @@ def _table(replay: Replay, total: Summary) -> "Table":
     return table
 
 
-def _cells(kind: Summary, *, waiting: bool) -> list[str]:
+def _cells(kind: ReplaySummary, *, waiting: bool) -> list[str]:
     ended = kind.completed + kind.expired
     cells = [f"{kind.operations:,}", f"{kind.completed:,}", f"{kind.expired:,}"]
     if waiting:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from mq import Mailbox
-from purgatory.cli.service_extra import implementation
+from purgatory.cli.extras import import_extra
 from purgatory.service.config import Config
 from purgatory.service.systemd import notify
 
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         level=logging.INFO if arguments.verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    service = implementation("purgatory.service.daemon").ServiceDaemon(config)
+    service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)
     # What waits is long-lived and has no cycles: the collector need not look at it often.
     gc.set_threshold(100_000, 20, 100)
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -11,8 +11,8 @@ import math
 import threading
 from typing import Any
 
-from purgatory.cli.client import add_connection_options, connected
-from purgatory.cli.service_extra import implementation
+from purgatory.cli.connection import add_connection_options, connected
+from purgatory.cli.extras import import_extra
 from purgatory.service.errors import ConfigError
 
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     interval = arguments.interval
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a number of seconds above 0")
-    terminal = implementation("purgatory.cli.top_screen")
+    terminal = import_extra("purgatory.cli.top_screen", "service")
     with connected(arguments) as client:
         top = terminal.Top(client.address)
         top.add(client.stats())

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from purgatory.errors import PurgatoryError
-from purgatory.trace.parquet_format import ParquetSink, load_pyarrow
+from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table
@@ -132,7 +132,7 @@ class JournalFiles(Generic[RowT]):
 
     def _write_hidden(self, path: Path, rows: list[RowT]) -> None:
         with path.open("xb") as file:
-            sink = ParquetSink(file, path, self._table)
+            sink = ParquetRowWriter(file, path, self._table)
             try:
                 sink.write_all(rows)
             finally:

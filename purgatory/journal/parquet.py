@@ -19,7 +19,7 @@ from purgatory.core.keyed import KeyedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
 from purgatory.journal.writer import JournalWriter
-from purgatory.trace.rows import Outcome as Row
+from purgatory.trace.rows import OutcomeRow as Row
 from purgatory.trace.tables import OUTCOMES
 from timingwheel import monotonic_ms
 

@@ -1,5 +1,8 @@
 """Recorded operations and events, sent through a real purgatory."""
 
-from purgatory.replay.engine import Replay, Summary
+from purgatory.replay.engine import Replay, ReplaySummary
 
-__all__ = ["Replay", "Summary"]
+__all__ = ["Replay", "ReplaySummary", "Summary"]
+
+#: The public name of `ReplaySummary` before it had one of its own.
+Summary = ReplaySummary

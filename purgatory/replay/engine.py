@@ -23,17 +23,17 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome as End
+from purgatory.core.outcome import Outcome
 from purgatory.core.purgatory import Purgatory
-from purgatory.replay.quantiles import Waits
-from purgatory.trace import KeyEvent, Operation, Outcome
+from purgatory.replay.quantiles import WaitQuantiles
+from purgatory.trace import KeyEvent, Operation, OutcomeRow
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 # How long a wait in real time may keep `stop` waiting, in seconds.
-NAP = 0.05
+STOP_POLL_S = 0.05
 # Before any trace begins, and the longest wait that a timer takes.
-LONG_AGO_MS = -(2**63)
-FOR_EVER_MS = 2**62
+BEFORE_ANY_TRACE_MS = -(2**63)
+LONGEST_DELAY_MS = 2**62
 
 
 class TraceOperation(KeyedOperation):
@@ -44,25 +44,25 @@ class TraceOperation(KeyedOperation):
     def __init__(self, row: Operation, timeout_ms: int) -> None:
         super().__init__(0, row.need)
         # Not by way of seconds: a float does not hold all the milliseconds that a trace may.
-        self.delay_ms = min(timeout_ms, FOR_EVER_MS)
+        self.delay_ms = min(timeout_ms, LONGEST_DELAY_MS)
         self.row = row
 
 
 @dataclass(slots=True)
-class Summary:
+class ReplaySummary:
     """What became of the operations of one kind; ``waits`` are those of all that ended."""
 
     operations: int = 0
     completed: int = 0
     expired: int = 0
-    waits: Waits = field(default_factory=Waits)
+    waits: WaitQuantiles = field(default_factory=WaitQuantiles)
 
     @property
     def pending(self) -> int:
         """How many were still waiting when the replay stopped."""
         return self.operations - self.completed - self.expired
 
-    def add(self, other: "Summary") -> None:
+    def add(self, other: "ReplaySummary") -> None:
         """Count what another summary counted."""
         self.operations += other.operations
         self.completed += other.completed
@@ -82,21 +82,21 @@ class Replay:
         self,
         *,
         speed: float | None = None,
-        on_outcome: Callable[[Outcome], object] | None = None,
+        on_outcome: Callable[[OutcomeRow], object] | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
-        self.kinds: dict[str, Summary] = {}
+        self.kinds: dict[str, ReplaySummary] = {}
         self.stopped = False
         self.seconds = 0.0  # of the wall, for the whole run
         self._speed = speed
         self._on_outcome = on_outcome
         self._instant = 0  # the time being worked at
-        self._last_deadline = LONG_AGO_MS
+        self._last_deadline = BEFORE_ANY_TRACE_MS
         self._failure: BaseException | None = None  # of on_outcome
-        self._begin: tuple[int, float] | None = None  # the first instant, and when it was here
-        self._clock = ManualClock(LONG_AGO_MS)
+        self._origin: tuple[int, float] | None = None  # the first instant, and when it was here
+        self._clock = ManualClock(BEFORE_ANY_TRACE_MS)
         self._timer = Timer("replay", clock=self._clock, executor=InlineExecutor())
         self._purgatory = Purgatory(
             "replay", timer=self._timer, journal=self, registry=registry, on_error=self._fail
@@ -116,7 +116,7 @@ class Replay:
         operations: Iterable[Operation],
         events: Iterable[KeyEvent],
         progress: Callable[[int], object] | None = None,
-    ) -> Summary:
+    ) -> ReplaySummary:
         """Send a trace through, both tables in time order; return the summary over all kinds.
 
         ``progress(done)`` is called after each instant with the number of rows worked at. What
@@ -126,42 +126,42 @@ class Replay:
         done = 0
         try:
             for instant, rows, keys in _instants(iter(operations), iter(events)):
-                self._pass_until(instant - 1)
+                self._advance_to(instant - 1)
                 if self.stopped:
                     break
-                self._work(instant, rows, keys)
+                self._process_instant(instant, rows, keys)
                 done += len(rows) + len(keys)
                 if progress is not None:
                     progress(done)
-            self._pass_until(self._last_deadline)
+            self._advance_to(self._last_deadline)
         finally:
             self.seconds = time.perf_counter() - start
         if self._failure is not None:
             raise self._failure
         return self.total()
 
-    def total(self) -> Summary:
+    def total(self) -> ReplaySummary:
         """The summary over all kinds."""
-        total = Summary()
+        total = ReplaySummary()
         for kind in self.kinds.values():
             total.add(kind)
         return total
 
-    def _work(self, instant: int, rows: list[Operation], keys: list[str]) -> None:
+    def _process_instant(self, instant: int, rows: list[Operation], keys: list[str]) -> None:
         self._instant = instant
         now_ms = self._clock()
         for row in rows:
-            self.kinds.setdefault(row.kind, Summary()).operations += 1
+            self.kinds.setdefault(row.kind, ReplaySummary()).operations += 1
             self._last_deadline = max(self._last_deadline, row.deadline_ms)
             operation = TraceOperation(row, row.deadline_ms - now_ms)
             self._purgatory.try_complete_else_watch(operation, row.keys)
         for key in keys:
             self._purgatory.complete(key)
 
-    def _pass_until(self, limit_ms: int) -> None:
+    def _advance_to(self, limit_ms: int) -> None:
         """Move the clock, at the speed asked for; what is due on the way expires."""
-        if self._begin is None:
-            self._begin = limit_ms, time.monotonic()
+        if self._origin is None:
+            self._origin = limit_ms, time.monotonic()
         while not self.stopped:
             now_ms = limit_ms if self._speed is None else min(limit_ms, self._now_ms())
             if now_ms > self._clock():
@@ -169,45 +169,47 @@ class Replay:
                 self._timer.advance_clock()
             if now_ms >= limit_ms:
                 return
-            self._nap(limit_ms)
+            self._sleep_towards(limit_ms)
 
     def _now_ms(self) -> int:
         """The time of the trace that the wall clock stands for."""
-        assert self._begin is not None
+        assert self._origin is not None
         assert self._speed is not None
-        first, begin = self._begin
+        first, begin = self._origin
         return first + int((time.monotonic() - begin) * 1000 * self._speed)
 
-    def _nap(self, limit_ms: int) -> None:
+    def _sleep_towards(self, limit_ms: int) -> None:
         assert self._speed is not None
         left = (limit_ms - self._now_ms()) / 1000
         due = self._timer.delay_to_next()
-        time.sleep(min(NAP, max(0.0, min(left, left if due is None else due)) / self._speed))
+        time.sleep(
+            min(STOP_POLL_S, max(0.0, min(left, left if due is None else due)) / self._speed)
+        )
 
-    def ended(self, operation: DelayedOperation, outcome: End) -> None:
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Note an outcome: the purgatory's journal is the replay itself."""
         assert isinstance(operation, TraceOperation)
-        if outcome is End.CANCELLED:  # stopped: as far as the trace goes, it still waits
+        if outcome is Outcome.CANCELLED:  # stopped: as far as the trace goes, it still waits
             return
         row = operation.row
-        completed = outcome is End.COMPLETED
+        completed = outcome is Outcome.COMPLETED
         at_ms = self._instant if completed else row.deadline_ms
         kind = self.kinds[row.kind]
         kind.completed += completed
         kind.expired += not completed
         kind.waits.count(at_ms - row.submitted_ms)
         if self._on_outcome is not None:
-            self._on_outcome(self._outcome(row, outcome, at_ms, operation))
+            self._on_outcome(self._outcome_row(row, outcome, at_ms, operation))
 
-    def _outcome(
-        self, row: Operation, outcome: End, at_ms: int, operation: TraceOperation
-    ) -> Outcome:
-        return Outcome(
+    def _outcome_row(
+        self, row: Operation, outcome: Outcome, at_ms: int, operation: TraceOperation
+    ) -> OutcomeRow:
+        return OutcomeRow(
             op_id=row.op_id,
             kind=row.kind,
             outcome=outcome.value,
             at_ms=at_ms,
-            by_key=str(operation.by_key) if outcome is End.COMPLETED else None,
+            by_key=str(operation.by_key) if outcome is Outcome.COMPLETED else None,
             submitted_ms=row.submitted_ms,
             deadline_ms=row.deadline_ms,
             waited_ms=at_ms - row.submitted_ms,

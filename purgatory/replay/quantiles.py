@@ -1,10 +1,10 @@
-"""Waits: how long operations waited, in memory that does not grow with their number."""
+"""WaitQuantiles: how long operations waited, in memory that does not grow with their number."""
 
 # Digits that are kept: a wait below 10 seconds is exact, a longer one right to 0.1 %.
-DIGITS = 4
+SIGNIFICANT_DIGITS = 4
 
 
-class Waits:
+class WaitQuantiles:
     """Counts durations in milliseconds and tells their quantiles. One thread at a time."""
 
     def __init__(self) -> None:
@@ -13,12 +13,12 @@ class Waits:
 
     def count(self, waited_ms: int) -> None:
         """Count one wait of 0 ms or more, rounded down to four digits."""
-        unit = 10 ** max(0, len(str(waited_ms)) - DIGITS)
+        unit = 10 ** max(0, len(str(waited_ms)) - SIGNIFICANT_DIGITS)
         rounded = waited_ms - waited_ms % unit
         self._counts[rounded] = self._counts.get(rounded, 0) + 1
         self._total += 1
 
-    def add(self, other: "Waits") -> None:
+    def add(self, other: "WaitQuantiles") -> None:
         """Count all that another one counted."""
         for waited_ms, count in other._counts.items():
             self._counts[waited_ms] = self._counts.get(waited_ms, 0) + count

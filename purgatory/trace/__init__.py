@@ -19,7 +19,7 @@ from purgatory.trace.reader import (
     read_operations,
     read_outcomes,
 )
-from purgatory.trace.rows import CANCELLED, COMPLETED, EXPIRED, KeyEvent, Operation, Outcome
+from purgatory.trace.rows import CANCELLED, COMPLETED, EXPIRED, KeyEvent, Operation, OutcomeRow
 from purgatory.trace.writer import (
     Writer,
     write_events,
@@ -37,6 +37,7 @@ __all__ = [
     "Operation",
     "OutOfOrder",
     "Outcome",
+    "OutcomeRow",
     "Reader",
     "SkippedRows",
     "TraceError",
@@ -50,3 +51,6 @@ __all__ = [
     "write_operations",
     "write_outcomes",
 ]
+
+#: The public name of `OutcomeRow` before it had one of its own.
+Outcome = OutcomeRow

@@ -1,7 +1,7 @@
 """Traces as CSV: a header line, then a row a record; lists are separated by '|'.
 
 RFC 4180 with line feeds; an empty cell is null. Integers are plain decimal digits. Used by
-`purgatory.trace.formats` alone; a source or sink belongs to one thread.
+`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from purgatory.trace.text_file import READ_ERRORS, check_header, open_text, wrap
 SEPARATOR: Final = "|"
 
 
-class CsvSource:
+class CsvRowReader:
     """Reads the records of one CSV file; `number` is the line on which the last one begins."""
 
     unit = "line"
@@ -79,7 +79,7 @@ class CsvSource:
         return [name.strip() for name in header]
 
 
-class CsvSink:
+class CsvRowWriter:
     """Writes rows into a file already open; `close` ends the text and leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:

@@ -1,6 +1,6 @@
 """Which file is read and written how: the suffix decides.
 
-Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A source or a sink belongs to the
+Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A reader or a writer belongs to the
 thread that opened it.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from purgatory.trace.csv_format import CsvSink, CsvSource
+from purgatory.trace.csv_format import CsvRowReader, CsvRowWriter
 from purgatory.trace.errors import TraceError
-from purgatory.trace.json_format import JsonLinesSink, JsonLinesSource
-from purgatory.trace.parquet_format import ParquetSink, ParquetSource
+from purgatory.trace.json_format import JsonRowReader, JsonRowWriter
+from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
 from purgatory.trace.text_file import READ_ERRORS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COMPRESSED: Final = ".gz"
 
 
-class Source(Protocol):
+class RowReader(Protocol):
     """One open file of rows.
 
     First `bind` a table, then read in two steps, so that a row that cannot be decoded does not end
@@ -57,7 +57,7 @@ class Source(Protocol):
         """Close the file."""
 
 
-class Sink(Protocol):
+class RowWriter(Protocol):
     """Writes rows into a file that its caller opened and will close."""
 
     def write(self, row: tuple[Any, ...]) -> None:
@@ -70,14 +70,14 @@ class Sink(Protocol):
 class Format(NamedTuple):
     """How a kind of file is read and written."""
 
-    source: Callable[[Path], Source]
-    sink: Callable[[IO[bytes], Path, Table[Any]], Sink]
+    reader: Callable[[Path], RowReader]
+    writer: Callable[[IO[bytes], Path, Table[Any]], RowWriter]
     compressible: bool = True
 
 
-_CSV: Final = Format(CsvSource, CsvSink)
-_JSON_LINES: Final = Format(JsonLinesSource, JsonLinesSink)
-_PARQUET: Final = Format(ParquetSource, ParquetSink, compressible=False)
+_CSV: Final = Format(CsvRowReader, CsvRowWriter)
+_JSON_LINES: Final = Format(JsonRowReader, JsonRowWriter)
+_PARQUET: Final = Format(ParquetRowReader, ParquetRowWriter, compressible=False)
 _BY_SUFFIX: Final = {
     ".parquet": _PARQUET,
     ".csv": _CSV,
@@ -98,11 +98,11 @@ def format_of(path: Path) -> Format:
     return found
 
 
-def open_source(path: Path) -> Source:
+def open_rows(path: Path) -> RowReader:
     """Open a file for reading; `TraceError` when that fails or its suffix is unknown."""
-    source = format_of(path).source
+    reader = format_of(path).reader
     try:
-        return source(path)
+        return reader(path)
     except TraceError:
         raise
     except READ_ERRORS as error:

@@ -1,6 +1,6 @@
 """Traces as JSON lines: one object a line, in UTF-8; blank lines do not count.
 
-Used by `purgatory.trace.formats` alone; a source or sink belongs to one thread.
+Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from purgatory.trace.tables import Table
 
 
-class JsonLinesSource:
+class JsonRowReader:
     """Reads the lines of one file; `number` is the last one's."""
 
     unit = "line"
@@ -59,7 +59,7 @@ class JsonLinesSource:
         self._file.close()
 
 
-class JsonLinesSink:
+class JsonRowWriter:
     """Writes rows into a file already open; `close` ends the text and leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:

@@ -1,7 +1,7 @@
 """Traces as Parquet, through pyarrow, which is imported on first use and is an optional extra.
 
 Rows are read a batch and written a row group at a time, so memory does not follow the size of the
-file. Used by `purgatory.trace.formats` alone; a source or sink belongs to one thread.
+file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
 # Columns with few values. To try a dictionary on ids and keys costs more than all else.
-_REPEATED: Final = ("kind", "outcome")
+_DICTIONARY_COLUMNS: Final = ("kind", "outcome")
 
 
-class ParquetSource:
+class ParquetRowReader:
     """Reads the rows of one Parquet file; `number` is the last one's, counted from 1."""
 
     unit = "row"
@@ -80,13 +80,13 @@ class ParquetSource:
             )
 
 
-class ParquetSink:
+class ParquetRowWriter:
     """Writes rows into a file already open, a row group at a time; leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
         self._pa = load_pyarrow(path)
         self._schema = _schema(self._pa, table)
-        few = [column.name for column in table.columns if column.name in _REPEATED]
+        few = [column.name for column in table.columns if column.name in _DICTIONARY_COLUMNS]
         self._writer = self._pa.parquet.ParquetWriter(file, self._schema, use_dictionary=few)
         self._rows: list[tuple[Any, ...]] = []
 

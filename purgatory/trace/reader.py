@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, TraceError
-from purgatory.trace.formats import Source, files_of, open_source, reason
+from purgatory.trace.formats import RowReader, files_of, open_rows, reason
 from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table, recognise
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import KeyEvent, Operation, Outcome
+    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
 
 StrPath: TypeAlias = str | os.PathLike[str]
 OnBad: TypeAlias = Callable[[BadRow], object]
@@ -39,7 +39,7 @@ class Reader(Generic[RowT]):
         self._on_bad = on_bad
         self._files = files_of(Path(path))
         self._file = self._files[0]
-        self._source = _bound(self._file, table)
+        self._row_reader = _open_bound(self._file, table)
         self._rows = self._read()
 
     def __iter__(self) -> Iterator[RowT]:
@@ -51,12 +51,12 @@ class Reader(Generic[RowT]):
 
     def where(self) -> str:
         """Name the file and the line or row of the row that was returned last."""
-        return f"{self._file}, {self._source.unit} {self._source.number}"
+        return f"{self._file}, {self._row_reader.unit} {self._row_reader.number}"
 
     def close(self) -> None:
         """Close the file; nothing more is read."""
         self._rows.close()
-        self._source.close()
+        self._row_reader.close()
 
     def __enter__(self) -> Reader[RowT]:
         return self
@@ -75,11 +75,11 @@ class Reader(Generic[RowT]):
         try:
             for record in records:
                 try:
-                    row = make(*self._source.values(record))
+                    row = make(*self._row_reader.values(record))
                 except BadValue as error:
                     bad = self._bad_row(error)
                     if self._on_bad is None:
-                        raise self._refusal(bad, records) from None
+                        raise self._bad_rows_error(bad, records) from None
                     self._on_bad(bad)
                     continue
                 yield row
@@ -87,27 +87,27 @@ class Reader(Generic[RowT]):
             records.close()
 
     def _records(self) -> Generator[Any, None, None]:
-        """Yield the records of all files; `self._source` is the one the last came from."""
+        """Yield the records of all files; `self._row_reader` is the one the last came from."""
         for file in self._files:
             if file != self._file:
-                self._source = _bound(file, self.table)
+                self._row_reader = _open_bound(file, self.table)
                 self._file = file
             try:
-                yield from self._source.records()
-            except self._source.errors as error:
-                after = f", after {self._source.unit} {self._source.number}"
-                place = after if self._source.number else ""
+                yield from self._row_reader.records()
+            except self._row_reader.errors as error:
+                after = f", after {self._row_reader.unit} {self._row_reader.number}"
+                place = after if self._row_reader.number else ""
                 raise TraceError(f"{file}{place}: {reason(error)}") from error
             finally:
-                self._source.close()
+                self._row_reader.close()
 
-    def _refusal(self, first: BadRow, records: Iterator[Any]) -> BadRows:
+    def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
         """Look a bounded way ahead for more bad rows, so that several can be mended at once."""
         bad = [first]
         try:
             for record in islice(records, _LOOK_AHEAD):
                 try:
-                    self.table.make(*self._source.values(record))
+                    self.table.make(*self._row_reader.values(record))
                 except BadValue as error:
                     bad.append(self._bad_row(error))
                 if len(bad) == SHOWN:
@@ -118,9 +118,14 @@ class Reader(Generic[RowT]):
         return BadRows(tuple(bad), more)
 
     def _bad_row(self, error: BadValue) -> BadRow:
-        source = self._source
+        row_reader = self._row_reader
         return BadRow(
-            str(self._file), source.unit, source.number, error.column, error.value, error.expected
+            str(self._file),
+            row_reader.unit,
+            row_reader.number,
+            error.column,
+            error.value,
+            error.expected,
         )
 
 
@@ -144,7 +149,7 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
     return Reader(path, EVENTS, on_bad)
 
 
-def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outcome]:
+def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[OutcomeRow]:
     """Read a table of outcomes; see `read_events` for what all three readers share."""
     return Reader(path, OUTCOMES, on_bad)
 
@@ -152,19 +157,19 @@ def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outco
 def table_of(path: StrPath) -> Table[Any]:
     """Tell by its columns which table a file (or the first file of a directory) holds."""
     file = files_of(Path(path))[0]
-    source = open_source(file)
+    row_reader = open_rows(file)
     try:
-        return recognise(str(file), source.columns())
+        return recognise(str(file), row_reader.columns())
     finally:
-        source.close()
+        row_reader.close()
 
 
-def _bound(file: Path, table: Table[Any]) -> Source:
+def _open_bound(file: Path, table: Table[Any]) -> RowReader:
     """Open a file and see that it holds the table's columns."""
-    source = open_source(file)
+    row_reader = open_rows(file)
     try:
-        source.bind(table)
+        row_reader.bind(table)
     except BaseException:
-        source.close()
+        row_reader.close()
         raise
-    return source
+    return row_reader

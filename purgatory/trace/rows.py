@@ -21,7 +21,7 @@ OUTCOMES: Final = (COMPLETED, EXPIRED, CANCELLED)
 
 _LISTS: Final = (tuple, list)
 _TEXT: Final = "UTF-8 text"
-_FILLED: Final = "non-empty UTF-8 text"
+_NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 
 
@@ -48,7 +48,7 @@ class KeyEvent(NamedTuple):
     at_ms: int
 
 
-class Outcome(NamedTuple):
+class OutcomeRow(NamedTuple):
     """What became of an operation.
 
     `by_key` is the key that completed it, None when it was not completed by a key. `waited_ms` is
@@ -80,7 +80,7 @@ def operation(
     """
     # Written out, not called: this runs for every row of a trace, and calls would double its time.
     if type(op_id) is not str or not op_id or not (op_id.isascii() or _is_encodable(op_id)):
-        raise BadValue("op_id", op_id, _FILLED)
+        raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
     if type(kind) is not str or not (kind.isascii() or _is_encodable(kind)):
         kind = _kind(kind)
     if type(submitted_ms) is not int or not INT64_MIN <= submitted_ms <= INT64_MAX:
@@ -99,7 +99,7 @@ def operation(
 def key_event(key: Any, at_ms: Any) -> KeyEvent:
     """Make a KeyEvent of values that may be anything; `BadValue` names the first bad one."""
     if type(key) is not str or not key or not (key.isascii() or _is_encodable(key)):
-        raise BadValue("key", key, _FILLED)
+        raise BadValue("key", key, _NON_EMPTY_TEXT)
     if type(at_ms) is not int or not INT64_MIN <= at_ms <= INT64_MAX:
         raise BadValue("at_ms", at_ms, _INT64)
     return KeyEvent(key, at_ms)
@@ -115,10 +115,10 @@ def outcome(
     deadline_ms: Any,
     waited_ms: Any,
     lateness_ms: Any,
-) -> Outcome:
-    """Make an Outcome of values that may be anything; `BadValue` names the first bad one."""
+) -> OutcomeRow:
+    """Make an OutcomeRow of values that may be anything; `BadValue` names the first bad one."""
     if not op_id or not _is_text(op_id):
-        raise BadValue("op_id", op_id, _FILLED)
+        raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
     kind = _kind(kind)
     if outcome not in OUTCOMES:
         raise BadValue("outcome", outcome, "completed, expired or cancelled")
@@ -132,7 +132,7 @@ def outcome(
             for name, time in zip(names, times, strict=True)
             if not _is_int64(time)
         )
-    return Outcome(
+    return OutcomeRow(
         op_id, kind, outcome, at_ms, by_key, submitted_ms, deadline_ms, waited_ms, lateness_ms
     )
 
@@ -168,7 +168,7 @@ def _keys(keys: Any) -> tuple[str, ...]:
         raise BadValue("keys", keys, "a list of at least one key")
     for key in keys:
         if type(key) is not str or not key or not (key.isascii() or _is_encodable(key)):
-            raise BadValue("keys", keys, "every key to be " + _FILLED)
+            raise BadValue("keys", keys, "every key to be " + _NON_EMPTY_TEXT)
     return tuple(keys)
 
 
@@ -187,4 +187,4 @@ def _check_by_key(by_key: Any, outcome: str) -> None:
     if outcome != COMPLETED:
         raise BadValue("by_key", by_key, f"no key, as the operation is {outcome}")
     if not by_key or not _is_text(by_key):
-        raise BadValue("by_key", by_key, _FILLED)
+        raise BadValue("by_key", by_key, _NON_EMPTY_TEXT)

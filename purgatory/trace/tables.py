@@ -15,7 +15,7 @@ from purgatory.trace.errors import TraceError
 from purgatory.trace.rows import (
     KeyEvent,
     Operation,
-    Outcome,
+    OutcomeRow,
     key_event,
     operation,
     outcome,
@@ -102,7 +102,7 @@ EVENTS: Final[Table[KeyEvent]] = Table(
     "at_ms",
 )
 
-OUTCOMES: Final[Table[Outcome]] = Table(
+OUTCOMES: Final[Table[OutcomeRow]] = Table(
     "outcomes",
     (
         Column("op_id", _TEXT),

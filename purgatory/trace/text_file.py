@@ -37,7 +37,7 @@ def wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
     Closing the result ends the compressed stream and leaves `file` open. The same rows give the
     same bytes: the gzip header holds neither name nor time.
     """
-    raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _Borrowed(file)
+    raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
     return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def check_header(path: Path, header: str) -> None:
         raise TraceError(f"{path}: not UTF-8 text")
 
 
-class _Borrowed(io.BufferedIOBase):
+class _UnclosedFile(io.BufferedIOBase):
     """Passes writes on to a file and leaves it open, as GzipFile does."""
 
     def __init__(self, file: IO[bytes]) -> None:

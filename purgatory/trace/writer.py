@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Generic
 
 from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
-from purgatory.trace.formats import Sink, format_of, reason
+from purgatory.trace.formats import RowWriter, format_of, reason
 from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table
 
 if TYPE_CHECKING:
     from purgatory.trace.reader import StrPath
-    from purgatory.trace.rows import KeyEvent, Operation, Outcome
+    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
 
 
 class Writer(Generic[RowT]):
@@ -36,13 +36,13 @@ class Writer(Generic[RowT]):
         self._target = Path(os.path.realpath(path))  # a link stays a link
         self._hidden = self._target.with_name(f".purgatory-{secrets.token_hex(8)}.tmp")
         self._file: IO[bytes] | None = None
-        self._sink: Sink | None = None
+        self._row_writer: RowWriter | None = None
 
     def __enter__(self) -> Writer[RowT]:
         try:
             self._check_target()
             self._file = self._hidden.open("xb")
-            self._sink = self._format.sink(self._file, Path(self.path), self.table)
+            self._row_writer = self._format.writer(self._file, Path(self.path), self.table)
         except OSError as error:
             self._discard()
             raise self._failure(error) from error
@@ -53,10 +53,10 @@ class Writer(Generic[RowT]):
 
     def write(self, row: RowT) -> None:
         """Write a row; `BadRows` when a value is not allowed, and then the row is not written."""
-        if self._sink is None:
+        if self._row_writer is None:
             raise TraceError(f"{self.path}: written to outside of its with block")
         try:
-            self._sink.write(self.table.make(*row))
+            self._row_writer.write(self.table.make(*row))
         except BadValue as error:
             bad = BadRow(
                 self.path, "row", self.count + 1, error.column, error.value, error.expected
@@ -86,10 +86,10 @@ class Writer(Generic[RowT]):
             raise TraceError(f"{self.path}: not a regular file")
 
     def _publish(self) -> None:
-        if self._sink is None or self._file is None:
+        if self._row_writer is None or self._file is None:
             return
-        self._sink.close()
-        self._sink = None
+        self._row_writer.close()
+        self._row_writer = None
         self._file.flush()
         os.fsync(self._file.fileno())  # else a power cut may leave the name with nothing behind it
         self._file.close()
@@ -97,12 +97,12 @@ class Writer(Generic[RowT]):
 
     def _discard(self) -> None:
         """End what is open and remove the hidden file; all of it is gone after `_publish`."""
-        sink, self._sink = self._sink, None
+        row_writer, self._row_writer = self._row_writer, None
         file, self._file = self._file, None
-        if sink is not None:
+        if row_writer is not None:
             # It may fail as the write before it did, and that one is being reported.
             with contextlib.suppress(OSError, ValueError):
-                sink.close()
+                row_writer.close()
         with contextlib.suppress(OSError):
             if file is not None:
                 file.close()
@@ -129,6 +129,6 @@ def write_events(path: StrPath) -> Writer[KeyEvent]:
     return Writer(path, EVENTS)
 
 
-def write_outcomes(path: StrPath) -> Writer[Outcome]:
+def write_outcomes(path: StrPath) -> Writer[OutcomeRow]:
     """Write a table of outcomes; see `write_events` for what all three writers share."""
     return Writer(path, OUTCOMES)

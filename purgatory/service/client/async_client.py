@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
-from purgatory.service.client.futures import Answered, ServiceFuture
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.session import OnOutcome
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.protocol import OperationState
@@ -66,31 +66,31 @@ class AsyncClient:
 
     async def complete(self, key: str, value: Any = None) -> int:
         """Like `Client.complete`."""
-        count: int = await self._answer(self._client.complete_later(key, value))
+        count: int = await self._reply(self._client.complete_later(key, value))
         return count
 
     async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
         """Like `Client.cancel`."""
-        done: bool = await self._answer(self._client.cancel_later(_op_id(operation)))
+        done: bool = await self._reply(self._client.cancel_later(_op_id(operation)))
         return done
 
     async def query(self, operation: "str | asyncio.Future[Any]") -> OperationState:
         """Like `Client.query`."""
-        state: OperationState = await self._answer(self._client.query_later(_op_id(operation)))
+        state: OperationState = await self._reply(self._client.query_later(_op_id(operation)))
         return state
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""
-        figures: dict[str, int | float] = await self._answer(self._client.stats_later())
+        figures: dict[str, int | float] = await self._reply(self._client.stats_later())
         return figures
 
     async def flush(self, timeout: float | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
-    async def _answer(self, future: Answered) -> Any:
+    async def _reply(self, future: ReplyFuture) -> Any:
         try:
-            return await asyncio.wait_for(_bridged(future), self._client.timeout)
+            return await asyncio.wait_for(_wrapped(future), self._client.timeout)
         except TimeoutError as error:
             raise RequestTimeout(
                 f"no answer from {self.address} within {self._client.timeout:g} s"
@@ -119,7 +119,7 @@ class _OperationFuture(asyncio.Future[Any]):
         super().__init__()
         self.op_id = source.op_id
         self._client = client
-        _follow(source, self)
+        _chain(source, self)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the wait at once, and have the server cancel the operation."""
@@ -129,26 +129,26 @@ class _OperationFuture(asyncio.Future[Any]):
         return cancelled
 
 
-def _bridged(source: Answered) -> "asyncio.Future[Any]":
+def _wrapped(source: ReplyFuture) -> "asyncio.Future[Any]":
     target: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    _follow(source, target)
+    _chain(source, target)
     return target
 
 
-def _follow(source: Answered, target: "asyncio.Future[Any]") -> None:
+def _chain(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
     """Resolve ``target`` in its loop when ``source`` is."""
     loop = target.get_loop()
 
     def tell(_: "concurrent.futures.Future[Any]") -> None:
         try:
-            loop.call_soon_threadsafe(_copy, source, target)
+            loop.call_soon_threadsafe(_copy_result, source, target)
         except RuntimeError:  # the loop was closed: nobody waits there any more
             pass
 
     source.add_done_callback(tell)
 
 
-def _copy(source: Answered, target: "asyncio.Future[Any]") -> None:
+def _copy_result(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
     if target.done():
         return
     error = OperationCancelled("it was cancelled") if source.cancelled() else source.exception()

@@ -19,9 +19,9 @@ import zmq
 from msgspec import Raw
 
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.service.client.batcher import Outbox, Request
-from purgatory.service.client.futures import Answered, CloseLink, Flush, ServiceFuture
-from purgatory.service.client.io_thread import Link
+from purgatory.service.client.batcher import CallBatcher, RequestType
+from purgatory.service.client.futures import CloseCommand, FlushCommand, ReplyFuture, ServiceFuture
+from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.session import OnOutcome, Session
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.protocol import (
@@ -45,7 +45,7 @@ BACKLOG: Final = 50_000
 # Seconds between two looks whether that is over.
 BACKLOG_PAUSE: Final = 0.002
 # Seconds that `close` grants the thread to end once its time is over.
-MOMENT: Final = 2.0
+CLOSE_GRACE_S: Final = 2.0
 
 _NOTHING: Final = Raw(NOTHING)
 
@@ -88,15 +88,15 @@ class Client:
         # single steps of a dict, which is all that either does.
         self._futures: dict[str, ServiceFuture] = {}
         self._session = Session(self.name, self._futures, on_outcome)
-        secure = None
+        configure = None
         if server_key is not None:
-            secure = _Curve(server_key, public_key, secret_key)
+            configure = _CurveKeys(server_key, public_key, secret_key)
         try:
-            self._link = Link(address, self._session, secure, f"{self.name}-link")
+            self._io_thread = ClientIOThread(address, self._session, configure, f"{self.name}-io")
         except zmq.ZMQError as error:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
         # Its lock guards _count, too, and the look at _futures before an entry.
-        self._outbox = Outbox(self._link.post, self._link.over)
+        self._batcher = CallBatcher(self._io_thread.post, self._io_thread.is_closed)
 
     def defer(
         self,
@@ -117,17 +117,17 @@ class Client:
         to this future. ``payload``: kept with the operation. Raises TypeError and ValueError for
         bad arguments, Unavailable.
         """
-        watch_keys = distinct_keys(tuple([_text(key, "key") for key in keys]))
+        watch_keys = distinct_keys(tuple([_checked_text(key, "key") for key in keys]))
         check_need(need, len(watch_keys))
         texts = cast("tuple[str, ...]", watch_keys)
         timeout_ms = to_ms(timeout)
-        kind = _text(kind, "kind")
+        kind = _checked_text(kind, "kind")
         if op_id is not None:
-            op_id = _text(op_id, "op_id")
+            op_id = _checked_text(op_id, "op_id")
         packed = _NOTHING if payload is None else Raw(pack(payload))
-        if self._outbox.open is None:
-            self._hold_back()
-        with self._outbox.lock:
+        if self._batcher.open_batch is None:
+            self._apply_backpressure()
+        with self._batcher.lock:
             if op_id is None:
                 op_id = f"{self._prefix}{next(self._count)}"
             elif (known := self._futures.get(op_id)) is not None:
@@ -135,7 +135,7 @@ class Client:
             submission = Submission(op_id, texts, timeout_ms, need, kind, packed)
             future = self._futures[op_id] = ServiceFuture(self, op_id)
             try:
-                self._outbox.add(Submit, submission, future)
+                self._batcher.add(Submit, submission, future)
             except BaseException:
                 self._futures.pop(op_id, None)
                 raise
@@ -151,10 +151,12 @@ class Client:
         count: int = self._wait(self.complete_later(key, value))
         return count
 
-    def complete_later(self, key: str, value: Any = None) -> Answered:
+    def complete_later(self, key: str, value: Any = None) -> ReplyFuture:
         """Like `complete`, but returns the future of its answer at once."""
-        completion = Completion(_text(key, "key"), _NOTHING if value is None else Raw(pack(value)))
-        return self._ask(Complete, completion)
+        completion = Completion(
+            _checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
+        )
+        return self._call(Complete, completion)
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
@@ -162,9 +164,9 @@ class Client:
         done: bool = self._wait(self.cancel_later(operation))
         return done
 
-    def cancel_later(self, operation: str | ServiceFuture) -> Answered:
+    def cancel_later(self, operation: str | ServiceFuture) -> ReplyFuture:
         """Like `cancel`, but returns the future of its answer at once."""
-        return self._ask(Cancel, _op_id(operation))
+        return self._call(Cancel, _op_id(operation))
 
     def query(self, operation: str | ServiceFuture) -> OperationState:
         """What the server knows of an operation, by its future or its id."""
@@ -172,9 +174,9 @@ class Client:
         state: OperationState = self._wait(self.query_later(operation))
         return state
 
-    def query_later(self, operation: str | ServiceFuture) -> Answered:
+    def query_later(self, operation: str | ServiceFuture) -> ReplyFuture:
         """Like `query`, but returns the future of its answer at once."""
-        return self._ask(Query, _op_id(operation))
+        return self._call(Query, _op_id(operation))
 
     def stats(self) -> dict[str, int | float]:
         """The server's figures, by name; see `ServerStats`."""
@@ -182,9 +184,9 @@ class Client:
         figures: dict[str, int | float] = self._wait(self.stats_later())
         return figures
 
-    def stats_later(self) -> Answered:
+    def stats_later(self) -> ReplyFuture:
         """Like `stats`, but returns the future of its answer at once."""
-        return self._ask(Stats, None)
+        return self._call(Stats, None)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all calls made before are answered: what was deferred is on disk.
@@ -192,39 +194,44 @@ class Client:
         ``timeout`` seconds, default the client's. Raises RequestTimeout, Unavailable.
         """
         self._refuse_in_callback()
-        answered: Answered = Answered()
-        self._link.post(Flush(lambda: answered.set_result(None)))
+        answered: ReplyFuture = ReplyFuture()
+        self._io_thread.post(FlushCommand(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
 
-    def _ask(self, request: Request, item: Any) -> Answered:
-        if self._outbox.open is None:
-            self._hold_back()
-        future = Answered()
-        self._outbox.add(request, item, future)
+    def _call(self, request: RequestType, item: Any) -> ReplyFuture:
+        if self._batcher.open_batch is None:
+            self._apply_backpressure()
+        future = ReplyFuture()
+        self._batcher.add(request, item, future)
         return future
 
-    def _hold_back(self) -> None:
+    def _apply_backpressure(self) -> None:
         """Have a caller wait who is faster than the server."""
-        while self._outbox.added - self._session.gone > BACKLOG and not self._link.over():
-            if threading.current_thread() is self._link.thread:
+        while (
+            self._batcher.calls_added - self._session.finished_calls > BACKLOG
+            and not self._io_thread.is_closed()
+        ):
+            if threading.current_thread() is self._io_thread.thread:
                 return
             time.sleep(BACKLOG_PAUSE)
 
     def _refuse_in_callback(self) -> None:
-        if threading.current_thread() is self._link.thread:
+        if threading.current_thread() is self._io_thread.thread:
             raise RuntimeError(
                 "a callback of the client's futures cannot wait for an answer; use complete_later "
                 "and its like, or another thread"
             )
 
-    def _wait(self, future: Answered, timeout: float | None = None) -> Any:
+    def _wait(self, future: ReplyFuture, timeout: float | None = None) -> Any:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         try:
             return future.result(seconds)
         except TimeoutError as error:
             if future.done():  # it is the answer
                 raise
-            trouble = f" ({self._link.trouble})" if self._link.trouble else ""
+            trouble = (
+                f" ({self._io_thread.connection_error})" if self._io_thread.connection_error else ""
+            )
             raise RequestTimeout(
                 f"no answer from {self.address} within {seconds:g} s{trouble}"
             ) from error
@@ -237,9 +244,9 @@ class Client:
         """
         seconds = to_ms(timeout) / 1000
         with contextlib.suppress(Unavailable):  # it ends already, or is a forked child's copy
-            self._link.post(CloseLink(seconds))
-        if threading.current_thread() is not self._link.thread:
-            self._link.thread.join(seconds + MOMENT)
+            self._io_thread.post(CloseCommand(seconds))
+        if threading.current_thread() is not self._io_thread.thread:
+            self._io_thread.thread.join(seconds + CLOSE_GRACE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -256,7 +263,7 @@ class Client:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"
 
 
-class _Curve:
+class _CurveKeys:
     """Sets a socket's keys for CURVE."""
 
     def __init__(
@@ -276,7 +283,7 @@ class _Curve:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = self._keys
 
 
-def _text(text: str, what: str) -> str:
+def _checked_text(text: str, what: str) -> str:
     """A text that can be sent. TypeError for what is none, UnicodeEncodeError for surrogates."""
     if type(text) is str and text.isascii():
         return text
@@ -290,4 +297,4 @@ def _op_id(operation: str | ServiceFuture) -> str:
     op_id = operation.op_id if isinstance(operation, ServiceFuture) else operation
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
-    return _text(op_id, "operation")
+    return _checked_text(op_id, "operation")

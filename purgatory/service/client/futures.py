@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
 
-def _share(future: "Answered") -> None:
-    future._shared = True
+def _mark_observed(future: "ReplyFuture") -> None:
+    future._observed = True
 
 
-class Answered(FastResultFuture):
+class ReplyFuture(FastResultFuture):
     """The answer to a call.
 
     Who waits for it, and who is to be told, is kept from when there is one. Until then its end is a
-    step, where there are such (see ``purgatory.core.future``): `session.answer` does that.
+    step, where there are such (see ``purgatory.core.future``): `session.resolve` does that.
     """
 
     # Slots, for nothing is allocated when these change.
     __slots__ = ("_exception", "_result", "_state")
     _state: str
 
-    _shared = False  # somebody has looked at what follows
-    _condition = LazyAttribute(threading.Condition, _share)
-    _waiters = LazyAttribute(list[Any], _share)
-    _done_callbacks = LazyAttribute(list[Any], _share)
+    _observed = False  # somebody has looked at what follows
+    _condition = LazyAttribute(threading.Condition, _mark_observed)
+    _waiters = LazyAttribute(list[Any], _mark_observed)
+    _done_callbacks = LazyAttribute(list[Any], _mark_observed)
 
     def __init__(self) -> None:
         # Not the base's, which makes those parts: these are its other fields.
@@ -45,7 +45,7 @@ class Answered(FastResultFuture):
         self._exception = None
 
 
-class ServiceFuture(Answered):
+class ServiceFuture(ReplyFuture):
     """The end of an operation that waits at a server; see `Client.defer`.
 
     ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
@@ -59,7 +59,7 @@ class ServiceFuture(Answered):
         self.op_id = op_id
         self.acknowledged = False  # written by the link's thread
         self._client = client
-        self._cancel_asked = False
+        self._cancel_requested = False
 
     def cancel(self) -> bool:
         """Have the server cancel the operation; False if it has ended otherwise.
@@ -68,7 +68,7 @@ class ServiceFuture(Answered):
         """
         if self.done():
             return self.cancelled()
-        self._cancel_asked = True
+        self._cancel_requested = True
         if self._client.cancel(self.op_id):
             concurrent.futures.wait([self], self._client.timeout)
         return self.cancelled()
@@ -80,7 +80,7 @@ class ServiceFuture(Answered):
             self.set_exception(
                 OperationExpired(f"operation {self.op_id!r} not completed within {waited_ms} ms")
             )
-        elif self._cancel_asked:
+        elif self._cancel_requested:
             super().cancel()
             self.set_running_or_notify_cancel()
         else:
@@ -88,14 +88,14 @@ class ServiceFuture(Answered):
 
 
 @dataclass(slots=True)
-class Flush:
+class FlushCommand:
     """Call back when all calls made before are answered."""
 
     done: Callable[[], object]
 
 
 @dataclass(slots=True)
-class CloseLink:
+class CloseCommand:
     """End, when all calls made before are answered or so many seconds are over."""
 
     seconds: float

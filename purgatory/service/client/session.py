@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from purgatory.core.future import FINISHED, PENDING
 from purgatory.service import protocol
-from purgatory.service.client.batcher import CALLS_A_MESSAGE, Call, Request
-from purgatory.service.client.futures import Answered, ServiceFuture
+from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.errors import (
     HelloRequired,
     ServerClosing,
@@ -31,14 +31,14 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS
 log = logging.getLogger(__name__)
 
 # Messages that may be unanswered when the next one is not full.
-EAGER: Final = 2
+PIPELINE_DEPTH: Final = 2
 # Messages that may be unanswered at all.
-UNANSWERED: Final = 32
+MAX_UNANSWERED: Final = 32
 # Acknowledgements that are remembered: they may be lost with the connection.
-REMEMBERED: Final = 1 << 16
+REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 #: These pass by themselves: what was asked stays to be asked again.
-_TRANSIENT: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
+_TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
 OnOutcome = Callable[[OutcomeMessage], object]
 
@@ -56,60 +56,61 @@ class Session:
         self._futures = futures
         self._on_outcome = on_outcome
         self._seqs = itertools.count(1)
-        self._hello = 0  # seq of the last one
-        self._waiting: deque[_Group] = deque()  # in order, and full where the kind does not change
-        self._unanswered: dict[int, tuple[bytes, _Group]] = {}  # in order of seq
+        self._hello_seq = 0  # seq of the last one
+        # In order, and full where the kind does not change.
+        self._unsent: deque[_CallGroup] = deque()
+        self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of seq
         #: Calls that wait to be sent, and those that were sent or given up.
-        self.backlog = 0
-        self.gone = 0
+        self.unsent_calls = 0
+        self.finished_calls = 0
         self._message_bytes = 0
-        self._resolved: dict[int, None] = {}  # outcomes acknowledged lately
+        self._acknowledged: dict[int, None] = {}  # outcomes acknowledged lately
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: Why the server will not have us, ever.
         self.failure: ServiceError | None = None
         #: Set when the connection is of no more use.
-        self.lost = False
+        self.connection_lost = False
 
     @property
     def busy(self) -> bool:
         """Whether calls are unanswered."""
-        return bool(self._waiting or self._unanswered)
+        return bool(self._unsent or self._unanswered)
 
-    def connected(self) -> bytes:
+    def on_connected(self) -> bytes:
         """A connection is there: what is to be sent first."""
-        self.lost = False
+        self.connection_lost = False
         self.welcome = None
-        self._hello = next(self._seqs)
-        return encode(protocol.Hello(self._hello, VERSION, self._name))
+        self._hello_seq = next(self._seqs)
+        return encode(protocol.Hello(self._hello_seq, VERSION, self._name))
 
-    def disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         """The connection is no more."""
         self.welcome = None
 
-    def add(self, request: Request, calls: Sequence[Call]) -> None:
+    def add(self, request: RequestType, calls: Sequence[Call]) -> None:
         """Have calls of a kind sent."""
         if self.failure is not None:
-            self.gone += len(calls)
-            _fail(calls, self.failure)
+            self.finished_calls += len(calls)
+            _fail_calls(calls, self.failure)
             return
-        self.backlog += len(calls)
-        most = 1 if request is Stats else CALLS_A_MESSAGE
+        self.unsent_calls += len(calls)
+        limit = 1 if request is Stats else CALLS_PER_MESSAGE
         start = 0
-        if self._waiting and self._waiting[-1].request is request:
-            last = self._waiting[-1].calls
-            start = most - len(last)
+        if self._unsent and self._unsent[-1].request is request:
+            last = self._unsent[-1].calls
+            start = limit - len(last)
             last += calls[:start]
-        for first in range(start, len(calls), most):
-            self._waiting.append(_Group(request, list(calls[first : first + most])))
+        for first in range(start, len(calls), limit):
+            self._unsent.append(_CallGroup(request, list(calls[first : first + limit])))
 
-    def messages(self) -> list[bytes]:
+    def take_messages(self) -> list[bytes]:
         """What can be sent now."""
         found: list[bytes] = []
-        while self._waiting and self.welcome is not None:
+        while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
-            if unanswered >= UNANSWERED:
+            if unanswered >= MAX_UNANSWERED:
                 break
-            if unanswered >= EAGER and self.backlog < CALLS_A_MESSAGE:
+            if unanswered >= PIPELINE_DEPTH and self.unsent_calls < CALLS_PER_MESSAGE:
                 break
             frame = self._next_message()
             if frame is not None:
@@ -118,45 +119,45 @@ class Session:
 
     def _next_message(self) -> bytes | None:
         """Take the first calls that fit into a message; None: the first one does not."""
-        group = self._waiting.popleft()
+        group = self._unsent.popleft()
         seq = next(self._seqs)
-        while len(frame := group.message(seq)) > self._message_bytes and len(group.calls) > 1:
+        while len(frame := group.encode(seq)) > self._message_bytes and len(group.calls) > 1:
             half = len(group.calls) // 2
-            self._waiting.appendleft(_Group(group.request, group.calls[half:]))
-            group = _Group(group.request, group.calls[:half])
-        self._leave(len(group.calls))
+            self._unsent.appendleft(_CallGroup(group.request, group.calls[half:]))
+            group = _CallGroup(group.request, group.calls[:half])
+        self._count_finished(len(group.calls))
         if len(frame) > self._message_bytes:
-            words = f"message of {len(frame)} bytes; expected at most {self._message_bytes}"
-            self._give_up(group, TooLarge(words))
+            words = f"message of {len(frame)} bytes; expected at limit {self._message_bytes}"
+            self._fail_group(group, TooLarge(words))
             return None
         self._unanswered[seq] = (frame, group)
         return frame
 
-    def _leave(self, count: int) -> None:
-        self.backlog -= count
-        self.gone += count
+    def _count_finished(self, count: int) -> None:
+        self.unsent_calls -= count
+        self.finished_calls += count
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Take a message of the server; returns what is to be sent at once."""
         message = protocol.decode_answer(frame)
         if isinstance(message, Outcomes):
-            return self._end(message.outcomes)
+            return self._resolve_outcomes(message.outcomes)
         if isinstance(message, protocol.Welcome):
             self.welcome = message
             self._message_bytes = message.limits.message_bytes
             return [frame for frame, _ in self._unanswered.values()]
         if isinstance(message, protocol.Failure):
-            self._fail(message)
+            self._on_failure(message)
         elif not isinstance(message, protocol.Ping):
-            self._answered(message)
+            self._on_reply(message)
         return []
 
-    def _answered(self, message: Any) -> None:
+    def _on_reply(self, message: Any) -> None:
         _, group = self._unanswered.pop(message.seq, (b"", None))
         if group is None:
             return  # asked twice, on two connections
         if isinstance(message, protocol.Submitted):
-            self._submitted(group, message)
+            self._on_submitted(group, message)
             return
         answers: Sequence[Any]
         if isinstance(message, protocol.Completed):
@@ -168,9 +169,9 @@ class Session:
         else:
             answers = [message.figures]
         for (_, future), item in zip(group.calls, answers, strict=True):
-            answer(future, item)
+            resolve(future, item)
 
-    def _submitted(self, group: "_Group", message: protocol.Submitted) -> None:
+    def _on_submitted(self, group: "_CallGroup", message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
         for index, (submission, future) in enumerate(group.calls):
             if refused and (item := refused.get(index)) is not None:
@@ -179,50 +180,50 @@ class Session:
             else:
                 future.acknowledged = True  # type: ignore[attr-defined]  # a ServiceFuture
 
-    def _fail(self, message: protocol.Failure) -> None:
+    def _on_failure(self, message: protocol.Failure) -> None:
         error = error_for(message.code, message.message)
-        if message.code in _TRANSIENT:
-            self.lost = True
-        elif message.seq == self._hello:
+        if message.code in _TRANSIENT_CODES:
+            self.connection_lost = True
+        elif message.seq == self._hello_seq:
             self.fail(error)
         elif message.seq in self._unanswered:
-            self._give_up(self._unanswered.pop(message.seq)[1], error)
+            self._fail_group(self._unanswered.pop(message.seq)[1], error)
         else:
             log.warning("the server says: %s", error)
 
-    def _give_up(self, group: "_Group", error: ServiceError) -> None:
+    def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
         if group.request is Submit:
             for submission, _ in group.calls:
                 self._futures.pop(submission.op_id, None)
-        _fail(group.calls, error)
+        _fail_calls(group.calls, error)
 
     def fail(self, error: ServiceError) -> None:
         """No call will be answered any more, and no operation's end be told."""
         self.failure = error
         groups = [group for _, group in self._unanswered.values()]
-        groups += self._waiting
+        groups += self._unsent
         self._unanswered.clear()
-        self._waiting.clear()
-        self._leave(self.backlog)
+        self._unsent.clear()
+        self._count_finished(self.unsent_calls)
         for group in groups:
-            self._give_up(group, error)
+            self._fail_group(group, error)
         while self._futures:
             _, future = self._futures.popitem()
             _reject(future, error)
 
-    def _end(self, outcomes: Sequence[OutcomeMessage]) -> list[bytes]:
+    def _resolve_outcomes(self, outcomes: Sequence[OutcomeMessage]) -> list[bytes]:
         """Resolve futures; returns the acknowledgement of what need not come again."""
-        done = [outcome.number for outcome in outcomes if self._end_one(outcome)]
+        done = [outcome.number for outcome in outcomes if self._resolve_outcome(outcome)]
         if not done:
             return []
         for number in done:
-            self._resolved[number] = None
-        while len(self._resolved) > REMEMBERED:
-            del self._resolved[next(iter(self._resolved))]
+            self._acknowledged[number] = None
+        while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
+            del self._acknowledged[next(iter(self._acknowledged))]
         return [encode(protocol.Acknowledge(next(self._seqs), done))]
 
-    def _end_one(self, outcome: OutcomeMessage) -> bool:
-        if outcome.number in self._resolved:
+    def _resolve_outcome(self, outcome: OutcomeMessage) -> bool:
+        if outcome.number in self._acknowledged:
             return True
         future = self._futures.pop(outcome.op_id, None)
         if future is not None:
@@ -240,16 +241,16 @@ class Session:
         return True
 
 
-class _Group:
+class _CallGroup:
     """Calls of one kind, as many as a message may have."""
 
     __slots__ = ("calls", "request")
 
-    def __init__(self, request: Request, calls: list[Call]) -> None:
+    def __init__(self, request: RequestType, calls: list[Call]) -> None:
         self.request = request
         self.calls = calls
 
-    def message(self, seq: int) -> bytes:
+    def encode(self, seq: int) -> bytes:
         """The frame that asks all of it."""
         if self.request is Stats:
             return encode(Stats(seq))
@@ -257,9 +258,9 @@ class _Group:
         return encode(self.request(seq, items))  # type: ignore[call-arg]  # not `Stats`
 
 
-def answer(future: Answered, result: object) -> None:
+def resolve(future: ReplyFuture, result: object) -> None:
     """Give a future its result, unless it was cancelled."""
-    if ATOMIC_SECTIONS and not future._shared and future._state == PENDING:
+    if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
         # One step. Nobody looks at it, and who begins to look from now on finds it done.
         future._result = result
         future._state = FINISHED
@@ -276,14 +277,14 @@ def _end_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
     except ServiceError as error:
         future.set_exception(error)
     else:
-        answer(future, result)
+        resolve(future, result)
 
 
-def _reject(future: Answered, error: Exception) -> None:
+def _reject(future: ReplyFuture, error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 
 
-def _fail(calls: Sequence[Call], error: ServiceError) -> None:
+def _fail_calls(calls: Sequence[Call], error: ServiceError) -> None:
     for _, future in calls:
         _reject(future, error)

@@ -1,16 +1,16 @@
-"""Waits: quantiles in bounded memory."""
+"""WaitQuantiles: quantiles in bounded memory."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory.replay.quantiles import Waits
+from purgatory.replay.quantiles import WaitQuantiles
 
 
 def counted(waits_ms):
-    """Waits that have counted a list."""
-    waits = Waits()
+    """WaitQuantiles that have counted a list."""
+    waits = WaitQuantiles()
     for waited_ms in waits_ms:
         waits.count(waited_ms)
     return waits
@@ -18,7 +18,7 @@ def counted(waits_ms):
 
 def test_empty():
     """Nothing counted, nothing to tell."""
-    assert Waits().quantile(0.5) is None
+    assert WaitQuantiles().quantile(0.5) is None
 
 
 @given(st.lists(st.integers(0, 9_999), min_size=1), st.floats(0.001, 1))

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.service.client.batcher import CALLS_A_MESSAGE, Outbox
+from purgatory.service.client.batcher import CALLS_PER_MESSAGE, CallBatcher
 from purgatory.service.protocol import Cancel, Submit
 from tests.testing.purgatory_harness import HANG
 
@@ -15,7 +15,7 @@ class Posted:
     def __init__(self):
         self.batches = []
         self.over = False
-        self.outbox = Outbox(self.post, lambda: self.over)
+        self.batcher = CallBatcher(self.post, lambda: self.over)
 
     def post(self, batch):
         """Take a batch, or refuse."""
@@ -37,40 +37,40 @@ def posted():
 def test_calls_join_the_batch_that_is_open(posted):
     """And only the first of them posts it."""
     for n in range(3):
-        posted.outbox.add(Submit, n, None)
+        posted.batcher.add(Submit, n, None)
     assert len(posted.batches) == 1
     assert posted.taken() == [(Submit, [0, 1, 2])]
 
 
 def test_none_joins_a_batch_that_was_taken(posted):
     """It would not be sent."""
-    posted.outbox.add(Submit, 1, None)
+    posted.batcher.add(Submit, 1, None)
     assert posted.taken() == [(Submit, [1])]
-    posted.outbox.add(Submit, 2, None)
+    posted.batcher.add(Submit, 2, None)
     assert posted.taken() == [(Submit, [2])]
 
 
 def test_another_kind_opens_another_batch(posted):
     """So that what one thread asks stays in order."""
     for request, n in ((Submit, 1), (Cancel, 2), (Submit, 3)):
-        posted.outbox.add(request, n, None)
+        posted.batcher.add(request, n, None)
     assert posted.taken() == [(Submit, [1]), (Cancel, [2]), (Submit, [3])]
 
 
 def test_a_full_batch_takes_no_more(posted):
     """The next call opens another."""
-    for n in range(CALLS_A_MESSAGE + 1):
-        posted.outbox.add(Submit, n, None)
-    assert [len(items) for _, items in posted.taken()] == [CALLS_A_MESSAGE, 1]
-    assert posted.outbox.added == CALLS_A_MESSAGE + 1
+    for n in range(CALLS_PER_MESSAGE + 1):
+        posted.batcher.add(Submit, n, None)
+    assert [len(items) for _, items in posted.taken()] == [CALLS_PER_MESSAGE, 1]
+    assert posted.batcher.calls_added == CALLS_PER_MESSAGE + 1
 
 
 def test_nothing_is_added_when_it_is_over(posted):
     """Not to a batch that is open, either: a forked child has a copy of it."""
-    posted.outbox.add(Submit, 1, None)
+    posted.batcher.add(Submit, 1, None)
     posted.over = True
     with pytest.raises(ConnectionError):
-        posted.outbox.add(Submit, 2, None)
+        posted.batcher.add(Submit, 2, None)
     assert posted.taken() == [(Submit, [1])]
 
 
@@ -78,7 +78,7 @@ def test_many_threads(posted):
     """Each call arrives once, each thread's in order, while another thread takes batches."""
     threads = [
         threading.Thread(
-            target=lambda me=me: [posted.outbox.add(Submit, (me, n), None) for n in range(5000)]
+            target=lambda me=me: [posted.batcher.add(Submit, (me, n), None) for n in range(5000)]
         )
         for me in range(4)
     ]

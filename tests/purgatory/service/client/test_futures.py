@@ -6,8 +6,8 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from purgatory.service.client.futures import Answered, ServiceFuture
-from purgatory.service.client.session import answer
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.session import resolve
 from tests.testing.purgatory_harness import HANG
 
 
@@ -18,9 +18,9 @@ def future():
 
 def test_it_has_the_fields_of_its_base(future):
     """Which it fills by itself: a Python with others must be noticed here."""
-    mine = {"_cancel_asked", "_client", "acknowledged", "op_id"}
+    mine = {"_cancel_requested", "_client", "acknowledged", "op_id"}
     on_demand = {"_condition", "_done_callbacks", "_waiters"}
-    fields = {*vars(future), *Answered.__slots__}
+    fields = {*vars(future), *ReplyFuture.__slots__}
     assert fields - mine == vars(Future()).keys() - on_demand
     for name in vars(Future()).keys() - {"_condition"}:
         assert getattr(future, name) == getattr(Future(), name)
@@ -58,7 +58,7 @@ def test_who_waits_is_told(future):
 def test_who_begins_to_wait_as_it_is_answered(seed):
     """Has the answer: it is there already, or he is told."""
     dice = random.Random(seed)
-    futures = [Answered() for _ in range(2000)]
+    futures = [ReplyFuture() for _ in range(2000)]
     found = []
 
     def wait_for_each():
@@ -70,7 +70,7 @@ def test_who_begins_to_wait_as_it_is_answered(seed):
     waiter = threading.Thread(target=wait_for_each)
     waiter.start()
     for number, future in enumerate(futures):
-        answer(future, number)
+        resolve(future, number)
     waiter.join(HANG)
     assert found == list(range(len(futures)))
 
@@ -78,11 +78,11 @@ def test_who_begins_to_wait_as_it_is_answered(seed):
 def test_an_answer_after_all_is_told():
     """To callbacks of before and after."""
     told = []
-    before, after, cancelled = Answered(), Answered(), Answered()
+    before, after, cancelled = ReplyFuture(), ReplyFuture(), ReplyFuture()
     before.add_done_callback(told.append)
     assert cancelled.cancel()
     for future in (before, after, cancelled):
-        answer(future, 7)
+        resolve(future, 7)
     after.add_done_callback(told.append)
     assert told == [before, after]
     assert (before.result(), after.result(), after.exception()) == (7, 7, None)
@@ -91,4 +91,4 @@ def test_an_answer_after_all_is_told():
 
 def test_the_class_can_be_looked_at():
     """As help and inspect do."""
-    assert ServiceFuture._condition is Answered.__dict__["_condition"]
+    assert ServiceFuture._condition is ReplyFuture.__dict__["_condition"]

@@ -1,4 +1,4 @@
-"""Link: what a client's thread makes of a connection's end."""
+"""ClientIOThread: what a client's thread makes of a connection's end."""
 
 import select
 import sqlite3
@@ -18,16 +18,16 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     client = connect(server)
     client.stats()
     faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
-    link = client._link
-    sleep, ends = link._sleep, []
+    io_thread = client._io_thread
+    sleep, ends = io_thread._wait_for_events, []
 
     def sleep_until_it_is_gone():
-        if link._session.busy and not ends:
+        if io_thread._session.busy and not ends:
             ends.append(server.wait(HANG))
-            ends.extend(select.select([link._monitor.FD], [], [], HANG)[0])
+            ends.extend(select.select([io_thread._monitor.FD], [], [], HANG)[0])
         sleep()
 
-    link._sleep = sleep_until_it_is_gone
+    io_thread._wait_for_events = sleep_until_it_is_gone
     with pytest.raises(StoreFailed, match="disk I/O error"):
         client.defer("k").result(HANG)
     assert len(ends) == 2

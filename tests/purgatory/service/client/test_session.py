@@ -13,8 +13,13 @@ from purgatory.service import (
     TooManyKeys,
     WrongVersion,
 )
-from purgatory.service.client.futures import Answered, ServiceFuture
-from purgatory.service.client.session import CALLS_A_MESSAGE, EAGER, UNANSWERED, Session
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.session import (
+    CALLS_PER_MESSAGE,
+    MAX_UNANSWERED,
+    PIPELINE_DEPTH,
+    Session,
+)
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -51,7 +56,7 @@ class Talk:
 
     def connect(self):
         """A new connection; what is sent again."""
-        hello = decode_request(self.session.connected())
+        hello = decode_request(self.session.on_connected())
         assert isinstance(hello, Hello)
         again = self.session.receive(encode(Welcome(hello.seq, 1, "test", self.limits)))
         return [decode_request(frame) for frame in again]
@@ -62,14 +67,14 @@ class Talk:
         return future
 
     def ask(self, kind, item=None):
-        future = Answered()
+        future = ReplyFuture()
         self.session.add(kind, [(item, future)])
         return future
 
     def sent(self):
-        return [decode_request(frame) for frame in self.session.messages()]
+        return [decode_request(frame) for frame in self.session.take_messages()]
 
-    def told(self, message):
+    def deliver(self, message):
         return [decode_request(frame) for frame in self.session.receive(encode(message))]
 
 
@@ -87,7 +92,7 @@ def end(number, op_id, outcome="completed", value=None):
 
 def test_one_call_alone_goes_out_at_once(talk):
     """As long as few messages are unanswered."""
-    for n in range(EAGER):
+    for n in range(PIPELINE_DEPTH):
         talk.defer(f"o{n}")
         [message] = talk.sent()
         assert isinstance(message, Submit)
@@ -96,29 +101,29 @@ def test_one_call_alone_goes_out_at_once(talk):
 
 def test_calls_gather_while_others_are_unanswered(talk):
     """Until an answer comes, or there are enough for a full message."""
-    for n in range(EAGER):
+    for n in range(PIPELINE_DEPTH):
         talk.defer(f"first{n}")
         [last] = talk.sent()
     talk.defer("a")
     talk.defer("b")
     assert talk.sent() == []
-    talk.told(Submitted(last.seq))
+    talk.deliver(Submitted(last.seq))
     [message] = talk.sent()
     assert [o.op_id for o in message.operations] == ["a", "b"]
-    for n in range(CALLS_A_MESSAGE):
+    for n in range(CALLS_PER_MESSAGE):
         talk.defer(f"more{n}")
     [message] = talk.sent()
-    assert len(message.operations) == CALLS_A_MESSAGE
+    assert len(message.operations) == CALLS_PER_MESSAGE
 
 
 def test_no_more_than_so_many_are_unanswered(talk):
     """The rest waits here, not in a socket."""
-    for n in range(CALLS_A_MESSAGE * (UNANSWERED + 2)):
+    for n in range(CALLS_PER_MESSAGE * (MAX_UNANSWERED + 2)):
         talk.defer(f"o{n}")
     messages = talk.sent()
-    assert len(messages) == UNANSWERED
+    assert len(messages) == MAX_UNANSWERED
     assert talk.sent() == []
-    talk.told(Submitted(messages[3].seq))
+    talk.deliver(Submitted(messages[3].seq))
     assert len(talk.sent()) == 1
 
 
@@ -133,13 +138,13 @@ def test_a_message_holds_calls_of_one_kind_in_order(talk):
         for message in messages:
             kinds.append(type(message).__name__)
             if isinstance(message, Submit):
-                talk.told(Submitted(message.seq))
+                talk.deliver(Submitted(message.seq))
             elif isinstance(message, Stats):
-                talk.told(StatsReply(message.seq, {"pending": 1}))
+                talk.deliver(StatsReply(message.seq, {"pending": 1}))
             elif kinds[-1] == "Complete":
-                talk.told(Completed(message.seq, [3]))
+                talk.deliver(Completed(message.seq, [3]))
             else:
-                talk.told(Cancelled(message.seq, [True]))
+                talk.deliver(Cancelled(message.seq, [True]))
     assert kinds == ["Submit", "Complete", "Cancel", "Stats"]
     assert (count.result(0), done.result(0)) == (3, True)
     assert not talk.session.busy
@@ -153,12 +158,12 @@ def test_a_message_is_no_larger_than_the_server_takes():
     large = talk.defer("x" * 300)
     last = talk.defer("last")
     got = []
-    while messages := talk.session.messages():
+    while messages := talk.session.take_messages():
         for frame in messages:
             assert len(frame) <= 300
             message = decode_request(frame)
             got += [o.op_id for o in message.operations]
-            talk.told(Submitted(message.seq))
+            talk.deliver(Submitted(message.seq))
     assert got == [future.op_id for future in [*futures, last]]
     assert isinstance(large.exception(0), TooLarge)
     assert "x" * 300 not in talk.futures
@@ -169,7 +174,7 @@ def test_acknowledged_when_the_server_has_it(talk):
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
     assert not a.acknowledged
-    talk.told(Submitted(message.seq, [Refusal(1, "too-many-keys", "words")]))
+    talk.deliver(Submitted(message.seq, [Refusal(1, "too-many-keys", "words")]))
     assert a.acknowledged
     assert not a.done()
     assert type(b.exception(0)) is TooManyKeys
@@ -181,7 +186,7 @@ def test_outcomes_resolve_and_are_acknowledged(talk):
     a, b, c = (talk.defer(op_id) for op_id in "abc")
     message = Outcomes([end(1, "a", value=7), end(2, "b", "expired"), end(3, "c", "cancelled")])
     for _ in range(2):
-        assert [m.outcomes for m in talk.told(message)] == [[1, 2, 3]]
+        assert [m.outcomes for m in talk.deliver(message)] == [[1, 2, 3]]
     assert a.result(0) == 7
     assert isinstance(b.exception(0), OperationExpired)
     assert isinstance(c.exception(0), OperationCancelled)
@@ -193,13 +198,13 @@ def test_a_value_that_is_none(talk):
     a = talk.defer("a")
     outcome = end(1, "a")
     outcome.result = Raw(b"\xd6\xff\xff\xff\xff\xff")
-    talk.told(Outcomes([outcome]))
+    talk.deliver(Outcomes([outcome]))
     assert a.done()
 
 
 def test_outcomes_of_nobody_are_left_at_the_server(talk):
     """Somebody of our name may ask for them yet."""
-    assert talk.told(Outcomes([end(1, "unknown")])) == []
+    assert talk.deliver(Outcomes([end(1, "unknown")])) == []
 
 
 def test_outcomes_of_nobody_go_to_who_wants_them(caplog):
@@ -213,7 +218,7 @@ def test_outcomes_of_nobody_go_to_who_wants_them(caplog):
 
     talk = Talk(take)
     talk.connect()
-    [message] = talk.told(Outcomes([end(1, "good"), end(2, "bad")]))
+    [message] = talk.deliver(Outcomes([end(1, "good"), end(2, "bad")]))
     assert isinstance(message, Acknowledge)
     assert (got, message.outcomes) == (["good", "bad"], [1])
     assert "on_outcome of client 'me' raised" in caplog.text
@@ -223,7 +228,7 @@ def test_what_was_not_answered_is_sent_again(talk):
     """On a new connection, as it was; an answer that comes twice does no harm."""
     a = talk.defer("a")
     [message] = talk.sent()
-    talk.session.disconnected()
+    talk.session.on_disconnected()
     b = talk.defer("b")
     assert talk.sent() == []
     [again] = talk.connect()
@@ -231,8 +236,8 @@ def test_what_was_not_answered_is_sent_again(talk):
     [other] = talk.sent()
     assert other.operations[0].op_id == "b"
     for _ in range(2):
-        talk.told(Submitted(message.seq))
-        talk.told(Submitted(other.seq))
+        talk.deliver(Submitted(message.seq))
+        talk.deliver(Submitted(other.seq))
     assert a.acknowledged
     assert b.acknowledged
 
@@ -242,8 +247,8 @@ def test_what_passes_by_itself(talk, code):
     """Is asked again on another connection."""
     a = talk.defer("a")
     [message] = talk.sent()
-    talk.told(Failure(message.seq, code, "words"))
-    assert talk.session.lost
+    talk.deliver(Failure(message.seq, code, "words"))
+    assert talk.session.connection_lost
     assert not a.done()
     assert talk.connect() == [message]
 
@@ -254,7 +259,7 @@ def test_a_message_that_was_not_done(talk):
     [message] = talk.sent()
     c = talk.defer("c")
     talk.sent()
-    talk.told(Failure(message.seq, "store", "disk full"))
+    talk.deliver(Failure(message.seq, "store", "disk full"))
     assert type(a.exception(0)) is type(b.exception(0)) is StoreFailed
     assert str(a.exception(0)) == "disk full"
     assert not c.done()
@@ -265,8 +270,8 @@ def test_a_server_of_another_version_fails_everything():
     """What waits, and what is asked later."""
     talk = Talk()
     a = talk.defer("a")
-    hello = decode_request(talk.session.connected())
-    talk.told(Failure(hello.seq, "version", "version is 1; expected 2"))
+    hello = decode_request(talk.session.on_connected())
+    talk.deliver(Failure(hello.seq, "version", "version is 1; expected 2"))
     assert type(a.exception(0)) is WrongVersion
     assert type(talk.defer("b").exception(0)) is WrongVersion
 
@@ -274,7 +279,7 @@ def test_a_server_of_another_version_fails_everything():
 def test_an_error_of_no_request(talk, caplog):
     """Is logged."""
     with caplog.at_level(logging.WARNING):
-        talk.told(Failure(None, "malformed", "what was that"))
+        talk.deliver(Failure(None, "malformed", "what was that"))
     assert "what was that" in caplog.text
 
 
@@ -288,7 +293,7 @@ def test_the_end_leaves_nobody_waiting(talk):
     """Calls and futures fail."""
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
-    talk.told(Submitted(message.seq))
+    talk.deliver(Submitted(message.seq))
     count = talk.ask(Complete, Completion("k"))
     talk.session.fail(ServerClosing("over"))
     for future in (a, b, count):
@@ -307,9 +312,13 @@ def test_a_message_that_would_be_too_large_is_several():
         for message in messages:
             assert len(encode(message)) <= 400
             asked += [operation.op_id for operation in message.operations]
-            talk.told(Submitted(message.seq))
+            talk.deliver(Submitted(message.seq))
     assert asked == [*(f"o{n}" for n in range(50)), "after"]
     assert all(future.acknowledged for future in (*futures, after))
     assert isinstance(large.exception(0), TooLarge)
     assert "o" * 500 not in talk.futures
-    assert (talk.session.backlog, talk.session.gone, talk.session.busy) == (0, 52, False)
+    assert (talk.session.unsent_calls, talk.session.finished_calls, talk.session.busy) == (
+        0,
+        52,
+        False,
+    )

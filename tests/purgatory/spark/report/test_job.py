@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from purgatory.cli import spark_report as report_command
 from purgatory.cli.entry_point import main
+from purgatory.cli.spark import report as report_command
 from purgatory.spark.errors import RejectedRows, SparkError
 from purgatory.spark.report.job import PageFile, make_options, report_journal
 from tests.testing.journals import outcomes_frame, random_outcomes

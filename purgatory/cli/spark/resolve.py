@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from purgatory.cli.spark_extra import add_session_options, implementation
+from purgatory.cli.extras import import_extra
+from purgatory.cli.spark.options import add_session_options
 
 _DESCRIPTION = """\
 Give every operation its outcome, as a replay would, to the millisecond.
@@ -32,8 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    batch = implementation("purgatory.spark.batch.job")
-    session = implementation("purgatory.spark.session")
+    batch = import_extra("purgatory.spark.batch.job", "spark")
+    session = import_extra("purgatory.spark.session", "spark")
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
         done = batch.resolve_files(
             spark, arguments.operations, arguments.events, arguments.out, strict=arguments.strict

@@ -6,18 +6,15 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from purgatory.cli import spark_package as package_command
-from purgatory.cli import spark_report as report_command
-from purgatory.cli import spark_resolve as resolve_command
-from purgatory.cli import spark_run as run_command
+from purgatory.cli.spark import package, report, resolve, run
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
-    resolve_command.add_parser,
-    run_command.add_parser,
-    report_command.add_parser,
-    package_command.add_parser,
+    resolve.add_parser,
+    run.add_parser,
+    report.add_parser,
+    package.add_parser,
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from purgatory.cli.spark_extra import add_session_options, implementation
+from purgatory.cli.extras import import_extra
+from purgatory.cli.spark.options import add_session_options
 
 _DESCRIPTION = """\
 Say what a journal tells: how operations ended, how long they waited, which keys are hot, which
@@ -54,10 +55,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    reporting = implementation("purgatory.spark.report.job")
+    reporting = import_extra("purgatory.spark.report.job", "spark")
     options = reporting.make_options(arguments.share, arguments.tick_ms, arguments.wheel_size)
     page = None if arguments.html is None else reporting.PageFile(arguments.html)
-    session = implementation("purgatory.spark.session")
+    session = import_extra("purgatory.spark.session", "spark")
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
         reporting.report_journal(spark, arguments.journal, options, page, strict=arguments.strict)
     return 0

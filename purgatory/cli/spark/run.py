@@ -8,7 +8,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from purgatory.cli.spark_extra import add_session_options, implementation
+from purgatory.cli.extras import import_extra
+from purgatory.cli.spark.options import add_session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +108,7 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    session = implementation("purgatory.spark.session")
+    session = import_extra("purgatory.spark.session", "spark")
     options = _options(arguments)
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
         done = _stream(spark, arguments, options)
@@ -116,8 +117,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _stream(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> Entry:
-    stream_module = implementation("purgatory.spark.stream.query")
-    progress_module = implementation("purgatory.spark.stream.progress")
+    stream_module = import_extra("purgatory.spark.stream.query", "spark")
+    progress_module = import_extra("purgatory.spark.stream.progress", "spark")
     with progress_module.StreamProgress() as progress:
         stream: Stream = stream_module.Stream(
             spark,
@@ -136,7 +137,7 @@ def _stream(spark: SparkSession, arguments: argparse.Namespace, options: dict[st
 def _source(
     spark: SparkSession, arguments: argparse.Namespace, place: str, options: dict[str, str]
 ) -> Source:
-    sources = implementation("purgatory.spark.stream.sources")
+    sources = import_extra("purgatory.spark.stream.sources", "spark")
     if arguments.kafka is None:
         found: Source = sources.directory(spark, place, options)
     else:
@@ -160,7 +161,7 @@ def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[
 
     from purgatory import metrics  # noqa: PLC0415
 
-    listener = implementation("purgatory.spark.stream.metrics").StreamMetrics(stream)
+    listener = import_extra("purgatory.spark.stream.metrics", "spark").StreamMetrics(stream)
     registry = CollectorRegistry()
     registry.register(listener)
     spark.streams.addListener(listener)

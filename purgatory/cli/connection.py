@@ -1,0 +1,107 @@
+"""The options by which a command finds a server, and the client made of them.
+
+Used by the commands that talk to a server, from the main thread. A command imports nothing of the
+extra before it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.cli.extras import import_extra
+from purgatory.service.errors import ConfigError
+
+if TYPE_CHECKING:
+    from purgatory.service.client.client import Client
+
+ADDRESS: Final = "tcp://127.0.0.1:7411"
+#: Exit code for an answer that is bad news: expired, nothing waited, not known.
+BAD_NEWS: Final = 1
+
+
+def add_command(
+    subparsers: argparse._SubParsersAction[Any],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+) -> argparse.ArgumentParser:
+    """Add a command that talks to a server, with its connection options; returns its parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name, help=summary, description=f"{summary.capitalize()}."
+    )
+    parser.set_defaults(run=run)
+    add_connection_options(parser)
+    return parser
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which server, and with which keys."""
+    group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
+    group.add_argument("--address", help=f"of the server (default: {ADDRESS})")
+    group.add_argument("--name", help="whose operations these are (default: cli)")
+    group.add_argument("--key", metavar="FILE", help="key pair of this client: NAME.key_secret")
+    group.add_argument("--server-key", metavar="KEY", help="the server's public key, or its file")
+    group.add_argument(
+        "--patience", metavar="SECONDS", help="how long to wait for an answer (default: 10)"
+    )
+
+
+@contextlib.contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator[Client]:
+    """A client as the options and the environment say. Raises ConfigError, KeysError."""
+    client = _client(arguments)
+    try:
+        yield client
+    except BaseException:
+        client.close(0)  # who gave up does not wait once more
+        raise
+    client.close()
+
+
+def _client(arguments: argparse.Namespace) -> Client:
+
+    def setting(name: str, default: str = "") -> str:
+        given = getattr(arguments, name)
+        return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)
+
+    options: dict[str, Any] = {"name": setting("name", "cli")}
+    options["timeout"] = _seconds(setting("patience", "10"))
+    own, server = setting("key"), setting("server_key")
+    if bool(own) != bool(server):
+        raise ConfigError("--key and --server-key come together: both, or neither")
+    if own:
+        keys = import_extra("purgatory.service.auth.key_store", "service")
+        pair = keys.read_pair(Path(own))
+        options |= {"server_key": keys.read_public(server)}
+        options |= {"public_key": pair.public, "secret_key": pair.secret}
+    client: Client = import_extra("purgatory.service.client.client", "service").Client(
+        setting("address", ADDRESS), **options
+    )
+    return client
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ConfigError(f"--patience {text}: expected a number of seconds above 0")
+    return seconds
+
+
+def parse_value(text: str | None) -> Any:
+    """Parse a value given on the command line: JSON if it is, else the text; None if none."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

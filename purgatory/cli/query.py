@@ -1,0 +1,67 @@
+"""``purgatory query``: ask a server about operations. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from purgatory.cli.connection import BAD_NEWS, add_command, connected
+from purgatory.cli.extras import import_extra
+
+if TYPE_CHECKING:
+    from purgatory.service.protocol import OperationState
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its options."""
+    parser = add_command(subparsers, "query", run, "ask a server about operations")
+    parser.add_argument("ids", metavar="ID", nargs="+")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the server knows of each operation."""
+    with connected(arguments) as client:
+        states = [client.query(name) for name in arguments.ids]
+    if arguments.json:
+        for state in states:
+            print(json.dumps(_facts(state)))
+    else:
+        import_extra("purgatory.cli.top_screen", "service").print_facts(
+            [_rows(state) for state in states]
+        )
+    return BAD_NEWS if any(state.state == "unknown" for state in states) else 0
+
+
+def _facts(state: OperationState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in state.__struct_fields__}
+
+
+def _rows(state: OperationState) -> list[tuple[str, str]]:
+    """What is known of an operation, a fact a line; what it has not is left out."""
+    done = set(state.keys_done)
+    facts = {
+        "operation": state.op_id,
+        "state": state.state,
+        "kind": state.kind,
+        "client": state.client,
+        "keys": ", ".join(f"{key} (done)" if key in done else key for key in state.keys),
+    }
+    if state.state != "unknown":
+        facts["need"] = f"{state.need} of {len(set(state.keys))}"
+        facts["submitted"] = _time(state.submitted_ms)
+        facts["deadline"] = _time(state.deadline_ms)
+    if state.at_ms is not None:
+        facts["ended"] = _time(state.at_ms)
+    facts["by key"] = state.by_key or ""
+    return [(name, fact) for name, fact in facts.items() if fact]
+
+
+def _time(unix_ms: int) -> str:
+    try:
+        local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
+    except (OverflowError, ValueError, OSError):  # no calendar reaches it
+        return f"{unix_ms} ms"
+    return local.isoformat(" ", "milliseconds")
