@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.report.report import make_report
 from purgatory.spark.session import local_session
-from purgatory.spark.tables.journal import count_rejected, read_journal
+from purgatory.spark.tables.journal_tables import count_rejected, read_journal
 
 BEGIN_MS = 1_700_000_000_000
 KINDS = ("payment", "parcel", "reply", "lease", "heartbeat")

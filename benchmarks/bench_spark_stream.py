@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 
 from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.session import open_session
-from purgatory.spark.stream.checkpoint import Entry
+from purgatory.spark.stream.checkpoint import CheckpointEntry
 from purgatory.spark.stream.query import Stream
-from purgatory.spark.stream.sources import directory
+from purgatory.spark.stream.sources import directory_source
 
 TIMES = {"operations": "submitted_ms", "events": "at_ms"}
 LONGEST_MS = 3_600_000
@@ -66,15 +66,15 @@ def stream(spark: SparkSession, trace: Path) -> list[Mark]:
     """Run the stream to its end; the time before it and after each commit."""
     marks = [now()]
 
-    def mark(entry: Entry) -> None:
+    def mark(entry: CheckpointEntry) -> None:
         marks.append(now())
         print(f"batch {entry.batch}: {entry.pending:,} pending", file=sys.stderr)
 
     one_file = {"maxFilesPerTrigger": "1"}
     Stream(
         spark,
-        directory(spark, f"{trace}/operations", one_file),
-        directory(spark, f"{trace}/events", one_file),
+        directory_source(spark, f"{trace}/operations", one_file),
+        directory_source(spark, f"{trace}/events", one_file),
         out=f"{trace}/stream",
         checkpoint=f"{trace}/checkpoint",
         watermark_ms=0,

@@ -16,8 +16,8 @@ from typing import Any
 import plot_lines
 from plot_lines import NAMES
 
-from purgatory.spark.report import formatting as words
-from purgatory.spark.report.html import document, figure, paragraph, section, table, text
+from purgatory.spark.report import formatting
+from purgatory.spark.report.html import document, escape, figure, paragraph, section, table
 
 Figures = dict[str, Any]
 
@@ -38,7 +38,7 @@ def main() -> None:
 def make_page(subjects: Sequence[Figures]) -> str:
     """The page of what `harness.keep` wrote. The newest of each subject counts."""
     newest = {kept["subject"]: kept for kept in sorted(subjects, key=lambda kept: kept["taken"])}
-    parts = [f"<h1>{text(TITLE)}</h1>"]
+    parts = [f"<h1>{escape(TITLE)}</h1>"]
     for subject, draw in SUBJECTS.items():
         if subject in newest:
             parts += [section(*part) for part in draw(newest[subject])]
@@ -85,7 +85,7 @@ def _costs(title: str, sizes: Sequence[int], by_peer: dict[str, list[float | Non
 
 
 def _number(value: float | None) -> str:
-    return words.NOTHING if value is None else words.number(value)
+    return formatting.NOTHING if value is None else formatting.number(value)
 
 
 MARKS = {"least": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "most": 1.0}
@@ -101,7 +101,9 @@ def _lateness(by_peer: dict[str, Figures]) -> Iterator[str]:
     for peer, late in by_peer.items():
         curve = late["quantiles"]
         marks = [curve[round(share * (len(curve) - 1))] for share in MARKS.values()]
-        rows.append([NAMES[peer], *map(words.number, marks), f"{late['early']} of {late['count']}"])
+        rows.append(
+            [NAMES[peer], *map(formatting.number, marks), f"{late['early']} of {late['count']}"]
+        )
     yield table("Lateness, ms", ["", *MARKS, "early"], rows)
 
 
@@ -117,12 +119,12 @@ def _stalls(
         calls = {peer: stalls[number]["calls"] for peer, stalls in by_peer.items()}
         yield figure(plot_lines.stalls(size, edges, calls))
     rows = [
-        [NAMES[peer], *(words.number(stall["longest"]) for stall in stalls)]
+        [NAMES[peer], *(formatting.number(stall["longest"]) for stall in stalls)]
         for peer, stalls in by_peer.items()
     ]
     heads = ["due", *(f"{size:,}" for size in sizes)]
     yield table("The longest call, median over the rounds, ms", heads, rows)
-    bounds = [f"to {words.number(edge)}" for edge in edges] + ["more"]
+    bounds = [f"to {formatting.number(edge)}" for edge in edges] + ["more"]
     for number, size in enumerate(sizes):
         rows = [
             [NAMES[peer], *(f"{count:,}" for count in stalls[number]["calls"])]
@@ -139,11 +141,11 @@ def draw_load(kept: Figures) -> Iterator[Section]:
         [
             f"{profile}, {step['target']:,.0f}",
             f"{step['actual']:,.0f}",
-            words.share(step["actual"] / step["target"]),
-            words.number(step["cpu"]),
-            words.number(step["load_cpu"]),
-            words.share(step["expired"]),
-            words.number(step["behind_ms"]),
+            formatting.share(step["actual"] / step["target"]),
+            formatting.number(step["cpu"]),
+            formatting.number(step["load_cpu"]),
+            formatting.share(step["expired"]),
+            formatting.number(step["behind_ms"]),
         ]
         for profile, step in chain.from_iterable(
             ((profile, step) for step in of_profile) for profile, of_profile in steps.items()

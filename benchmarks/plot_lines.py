@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 from purgatory.spark.report.charts import Chart
-from purgatory.spark.report.plots import CANCELLED, FAINT, SERIES, Canvas, draw
+from purgatory.spark.report.svg import CANCELLED, FAINT, SERIES, Canvas, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,15 +202,15 @@ def time(ms: float) -> str:
     if ms == 0:
         return "0"
     size, unit = next((unit for unit in TIME_UNITS if abs(ms) >= unit[0] * 0.9995), TIME_UNITS[-1])
-    return f"{words.number(round(ms / size, 6))} {unit}"
+    return f"{formatting.number(round(ms / size, 6))} {unit}"
 
 
 def _count(value: float) -> str:
     """A count in few letters: "10k", "3M"."""
     for size, letter in ((1_000_000, "M"), (1000, "k")):
         if value >= size:
-            return f"{words.number(value / size)}{letter}"
-    return words.number(value)
+            return f"{formatting.number(value / size)}{letter}"
+    return formatting.number(value)
 
 
 def _legend(canvas: Canvas) -> None:

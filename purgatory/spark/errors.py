@@ -44,19 +44,19 @@ class CheckpointMismatch(SparkError):
 
 
 # What Spark raises: its own errors in Python, and those of Java that it has no class for.
-FAILURES: Final = (PySparkException, Py4JError)
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
 @contextmanager
-def in_one_line(doing: str) -> Iterator[None]:
+def wrapping_spark_errors(doing: str) -> Iterator[None]:
     """Turn what Spark raises within the block into a `SparkError`: `doing`, and what went wrong."""
     try:
         yield
-    except FAILURES as error:
-        raise SparkError(f"{doing}: {told(error)}") from error
+    except SPARK_ERRORS as error:
+        raise SparkError(f"{doing}: {error_message(error)}") from error
 
 
-def told(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """What an error of Spark says, in one line: the first line of it, and that of its cause."""
     if not isinstance(error, Py4JJavaError):
         return _first_line(str(error)) or type(error).__name__

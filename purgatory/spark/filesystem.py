@@ -1,7 +1,7 @@
 """The few file operations that a checkpoint needs, on this machine's disks or on Hadoop's.
 
-`files_for` chooses by the scheme of a path: none or `file:` is a local disk, worked on from this
-process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's own file systems. Paths are
+`file_system_for` chooses by the scheme of a path: none or `file:` is a local disk, worked on from
+this process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's own file systems. Paths are
 strings, as Spark takes them. Safe from any thread; nothing is held between calls.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TMP: Final = ".tmp"
 
 
-class Files(Protocol):
+class FileSystem(Protocol):
     """A file system: what both of them do. Failures are OSError, or Spark's own errors."""
 
     def names(self, path: str) -> list[str]:
@@ -46,16 +46,16 @@ class Files(Protocol):
         """Delete a file or a whole directory, if it is there."""
 
 
-def files_for(spark: SparkSession, path: str) -> tuple[Files, str]:
+def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
     """The file system of a path, and the path as that file system and Spark both take it."""
     parts = urlsplit(path)
     if parts.scheme and parts.scheme != "file" and "/" in path:
-        return HadoopFiles(spark), path.rstrip("/")
+        return HadoopFileSystem(spark), path.rstrip("/")
     local = unquote(parts.path) if parts.scheme == "file" else path
-    return LocalFiles(), str(Path(local).absolute())
+    return LocalFileSystem(), str(Path(local).absolute())
 
 
-class LocalFiles:
+class LocalFileSystem:
     """The disks of this machine, and what is mounted there."""
 
     def names(self, path: str) -> list[str]:
@@ -74,7 +74,7 @@ class LocalFiles:
         return Path(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file; see `Files.create`."""
+        """Make a file; see `FileSystem.create`."""
         hidden = Path(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
@@ -87,7 +87,7 @@ class LocalFiles:
         return True
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name; see `Files.move`."""
+        """Give a file another name; see `FileSystem.move`."""
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             Path(source).replace(target)
@@ -100,7 +100,7 @@ class LocalFiles:
             shutil.rmtree(path, ignore_errors=True)
 
 
-class HadoopFiles:
+class HadoopFileSystem:
     """The file systems that Spark knows, through its Java process.
 
     `create` refuses a name that is taken as surely as the file system's rename does: HDFS does,
@@ -134,7 +134,7 @@ class HadoopFiles:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file; see `Files.create`."""
+        """Make a file; see `FileSystem.create`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -149,7 +149,7 @@ class HadoopFiles:
         return done
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name; see `Files.move`."""
+        """Give a file another name; see `FileSystem.move`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if system.exists(old):

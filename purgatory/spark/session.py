@@ -17,22 +17,22 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from purgatory.spark.errors import FAILURES, SessionFailed
+from purgatory.spark.errors import SPARK_ERRORS, SessionFailed
 from purgatory.spark.java import java_for_spark
 
 _MIB: Final = 2**20
-_LEAST_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little to work with
+_MIN_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little to work with
 
 # Said each time a context starts with a log level of its own, by no logger.
-_NOISE: Final = "Setting Spark log level to "
-_LAST_WORDS: Final = 5.0  # seconds to wait for what a child said that has ended
+_LOG_LEVEL_NOTICE: Final = "Setting Spark log level to "
+_STDERR_JOIN_S: Final = 5.0  # seconds to wait for what a child said that has ended
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
 # Set by spark-submit for the program that it runs: the Java process is there already.
-_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+_GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def open_session(
     if given is not None:
         yield given
         return
-    if _SUBMITTED in os.environ:
+    if _GATEWAY_PORT_VARIABLE in os.environ:
         own = SparkSession.builder.appName("purgatory").getOrCreate()
     else:
         own = local_session(cores=cores, memory=memory, conf=conf)
@@ -78,7 +78,7 @@ def local_session(
     """
     settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
     spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
-    with _environment():
+    with _spark_environment():
         if SparkContext._gateway is not None:  # no public way to ask
             return SparkSession.builder.config(conf=spark_conf).getOrCreate()
         return _start(spark_conf)
@@ -118,26 +118,27 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
 
 def _start(conf: SparkConf) -> SparkSession:
     """Start Java; what it says while it starts is shown only if it does not."""
-    stderr = _Stderr()
+    stderr = _StderrRelay()
     try:
-        gateway = launch_gateway(conf, {"stderr": stderr.open_end()})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, {"stderr": stderr.write_end()})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
         return SparkSession.builder.getOrCreate()
-    except FAILURES as error:
-        raise SessionFailed(f"Spark did not start: {stderr.said() or error}") from error
+    except SPARK_ERRORS as error:
+        raise SessionFailed(f"Spark did not start: {stderr.collected() or error}") from error
     finally:
-        stderr.release()
+        stderr.stop_collecting()
 
 
-class _Stderr:
-    """Passes on what the Java process writes to its stderr, but for what came before `release`.
+class _StderrRelay:
+    """Relays stderr of the Java process, except what was written before `stop_collecting`.
 
-    Some of that no setting keeps it from writing. `_held` is guarded by `_lock`; None: released.
+    No setting keeps Java from writing some of that. `_collected` is guarded by `_lock`; None after
+    `stop_collecting`.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: list[str] | None = []
+        self._collected: list[str] | None = []
         reader, self._writer = os.pipe()
         # A daemon: the child lives as long as this process, and its stderr ends after that.
         self._thread = threading.Thread(
@@ -145,23 +146,23 @@ class _Stderr:
         )
         self._thread.start()
 
-    def open_end(self) -> int:
+    def write_end(self) -> int:
         """The file descriptor for the child to write to."""
         return self._writer
 
-    def said(self) -> str:
+    def collected(self) -> str:
         """What a child that has ended said, in one line without Java's stack of calls."""
         self._close_writer()
-        self._thread.join(_LAST_WORDS)
+        self._thread.join(_STDERR_JOIN_S)
         with self._lock:
-            lines = [line.strip() for line in self._held or ()]
+            lines = [line.strip() for line in self._collected or ()]
         return "; ".join(line for line in lines if line and not line.startswith("at "))
 
-    def release(self) -> None:
+    def stop_collecting(self) -> None:
         """Pass on what comes from now on, until the child ends."""
         self._close_writer()
         with self._lock:
-            self._held = None
+            self._collected = None
 
     def _close_writer(self) -> None:
         """The child has an end of its own; with ours open, the reader would never see the last."""
@@ -173,15 +174,15 @@ class _Stderr:
         with open(reader, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 with self._lock:
-                    if self._held is not None:
-                        self._held.append(line)
+                    if self._collected is not None:
+                        self._collected.append(line)
                         continue
-                if sys.stderr is not None and not line.startswith(_NOISE):
+                if sys.stderr is not None and not line.startswith(_LOG_LEVEL_NOTICE):
                     sys.stderr.write(line)
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _spark_environment() -> Iterator[None]:
     """Let Spark see the Java found and this Python; the variables are as before afterwards."""
     with java_for_spark() as home:
         wanted = {"JAVA_HOME": str(home)}
@@ -205,4 +206,4 @@ def _usable_cores() -> int:
 
 def _quarter_of_memory() -> str:
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return f"{max(_LEAST_MEMORY_MIB, pages * size // 4 // _MIB)}m"
+    return f"{max(_MIN_MEMORY_MIB, pages * size // 4 // _MIB)}m"

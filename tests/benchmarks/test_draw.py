@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import draw
 import pytest
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 
 PEERS = list(draw.NAMES)
 SIZES = [10, 1000]
@@ -102,9 +102,9 @@ class TestPage:
         figures = timer_figures()
         for by_peer in figures["costs"].values():
             for value in itertools.chain.from_iterable(by_peer.values()):
-                assert (words.NOTHING if value is None else words.number(value)) in cells
+                assert (formatting.NOTHING if value is None else formatting.number(value)) in cells
         for stall in itertools.chain.from_iterable(figures["stalls"].values()):
-            assert words.number(stall["longest"]) in cells
+            assert formatting.number(stall["longest"]) in cells
             assert f"{max(stall['calls']):,}" in cells
         for peer in PEERS:
             assert cells.count(draw.NAMES[peer]) >= 6

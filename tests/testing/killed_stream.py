@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 
 from purgatory.spark.session import local_session
-from purgatory.spark.stream.micro_batch import Batches
+from purgatory.spark.stream.micro_batch import MicroBatchRunner
 from tests.testing.java import QUICK
-from tests.testing.stream_input import Feed
+from tests.testing.stream_input import StreamInput
 
 
 def _die():
@@ -26,22 +26,22 @@ def _kill_after(batches, seconds):
     """From the beginning of a batch, so that it is a batch that is cut short."""
     timer = threading.Timer(seconds, _die)
     timer.daemon = True
-    take = Batches.take
+    run_batch = MicroBatchRunner.run_batch
     begun = itertools.count()
 
     def take_and_die(self, batch, number):
         if next(begun) == batches:
             timer.start()
-        take(self, batch, number)
+        run_batch(self, batch, number)
 
-    Batches.take = take_and_die
+    MicroBatchRunner.run_batch = take_and_die
 
 
 def main(directory, batches, seconds):
     """Run the stream over the feed there to its end, or to ours."""
     _kill_after(batches, seconds)
     spark = local_session(cores=1, memory="1g", conf=QUICK)
-    Feed(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
+    StreamInput(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
     spark.stop()
 
 

@@ -4,14 +4,14 @@ import os
 from pathlib import Path
 
 from purgatory.spark.stream.query import Stream
-from purgatory.spark.stream.sources import directory
+from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import read_outcomes, write_events, write_operations
 from tests.testing.traces import Trace
 
 WRITERS = {"operations": write_operations, "events": write_events}
 
 
-class Feed:
+class StreamInput:
     """Two directories that files are put into, the output and the checkpoint, below one path."""
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class Feed:
     def stream(self, spark, *, files_a_batch=1, **options):
         """A stream over the directories."""
         read = {"maxFilesPerTrigger": str(files_a_batch)}
-        operations, events = (directory(spark, str(self.path / t), read) for t in WRITERS)
+        operations, events = (directory_source(spark, str(self.path / t), read) for t in WRITERS)
         given = {"out": str(self.out), "checkpoint": str(self.checkpoint), **options}
         return Stream(spark, operations, events, **given)
 

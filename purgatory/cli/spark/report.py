@@ -56,7 +56,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     reporting = import_extra("purgatory.spark.report.job", "spark")
-    options = reporting.make_options(arguments.share, arguments.tick_ms, arguments.wheel_size)
+    options = reporting.make_report_options(
+        arguments.share, arguments.tick_ms, arguments.wheel_size
+    )
     page = None if arguments.html is None else reporting.PageFile(arguments.html)
     session = import_extra("purgatory.spark.session", "spark")
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:

@@ -44,5 +44,5 @@ def _run(arguments: argparse.Namespace) -> int:
         f"-> {arguments.out}"
     )
     if done.rejected:
-        print(f"{done.rejected:,} rows rejected -> {arguments.out}/{batch.REJECTED_PART}")
+        print(f"{done.rejected:,} rows rejected -> {arguments.out}/{batch.REJECTED_DIRECTORY}")
     return 0

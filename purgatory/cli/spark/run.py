@@ -14,7 +14,7 @@ from purgatory.cli.spark.options import add_session_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from purgatory.spark.stream.checkpoint import Entry
+    from purgatory.spark.stream.checkpoint import CheckpointEntry
     from purgatory.spark.stream.query import Stream
     from purgatory.spark.stream.sources import Source
 
@@ -116,7 +116,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _stream(spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]) -> Entry:
+def _stream(
+    spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]
+) -> CheckpointEntry:
     stream_module = import_extra("purgatory.spark.stream.query", "spark")
     progress_module = import_extra("purgatory.spark.stream.progress", "spark")
     with progress_module.StreamProgress() as progress:
@@ -139,9 +141,9 @@ def _source(
 ) -> Source:
     sources = import_extra("purgatory.spark.stream.sources", "spark")
     if arguments.kafka is None:
-        found: Source = sources.directory(spark, place, options)
+        found: Source = sources.directory_source(spark, place, options)
     else:
-        found = sources.topic(place, arguments.kafka, options)
+        found = sources.topic_source(place, arguments.kafka, options)
     return found
 
 
@@ -182,7 +184,7 @@ def _stop_on_terminate(stop: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _print_result(done: Entry, out: str) -> None:
+def _print_result(done: CheckpointEntry, out: str) -> None:
     counts = done.counts
     print(
         f"{counts['operations']:,} operations: {counts['completed']:,} completed, "

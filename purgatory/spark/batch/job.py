@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.errors import AnalysisException
 
 from purgatory.spark.batch.resolve import resolve
-from purgatory.spark.errors import OutputExists, RejectedRows, in_one_line
+from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
 from purgatory.spark.tables.reader import read_events, read_operations
 from purgatory.spark.tables.schema import COMPLETED, EXPIRED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REJECTED_PART: Final = "rejected"  # below the directory of the outcomes
+REJECTED_DIRECTORY: Final = "rejected"  # below the directory of the outcomes
 
-_SHOWN: Final = 5  # so many rejected rows are described
+_MAX_SHOWN_ROWS: Final = 5  # so many rejected rows are described
 
 
-class Summary(NamedTuple):
+class ResolveSummary(NamedTuple):
     """How many operations there were, and what became of them; and how many rows were not taken."""
 
     completed: int
@@ -34,7 +34,7 @@ class Summary(NamedTuple):
 
 def resolve_files(
     spark: SparkSession, operations: str, events: str, out: str, *, strict: bool = False
-) -> Summary:
+) -> ResolveSummary:
     """Read both tables, write the outcomes to the directory `out` as Parquet, and count them.
 
     Rejected rows are written to `out`/rejected, if there are any; with `strict` they raise
@@ -42,18 +42,22 @@ def resolve_files(
     `TableError` for what cannot be read, `SparkError` for what fails later on. All rows are looked
     at before the work starts.
     """
-    refuse_existing(spark, out)
+    check_output_is_empty(spark, out)
     ours, theirs = read_operations(spark, operations), read_events(spark, events)
     rejected = ours.rejected.union(theirs.rejected)
-    with in_one_line("reading the tables"):
-        count = _refuse(rejected) if strict else _put_aside(rejected, f"{out}/{REJECTED_PART}")
-    with in_one_line(f"resolving into {out}"):
+    with wrapping_spark_errors("reading the tables"):
+        count = (
+            _raise_if_rejected(rejected)
+            if strict
+            else _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
+        )
+    with wrapping_spark_errors(f"resolving into {out}"):
         resolve(ours.good, theirs.good).write.mode("append").parquet(out)
         counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
-    return Summary(counts.get(COMPLETED, 0), counts.get(EXPIRED, 0), count)
+    return ResolveSummary(counts.get(COMPLETED, 0), counts.get(EXPIRED, 0), count)
 
 
-def refuse_existing(spark: SparkSession, out: str) -> None:
+def check_output_is_empty(spark: SparkSession, out: str) -> None:
     """`OutputExists` when there are files under a path."""
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
@@ -66,16 +70,16 @@ def refuse_existing(spark: SparkSession, out: str) -> None:
         raise OutputExists(f"{out}: holds {len(found)} files; expected a new or empty directory")
 
 
-def _refuse(rejected: DataFrame) -> int:
-    rows = rejected.limit(_SHOWN + 1).collect()
+def _raise_if_rejected(rejected: DataFrame) -> int:
+    rows = rejected.limit(_MAX_SHOWN_ROWS + 1).collect()
     if rows:
-        shown = "; ".join(f"{row.file}, {row.reason}" for row in rows[:_SHOWN])
-        more = "; there are more" if len(rows) > _SHOWN else ""
+        shown = "; ".join(f"{row.file}, {row.reason}" for row in rows[:_MAX_SHOWN_ROWS])
+        more = "; there are more" if len(rows) > _MAX_SHOWN_ROWS else ""
         raise RejectedRows(f"{shown}{more}")
     return 0
 
 
-def _put_aside(rejected: DataFrame, path: str) -> int:
+def _write_rejected(rejected: DataFrame, path: str) -> int:
     count = rejected.count()
     if count:
         rejected.write.mode("append").parquet(path)

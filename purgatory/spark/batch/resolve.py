@@ -39,11 +39,11 @@ def resolve(operations: DataFrame, events: DataFrame) -> DataFrame:
     file); else, and among equals, in the order of their keys. Only `by_key` depends on that.
     `lateness_ms` is 0.
     """
-    firsts = _first_events(_watches(operations).unionByName(_moments(events), True))
-    return _nth_of(firsts).select(*_outcome())
+    firsts = _first_events(_watch_rows(operations).unionByName(_event_rows(events), True))
+    return _deciding_rows(firsts).select(*_outcome_columns())
 
 
-def _watches(operations: DataFrame) -> DataFrame:
+def _watch_rows(operations: DataFrame) -> DataFrame:
     """A row for each operation and distinct watch key."""
     return operations.select(
         "op_id",
@@ -60,8 +60,8 @@ def _watches(operations: DataFrame) -> DataFrame:
     )
 
 
-def _moments(events: DataFrame) -> DataFrame:
-    """A row for each event, in the columns that `_watches` has too, and its own."""
+def _event_rows(events: DataFrame) -> DataFrame:
+    """A row for each event, in the columns that `_watch_rows` has too, and its own."""
     # Never null: the window below looks for the nearest that is not.
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in events.columns else F.lit(0)
     at = F.col("at_ms")
@@ -88,7 +88,7 @@ def _first_events(timeline: DataFrame) -> DataFrame:
     return nearest.withColumn(_AT, F.when(in_time, F.col(_AT)))
 
 
-def _nth_of(firsts: DataFrame) -> DataFrame:
+def _deciding_rows(firsts: DataFrame) -> DataFrame:
     """Of each operation the row that decides: the one at place `need`, in order of time.
 
     There always is one, as an operation has at least `need` rows; without an event in it, the
@@ -100,7 +100,7 @@ def _nth_of(firsts: DataFrame) -> DataFrame:
     return firsts.withColumn("_place", place).where(F.col("_place") == F.col("need"))
 
 
-def _outcome() -> list[Column]:
+def _outcome_columns() -> list[Column]:
     completed = F.col(_AT).isNotNull()
     at_ms = F.coalesce(F.col(_AT), F.col("deadline_ms"))
     columns = {

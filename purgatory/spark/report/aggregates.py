@@ -44,7 +44,7 @@ def count_kinds(rows: DataFrame) -> DataFrame:
     return rows.groupBy("kind").count().orderBy(F.desc("count"), "kind")
 
 
-def summary(outcomes: DataFrame, *, exact: bool) -> DataFrame:
+def summarize_kinds(outcomes: DataFrame, *, exact: bool) -> DataFrame:
     """Outcomes to a row a kind and one in total, largest first.
 
     ``operations``, ``completed``, ``expired``, ``cancelled``: how many. ``mean_waited_ms``: of all.
@@ -85,16 +85,16 @@ def _quantiles(name: str, exact: bool) -> Column:
     return F.when(F.count(name) > 0, ranks)
 
 
-def bin_width_ms(span_ms: int, most_bins: int = 96) -> int:
-    """The smallest width that people count in which cuts ``span_ms`` into ``most_bins`` or fewer.
+def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
+    """The smallest width that people count in which cuts ``span_ms`` into ``max_bins`` or fewer.
 
     Beyond 28 days: whole multiples of that.
     """
-    wanted = max(1, -(-span_ms // most_bins))
+    wanted = max(1, -(-span_ms // max_bins))
     return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])
 
 
-def over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
+def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
     """Outcomes to how many ended when, a row a bin and kind; those without an end have no row.
 
     ``start_ms`` of the bin, a multiple of ``width_ms``; ``completed``, ``expired``, ``cancelled``.
@@ -107,17 +107,17 @@ def over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
     )
 
 
-def hot_keys(outcomes: DataFrame, operations: DataFrame | None, most: int) -> DataFrame:
-    """The ``most`` hottest keys in total and of each kind, hottest first.
+def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
+    """The ``max_keys`` hottest keys in total and of each kind, hottest first.
 
     ``watched``: operations that have the key, null without a table of operations; ``completed``:
     operations that it completed. The hottest are those watched most, without operations those that
     completed most. A key used once only is not hot, and left out.
     """
     nobody = F.lit(None if operations is None else 0).cast("long")
-    uses = _completions(outcomes, watched=nobody)
+    uses = _completing_keys(outcomes, watched=nobody)
     if operations is not None:
-        uses = _watches(operations).unionByName(uses)
+        uses = _watched_keys(operations).unionByName(uses)
     of_kinds = uses.groupBy("kind", "key").agg(
         F.sum("watched").alias("watched"), F.sum("completed").alias("completed")
     )
@@ -133,12 +133,12 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, most: int) -> Da
     return (
         labelled.where(used > 1)
         .withColumn("rank", rank)
-        .where(F.col("rank") <= most)
+        .where(F.col("rank") <= max_keys)
         .orderBy(F.desc("total"), "kind", "rank")
     )
 
 
-def _watches(operations: DataFrame) -> DataFrame:
+def _watched_keys(operations: DataFrame) -> DataFrame:
     key = F.explode(F.array_distinct("keys"))
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     return operations.select(
@@ -146,7 +146,7 @@ def _watches(operations: DataFrame) -> DataFrame:
     )
 
 
-def _completions(outcomes: DataFrame, watched: Column) -> DataFrame:
+def _completing_keys(outcomes: DataFrame, watched: Column) -> DataFrame:
     one = F.lit(1).cast("long")
     return outcomes.where(F.col("by_key").isNotNull()).select(
         "kind", F.col("by_key").alias("key"), watched.alias("watched"), one.alias("completed")

@@ -1,4 +1,4 @@
-"""Axes of plots: names, times, durations. Call from one thread at a time, as `plots` says."""
+"""Axes of plots: names, times, durations. Call from one thread at a time, as `svg` says."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.ticker import MaxNLocator
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 from purgatory.spark.report.aggregates import bin_width_ms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from purgatory.spark.report.plots import Canvas
+    from purgatory.spark.report.svg import Canvas
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 # Durations that read well, about three each time that they grow tenfold.
@@ -39,7 +39,7 @@ def counts_axis(axes: Axes, *, vertical: bool) -> None:
     """Counts from 0, their digits in groups."""
     axis = axes.yaxis if vertical else axes.xaxis
     axis.set_major_locator(MaxNLocator(5 if vertical else 4))
-    axis.set_major_formatter(lambda value, _: words.number(value))
+    axis.set_major_formatter(lambda value, _: formatting.number(value))
     if vertical:
         axes.set_ylim(bottom=0)
 
@@ -51,7 +51,7 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if canvas.narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
-    labels = [words.moment(tick, width) for tick in ticks]
+    labels = [formatting.moment(tick, width) for tick in ticks]
     days = [label.partition(" ")[0] for label in labels]
     for place, (before, day) in enumerate(pairwise(days), 1):
         if before == day != labels[place]:
@@ -74,7 +74,7 @@ def duration_axis(
     most = 4 if canvas.narrow or at_values else 8
     ticks = wanted[:: -(-len(wanted) // most)]
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xticks(ticks, [words.duration(tick) for tick in ticks])
+    axes.set_xticks(ticks, [formatting.duration(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
     axes.set_xlim(low * 0.75 if low else -0.1, high * 1.33 + 0.1)
 
@@ -83,5 +83,5 @@ def duration_steps(axes: Axes, highest_ms: float) -> None:
     """A vertical axis from 0 to a duration, ticks at multiples of a round one."""
     step = bin_width_ms(int(highest_ms) + 1, 6)
     ticks = [*range(0, int(highest_ms) + step, step)]
-    axes.set_yticks(ticks, [words.duration(tick) if tick else "0" for tick in ticks])
+    axes.set_yticks(ticks, [formatting.duration(tick) if tick else "0" for tick in ticks])
     axes.set_ylim(0, highest_ms * 1.05 or 1)

@@ -1,7 +1,7 @@
 """The plots of a report: each a function from its rows to a `Chart`.
 
 A chart carries what it shows in words too, for those who do not see it. Call from one thread at a
-time, as `purgatory.spark.report.plots` says.
+time, as `purgatory.spark.report.svg` says.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 from purgatory.spark.report.aggregates import QUANTILES
 from purgatory.spark.report.axes import (
     counts_axis,
@@ -20,14 +20,14 @@ from purgatory.spark.report.axes import (
     names_axis,
     time_axis,
 )
-from purgatory.spark.report.plots import CANCELLED, COMPLETED, EXPIRED, FAINT, SERIES, Canvas, draw
+from purgatory.spark.report.svg import CANCELLED, COMPLETED, EXPIRED, FAINT, SERIES, Canvas, draw
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.report import Bin, CurvePoint, HotKey, Kind, Summary, WheelRow
+    from purgatory.spark.report.report import Bin, CurvePoint, HotKey, Kind, KindSummary, WheelRow
 
 # Kinds that have a line or a bar of their own in a plot.
-MOST_LINES: Final = 5
-MOST_BARS: Final = 12
+MAX_LINES: Final = 5
+MAX_BARS: Final = 12
 _OUTCOMES: Final = {"completed": COMPLETED, "expired": EXPIRED, "cancelled": CANCELLED}
 _ROW_HEIGHT: Final = 24
 
@@ -57,23 +57,23 @@ def ends_over_time(bins: Sequence[Bin], bin_ms: int) -> Chart:
             floor = floor + height
         time_axis(axes, edges, canvas)
         counts_axis(axes, vertical=True)
-        axes.set_ylabel(f"ended per {words.duration(bin_ms)}")
+        axes.set_ylabel(f"ended per {formatting.duration(bin_ms)}")
         _legend(canvas)
 
     sums = counts.sum(axis=1)
     peak = int(sums.argmax())
-    width = words.duration(bin_ms)
+    width = formatting.duration(bin_ms)
     alternative = (
-        f"Bars, {words.duration(bin_ms)} each, of operations that ended between "
-        f"{words.moment(edges[0], bin_ms)} and {words.moment(edges[-1], bin_ms)} UTC. "
-        f"Most, {sums[peak]:,}, in the {width} from {words.moment(starts[peak], bin_ms)}."
+        f"Bars, {formatting.duration(bin_ms)} each, of operations that ended between "
+        f"{formatting.moment(edges[0], bin_ms)} and {formatting.moment(edges[-1], bin_ms)} UTC. "
+        f"Most, {sums[peak]:,}, in the {width} from {formatting.moment(starts[peak], bin_ms)}."
     )
     return Chart("Ends over time", draw("ends", paint, height=280), alternative)
 
 
 def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]) -> Chart:
     """How many of each of the largest kinds completed when."""
-    lines = {kind: [row for row in bins if row.kind == kind] for kind in kinds[:MOST_LINES]}
+    lines = {kind: [row for row in bins if row.kind == kind] for kind in kinds[:MAX_LINES]}
     starts, _ = _series(bins, bin_ms, lambda row: row[2:])
 
     def paint(canvas: Canvas) -> None:
@@ -84,7 +84,7 @@ def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]
             axes.plot(middles, [*counts.values()], color=colour, label=_label(kind, canvas))
         time_axis(axes, [*starts, starts[-1] + bin_ms], canvas)
         counts_axis(axes, vertical=True)
-        axes.set_ylabel(f"completed per {words.duration(bin_ms)}")
+        axes.set_ylabel(f"completed per {formatting.duration(bin_ms)}")
         _legend(canvas)
 
     totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
@@ -92,9 +92,9 @@ def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]
     return Chart("Completions over time, by kind", draw("kinds", paint, height=260), alternative)
 
 
-def outcome_shares(summaries: Sequence[Summary]) -> Chart:
+def outcome_shares(summaries: Sequence[KindSummary]) -> Chart:
     """What share of each kind completed, expired, was cancelled."""
-    rows = summaries[:MOST_BARS]
+    rows = summaries[:MAX_BARS]
 
     def paint(canvas: Canvas) -> None:
         axes = canvas.axes()
@@ -110,7 +110,7 @@ def outcome_shares(summaries: Sequence[Summary]) -> Chart:
         axes.set_xlabel("percent of operations")
         _legend(canvas)
 
-    said = (f"{row.kind} {words.share(row.completed / row.operations)}" for row in rows)
+    said = (f"{row.kind} {formatting.share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     return Chart("Outcomes by kind", draw("shares", paint, height=_bars(rows)), alternative)
 
@@ -118,11 +118,11 @@ def outcome_shares(summaries: Sequence[Summary]) -> Chart:
 def quantiles(
     plot_id: str,
     title: str,
-    summaries: Sequence[Summary],
-    values: Callable[[Summary], tuple[int, ...]],
+    summaries: Sequence[KindSummary],
+    values: Callable[[KindSummary], tuple[int, ...]],
 ) -> Chart:
     """The quantiles of some duration of each kind, as dots on a logarithmic axis."""
-    rows = [row for row in summaries[:MOST_BARS] if values(row)]
+    rows = [row for row in summaries[:MAX_BARS] if values(row)]
     names = [_quantile_name(q) for q in QUANTILES]
 
     def paint(canvas: Canvas) -> None:
@@ -138,8 +138,10 @@ def quantiles(
 
     said = (
         f"{row.kind} "
-        + ", ".join(f"{n} {words.duration(v)}" for n, v in zip(names, values(row), strict=True))
-        for row in rows[:MOST_LINES]
+        + ", ".join(
+            f"{n} {formatting.duration(v)}" for n, v in zip(names, values(row), strict=True)
+        )
+        for row in rows[:MAX_LINES]
     )
     return Chart(title, draw(plot_id, paint, height=_bars(rows)), f"{'; '.join(said)}.")
 
@@ -163,7 +165,8 @@ def completion_curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Ch
         _legend(canvas)
 
     said = (
-        f"{kind} reaches {words.share(points[-1].share)} at {words.duration(points[-1].timeout_ms)}"
+        f"{kind} reaches {formatting.share(points[-1].share)} "
+        f"at {formatting.duration(points[-1].timeout_ms)}"
         for kind, points in lines.items()
     )
     return Chart(
@@ -187,7 +190,8 @@ def waiting_costs(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Chart:
         _legend(canvas)
 
     said = (
-        f"{kind} {words.duration(points[-1].mean_wait_ms)} for {words.share(points[-1].share)}"
+        f"{kind} {formatting.duration(points[-1].mean_wait_ms)} "
+        f"for {formatting.share(points[-1].share)}"
         for kind, points in lines.items()
     )
     return Chart(
@@ -215,13 +219,13 @@ def hot_keys(keys: Sequence[HotKey]) -> Chart:
         shift = 0.2 if watched else 0.0
         counts = [row.completed for row in keys]
         axes.barh(places + shift, counts, 0.38, color=COMPLETED, label="completed by it")
-        names_axis(axes, [words.name(row.key, canvas.name_length) for row in keys])
+        names_axis(axes, [formatting.name(row.key, canvas.name_length) for row in keys])
         counts_axis(axes, vertical=False)
         axes.set_xlabel("operations")
         _legend(canvas)
 
     said = (
-        f"{words.name(row.key)} {words.count(row.watched if watched else row.completed)}"
+        f"{formatting.name(row.key)} {formatting.count(row.watched if watched else row.completed)}"
         for row in keys[:3]
     )
     alternative = f"Bars of the {len(keys)} hottest keys, first {', '.join(said)}."
@@ -256,10 +260,10 @@ def wheels(rows: Sequence[WheelRow]) -> Chart:
     still = min(rows, key=lambda row: row.moves_per_operation)
     alternative = (
         f"Three small plots over the tick, a line a wheel size. Fewest wake-ups: "
-        f"{words.number(calm.wakeups_per_second)} a second at a tick of "
-        f"{words.duration(calm.tick_ms)} and size {calm.wheel_size}. Fewest moves: "
-        f"{words.number(still.moves_per_operation)} an operation at "
-        f"{words.duration(still.tick_ms)} and size {still.wheel_size}."
+        f"{formatting.number(calm.wakeups_per_second)} a second at a tick of "
+        f"{formatting.duration(calm.tick_ms)} and size {calm.wheel_size}. Fewest moves: "
+        f"{formatting.number(still.moves_per_operation)} an operation at "
+        f"{formatting.duration(still.tick_ms)} and size {still.wheel_size}."
     )
     return Chart("Wheels", draw("wheels", paint, height=270, narrow_height=640), alternative)
 
@@ -281,7 +285,7 @@ def _curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> dict[Kind, l
 
 def _label(kind: Kind, canvas: Canvas) -> str:
     # An underscore at the start would keep a line out of a legend.
-    return "\N{ZERO WIDTH SPACE}" + words.name(str(kind), canvas.name_length)
+    return "\N{ZERO WIDTH SPACE}" + formatting.name(str(kind), canvas.name_length)
 
 
 def _quantile_name(share: float) -> str:

@@ -69,11 +69,13 @@ def moment(unix_ms: int, to_ms: int = 1) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
-def name(text: str, most: int = 60) -> str:
-    """A name from the data in one printable line of at most ``most`` characters."""
+def name(text: str, max_length: int = 60) -> str:
+    """A name from the data in one printable line of at most ``max_length`` characters."""
     # Control characters, lone surrogates and what changes the direction of the text around it.
     clean = "".join("\N{REPLACEMENT CHARACTER}" if _odd(letter) else letter for letter in text)
-    return clean if len(clean) <= most else f"{clean[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+    if len(clean) <= max_length:
+        return clean
+    return f"{clean[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _odd(letter: str) -> bool:

@@ -9,13 +9,13 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 from purgatory.spark.report.stylesheet import STYLE
 
 if TYPE_CHECKING:
     from purgatory.spark.report.charts import Chart
 
-_LONGEST: Final = 1000  # characters of a text
+_MAX_LENGTH: Final = 1000  # characters of a text
 
 _DOCUMENT: Final = """\
 <!DOCTYPE html>
@@ -38,48 +38,48 @@ _DOCUMENT: Final = """\
 
 def document(title: str, parts: Iterable[str]) -> str:
     """The whole page."""
-    return _DOCUMENT.format(title=text(title), style=STYLE, body="\n".join(parts))
+    return _DOCUMENT.format(title=escape(title), style=STYLE, body="\n".join(parts))
 
 
 def section(title: str, parts: Iterable[str]) -> str:
     """A part of the page under a heading."""
-    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
+    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 
-def folded(title: str, content: str) -> str:
+def details(title: str, content: str) -> str:
     """What is shown when asked for."""
-    return f"<details><summary>{text(title)}</summary>{content}</details>"
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def paragraph(content: str) -> str:
     """Text."""
-    return f"<p>{text(content)}</p>"
+    return f"<p>{escape(content)}</p>"
 
 
 def figure(chart: Chart) -> str:
     """A plot, and for those who do not see it what there is to see."""
     return (
-        f'<figure role="img" aria-label="{text(f"{chart.title}. {chart.alternative}")}">'
-        f'<figcaption aria-hidden="true">{text(chart.title)}</figcaption>{chart.svg}</figure>'
+        f'<figure role="img" aria-label="{escape(f"{chart.title}. {chart.alternative}")}">'
+        f'<figcaption aria-hidden="true">{escape(chart.title)}</figcaption>{chart.svg}</figure>'
     )
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose first column names the row; wider than the window, it scrolls."""
-    head = "".join(f'<th scope="col">{text(cell)}</th>' for cell in heads)
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     body = "".join(
-        f'<tr><th scope="row">{text(words.name(first))}</th>'
-        + "".join(f"<td>{text(cell)}</td>" for cell in rest)
+        f'<tr><th scope="row">{escape(formatting.name(first))}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
         + "</tr>"
         for first, *rest in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(title)}">'
-        f"<table><caption>{text(title)}</caption><thead><tr>{head}</tr></thead>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}">'
+        f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def text(content: str) -> str:
+def escape(content: str) -> str:
     """Text as it stands in HTML, what is not printable replaced."""
-    return html.escape(words.name(content, _LONGEST), quote=True)
+    return html.escape(formatting.name(content, _MAX_LENGTH), quote=True)

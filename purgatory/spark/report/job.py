@@ -12,24 +12,29 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from purgatory.spark.errors import SparkError, in_one_line
+from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.report.page import make_page
-from purgatory.spark.report.report import DEFAULT_SHARES, Options, Report, make_report
+from purgatory.spark.report.report import DEFAULT_SHARES, Report, ReportOptions, make_report
 from purgatory.spark.report.terminal import show
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
-from purgatory.spark.tables.journal import Journal, Rejections, count_rejected, read_journal
+from purgatory.spark.tables.journal_tables import (
+    JournalTables,
+    Rejections,
+    count_rejected,
+    read_journal,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def make_options(
+def make_report_options(
     shares: Sequence[float] | None, ticks_ms: Sequence[int] | None, sizes: Sequence[int] | None
-) -> Options:
+) -> ReportOptions:
     """Options of a command line, None for the defaults; `SparkError` names a bad one."""
     try:
         wheels = wheel_sizes(ticks_ms or DEFAULT_TICKS_MS, sizes or DEFAULT_WHEEL_SIZES)
-        return Options(shares=shares or DEFAULT_SHARES, wheels=wheels)
+        return ReportOptions(shares=shares or DEFAULT_SHARES, wheels=wheels)
     except ValueError as error:
         raise SparkError(str(error)) from error
 
@@ -69,7 +74,7 @@ class PageFile:
 def report_journal(
     spark: SparkSession,
     path: str,
-    options: Options,
+    options: ReportOptions,
     page: PageFile | None = None,
     *,
     strict: bool = False,
@@ -80,7 +85,7 @@ def report_journal(
     Raises `TableError`; `RejectedRows` if ``strict`` and a row breaks a rule; `SparkError`.
     """
     console = console or Console()
-    with Console(stderr=True).status("reading") as status, in_one_line(path):
+    with Console(stderr=True).status("reading") as status, wrapping_spark_errors(path):
         journal = read_journal(spark, path)
         status.update("checking rows")
         rejections = count_rejected(journal.rejected, strict=strict)
@@ -97,7 +102,7 @@ def report_journal(
     return report
 
 
-def _notes(journal: Journal, rejections: Rejections) -> list[str]:
+def _notes(journal: JournalTables, rejections: Rejections) -> list[str]:
     notes = []
     if rejections.rows:
         reasons = "; ".join(rejections.reasons)

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.report import charts
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import charts, formatting
 from purgatory.spark.report.aggregates import ACCURACY, QUANTILES
-from purgatory.spark.report.html import document, figure, folded, paragraph, section, table, text
+from purgatory.spark.report.html import details, document, escape, figure, paragraph, section, table
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.report import HotKey, Kind, Report, Suggestion, Summary
+    from purgatory.spark.report.report import HotKey, Kind, KindSummary, Report, Suggestion
 
 _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
     """The page as text. ``source``: what the journal is called; ``notes`` are shown at the top."""
-    title = f"Report of {words.name(source)}"
+    title = f"Report of {formatting.name(source)}"
     parts = [_head(report, source, notes)]
     if report.operations:
         parts += [
@@ -37,23 +36,23 @@ def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
 
 
 def _head(report: Report, source: str, notes: Sequence[str]) -> str:
-    heading = f"<h1>Report of {text(words.name(source))}</h1>"
-    said = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
+    heading = f"<h1>Report of {escape(formatting.name(source))}</h1>"
+    said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
     if not report.operations:
         return f"{heading}{said}<p>There are no outcomes in it.</p>"
     total = report.summaries[0]
     cards = [
-        (words.count(total.operations), "operations"),
-        (words.share(total.completed / total.operations), "completed"),
-        (words.share(total.expired / total.operations), "expired"),
-        (words.duration(total.mean_waited_ms), "average wait"),
+        (formatting.count(total.operations), "operations"),
+        (formatting.share(total.completed / total.operations), "completed"),
+        (formatting.share(total.expired / total.operations), "expired"),
+        (formatting.duration(total.mean_waited_ms), "average wait"),
     ]
     shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
     span = report.last_ms - report.first_ms
     detail = max(1, span // 1000)
-    times = f"{words.moment(report.first_ms, detail)} to {words.moment(report.last_ms, detail)} UTC"
+    first, last = (formatting.moment(ms, detail) for ms in (report.first_ms, report.last_ms))
     return (
-        f'{heading}<p class="times">{times}, {words.duration(span)}</p>{said}'
+        f'{heading}<p class="times">{first} to {last} UTC, {formatting.duration(span)}</p>{said}'
         f'<dl class="cards">{shown}</dl>'
     )
 
@@ -72,26 +71,33 @@ def _ends(report: Report) -> str:
     ]
     if len(kinds) > 1:
         parts.append(figure(charts.completions_of_kinds(report.bins, report.bin_ms, kinds)))
-    parts.append(folded("Ends over time, in figures", _bins(report)))
+    parts.append(details("Ends over time, in figures", _bins(report)))
     return section("How operations ended", parts)
 
 
 def _bins(report: Report) -> str:
     heads = ["from (UTC)", "kind", "completed", "expired", "cancelled"]
     rows = (
-        [words.moment(row.start_ms, report.bin_ms), str(row.kind), *map(words.count, row[2:])]
+        [
+            formatting.moment(row.start_ms, report.bin_ms),
+            str(row.kind),
+            *map(formatting.count, row[2:]),
+        ]
         for row in report.bins
     )
-    return table(f"Ends, {words.duration(report.bin_ms)} a row", heads, rows)
+    return table(f"Ends, {formatting.duration(report.bin_ms)} a row", heads, rows)
 
 
-def _counts(row: Summary) -> list[str]:
+def _counts(row: KindSummary) -> list[str]:
     cells = [str(row.kind)]
     if row.submitted is not None:
-        cells += [words.count(row.submitted), words.count(max(0, row.submitted - row.operations))]
-    cells.append(words.count(row.operations))
+        cells += [
+            formatting.count(row.submitted),
+            formatting.count(max(0, row.submitted - row.operations)),
+        ]
+    cells.append(formatting.count(row.operations))
     for number in (row.completed, row.expired, row.cancelled):
-        cells += [words.count(number), words.share(number / row.operations)]
+        cells += [formatting.count(number), formatting.share(number / row.operations)]
     return cells
 
 
@@ -124,8 +130,8 @@ def _waits(report: Report) -> str:
 
 
 def _durations(kind: Kind, values: Sequence[int]) -> list[str]:
-    shown = [words.duration(value) for value in values]
-    return [str(kind), *(shown or [words.NOTHING] * len(QUANTILES))]
+    shown = [formatting.duration(value) for value in values]
+    return [str(kind), *(shown or [formatting.NOTHING] * len(QUANTILES))]
 
 
 _TIMEOUT_HEADS: Final = [
@@ -150,7 +156,7 @@ def _timeouts(report: Report) -> str:
             figure(charts.completion_curves(report.curves, [*now])),
             figure(charts.waiting_costs(report.curves, [*now])),
             table("Suggested timeouts", _TIMEOUT_HEADS, total),
-            folded(
+            details(
                 "Suggested timeouts by kind",
                 table("Suggested timeouts by kind", _TIMEOUT_HEADS, of_kinds),
             ),
@@ -159,17 +165,17 @@ def _timeouts(report: Report) -> str:
 
 
 def _timeout(suggestion: Suggestion, now_ms: float) -> list[str]:
-    cells = [str(suggestion.kind), words.share(suggestion.wanted)]
+    cells = [str(suggestion.kind), formatting.share(suggestion.wanted)]
     if (point := suggestion.point) is None:
-        return [*cells, "not seen", *[words.NOTHING] * 4]
+        return [*cells, "not seen", *[formatting.NOTHING] * 4]
     ratio = point.mean_wait_ms / now_ms if now_ms else 1.0
     return [
         *cells,
-        words.duration(point.timeout_ms),
-        words.share(point.share),
-        words.duration(point.mean_wait_ms),
-        f"\N{MULTIPLICATION SIGN} {words.number(ratio)}",
-        words.count(point.watched),
+        formatting.duration(point.timeout_ms),
+        formatting.share(point.share),
+        formatting.duration(point.mean_wait_ms),
+        f"\N{MULTIPLICATION SIGN} {formatting.number(ratio)}",
+        formatting.count(point.watched),
     ]
 
 
@@ -183,7 +189,7 @@ def _hot_keys(report: Report) -> str:
         of_kinds = [row for kind in kinds for row in report.hot_keys if row.kind == kind]
         title = "Hottest keys by kind"
         rows = table(title, ["kind", *_KEY_HEADS], map(_key_of_kind, of_kinds))
-        parts.append(folded(title, rows))
+        parts.append(details(title, rows))
     return section("Hot keys", parts)
 
 
@@ -191,7 +197,11 @@ _KEY_HEADS: Final = ["key", "operations that watch it", "completed by it"]
 
 
 def _key(row: HotKey) -> list[str]:
-    return [words.name(row.key), words.count(row.watched), words.count(row.completed)]
+    return [
+        formatting.name(row.key),
+        formatting.count(row.watched),
+        formatting.count(row.completed),
+    ]
 
 
 def _key_of_kind(row: HotKey) -> list[str]:
@@ -213,7 +223,7 @@ def _wheels(report: Report) -> str:
                 "of 1 ms and 20 slots a level unless told otherwise."
             ),
             figure(charts.wheels(report.wheels)),
-            table("Wheels", heads, [words.wheel(row) for row in report.wheels]),
+            table("Wheels", heads, [formatting.wheel(row) for row in report.wheels]),
         ],
     )
 

@@ -16,18 +16,16 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from purgatory.spark.report import aggregates as figures
-from purgatory.spark.report import formatting as words
-from purgatory.spark.report import survival
-from purgatory.spark.report import wheel_tuning as tuning
+from purgatory.spark.report import aggregates, formatting, timeout_suggestions, wheel_tuning
 from purgatory.spark.tables import schema
 
-# Up to so many outcomes, quantiles and curves are exact; above, see `figures` and `survival`.
+# Up to so many outcomes, quantiles and curves are exact; above, see `aggregates` and
+# `timeout_suggestions`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 # Kinds that have rows of their own, largest first; the others are shown together.
-MOST_KINDS: Final = 20
-MOST_KEYS: Final = 10
+MAX_KINDS: Final = 20
+MAX_KEYS: Final = 10
 
 
 class Kind(NamedTuple):
@@ -41,11 +39,11 @@ class Kind(NamedTuple):
             return "all kinds"
         if self.name is None:
             return "other kinds"
-        return words.name(self.name) or "(no kind)"
+        return formatting.name(self.name) or "(no kind)"
 
 
-class Summary(NamedTuple):
-    """How operations ended, and how long it took; quantiles are at `figures.QUANTILES`.
+class KindSummary(NamedTuple):
+    """How operations ended, and how long it took; quantiles are at `aggregates.QUANTILES`.
 
     ``submitted``: rows of the operations table, None without one.
     """
@@ -82,7 +80,7 @@ class HotKey(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a timeout achieves: share completed, and the average wait; see `survival`.
+    """What a timeout achieves: share completed, and the average wait; see `timeout_suggestions`.
 
     ``watched``: how many operations waited so long, which is what the estimate rests on here.
     """
@@ -103,7 +101,7 @@ class Suggestion(NamedTuple):
 
 
 class WheelRow(NamedTuple):
-    """A wheel of other dimensions; see `tuning.tuning`."""
+    """A wheel of other dimensions; see `wheel_tuning.compare_wheels`."""
 
     tick_ms: int
     wheel_size: int
@@ -119,18 +117,18 @@ class WheelRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReportOptions:
     """What to ask of a journal. ValueError for shares and wheels that cannot be."""
 
     shares: Sequence[float] = DEFAULT_SHARES
-    wheels: Sequence[tuning.WheelSize] = field(default_factory=tuning.wheel_sizes)
+    wheels: Sequence[wheel_tuning.WheelSize] = field(default_factory=wheel_tuning.wheel_sizes)
     exact_rows: int = EXACT_ROWS
-    most_kinds: int = MOST_KINDS
-    most_keys: int = MOST_KEYS
+    max_kinds: int = MAX_KINDS
+    max_keys: int = MAX_KEYS
 
     def __post_init__(self) -> None:
-        survival.check_shares(self.shares)
-        tuning.check_candidates(self.wheels)
+        timeout_suggestions.check_shares(self.shares)
+        wheel_tuning.check_candidates(self.wheels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ class Report:
     """All that a report says. Rows are in the order in which they are to be shown.
 
     ``exact``: whether quantiles and curves are. ``first_ms``, ``last_ms``: from the first
-    submission to the last end. ``kinds``: how many there are; see `MOST_KINDS`. ``bin_ms``: width
+    submission to the last end. ``kinds``: how many there are; see `MAX_KINDS`. ``bin_ms``: width
     of a `Bin`; those in which nothing ended are left out.
     """
 
@@ -148,7 +146,7 @@ class Report:
     last_ms: int
     exact: bool
     bin_ms: int
-    summaries: tuple[Summary, ...] = ()
+    summaries: tuple[KindSummary, ...] = ()
     bins: tuple[Bin, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
@@ -159,7 +157,7 @@ class Report:
 def make_report(
     outcomes: DataFrame,
     operations: DataFrame | None = None,
-    options: Options | None = None,
+    options: ReportOptions | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Report:
     """Compute a report of checked tables; ``progress`` is told what is being worked at.
@@ -171,7 +169,7 @@ def make_report(
         outcomes = _keep(kept, outcomes, _OUTCOME_COLUMNS)
         if operations is not None:
             operations = _keep(kept, operations, _OPERATION_COLUMNS)
-        return _make_report(outcomes, operations, options or Options(), progress)
+        return _make_report(outcomes, operations, options or ReportOptions(), progress)
 
 
 # What a report needs of its tables.
@@ -192,27 +190,29 @@ def _keep(kept: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
 def _make_report(
     outcomes: DataFrame,
     operations: DataFrame | None,
-    options: Options,
+    options: ReportOptions,
     progress: Callable[[str], object],
 ) -> Report:
     extent = _extent(outcomes)
     if not extent.operations:
         return Report(0, 0, 0, 0, exact=True, bin_ms=1)
-    kinds = [row.kind for row in figures.count_kinds(outcomes).limit(options.most_kinds).collect()]
-    outcomes = figures.fold_kinds(outcomes, kinds)
-    operations = None if operations is None else figures.fold_kinds(operations, kinds)
+    kinds = [
+        row.kind for row in aggregates.count_kinds(outcomes).limit(options.max_kinds).collect()
+    ]
+    outcomes = aggregates.fold_kinds(outcomes, kinds)
+    operations = None if operations is None else aggregates.fold_kinds(operations, kinds)
     exact = extent.operations <= options.exact_rows
-    bin_ms = figures.bin_width_ms(extent.last_ms - extent.first_end_ms + 1)
+    bin_ms = aggregates.bin_width_ms(extent.last_ms - extent.first_end_ms + 1)
     progress("waits and lateness")
     summaries = _summaries(outcomes, operations, exact)
     progress("ends over time")
-    bins = _rows(Bin, figures.over_time(outcomes, bin_ms))
+    bins = _rows(Bin, aggregates.outcomes_over_time(outcomes, bin_ms))
     progress("hot keys")
-    hot_keys = _rows(HotKey, figures.hot_keys(outcomes, operations, options.most_keys))
+    hot_keys = _rows(HotKey, aggregates.hot_keys(outcomes, operations, options.max_keys))
     progress("timeouts")
     curves, suggestions = _timeouts(outcomes, options.shares, exact, [s.kind for s in summaries])
     progress("wheels")
-    wheels = tuning.tuning(outcomes, options.wheels).collect()
+    wheels = wheel_tuning.compare_wheels(outcomes, options.wheels).collect()
     return Report(
         operations=extent.operations,
         kinds=extent.kinds,
@@ -256,19 +256,19 @@ def _labelled(make: Callable[..., Any], row: Row) -> Any:
 
 def _summaries(
     outcomes: DataFrame, operations: DataFrame | None, exact: bool
-) -> tuple[Summary, ...]:
+) -> tuple[KindSummary, ...]:
     submitted: dict[Kind, int] = {}
     if operations is not None:
-        counts = {_kind(row): row["count"] for row in figures.count_kinds(operations).collect()}
+        counts = {_kind(row): row["count"] for row in aggregates.count_kinds(operations).collect()}
         submitted = {Kind(True, None): sum(counts.values()), **counts}
     return tuple(
         _summary(row, submitted.get(_kind(row), 0) if operations is not None else None)
-        for row in figures.summary(outcomes, exact=exact).collect()
+        for row in aggregates.summarize_kinds(outcomes, exact=exact).collect()
     )
 
 
-def _summary(row: Row, submitted: int | None) -> Summary:
-    return Summary(
+def _summary(row: Row, submitted: int | None) -> KindSummary:
+    return KindSummary(
         kind=_kind(row),
         submitted=submitted,
         operations=row["operations"],
@@ -285,12 +285,12 @@ def _summary(row: Row, submitted: int | None) -> Summary:
 def _timeouts(
     outcomes: DataFrame, shares: Sequence[float], exact: bool, kinds: Sequence[Kind]
 ) -> tuple[tuple[CurvePoint, ...], tuple[Suggestion, ...]]:
-    curve = survival.completion_curve(outcomes, exact=exact).persist()
+    curve = timeout_suggestions.completion_curve(outcomes, exact=exact).persist()
     try:
-        curves = _rows(CurvePoint, survival.thinned(curve))
+        curves = _rows(CurvePoint, timeout_suggestions.thin_curve(curve))
         found = {
             (_kind(row), row["wanted"]): _labelled(CurvePoint, row)
-            for row in survival.suggestions(curve, shares).collect()
+            for row in timeout_suggestions.suggestions(curve, shares).collect()
         }
     finally:
         curve.unpersist()

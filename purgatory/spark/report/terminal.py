@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 from purgatory.spark.report.aggregates import QUANTILES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report.report import Report, Summary
+    from purgatory.spark.report.report import KindSummary, Report
 
-_MOST_KEYS = 5
+_MAX_KEYS = 5
 _NAME_WIDTH = 8  # columns of a terminal that a name has at least
 
 
@@ -30,10 +30,13 @@ def show(report: Report, console: Console) -> None:
         return
     _print(console, "Operations", *_used(_SUMMARY_HEADS, map(_summary, report.summaries)))
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
-    if keys := [row for row in report.hot_keys if row.kind.total][:_MOST_KEYS]:
-        rows = ([row.key, words.count(row.watched), words.count(row.completed)] for row in keys)
+    if keys := [row for row in report.hot_keys if row.kind.total][:_MAX_KEYS]:
+        rows = (
+            [row.key, formatting.count(row.watched), formatting.count(row.completed)]
+            for row in keys
+        )
         _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
-    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(words.wheel, report.wheels)))
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(formatting.wheel, report.wheels)))
 
 
 _SUMMARY_HEADS = (
@@ -41,7 +44,7 @@ _SUMMARY_HEADS = (
     *(f"wait p{100 * q:g}" for q in QUANTILES),
     f"late p{100 * QUANTILES[-1]:g}",
 )
-_RARE = {words.share(0), words.duration(0)}
+_RARE = {formatting.share(0), formatting.duration(0)}
 
 
 def _used(
@@ -57,13 +60,16 @@ def _used(
     return kept, kept_rows
 
 
-def _summary(row: Summary) -> list[str]:
+def _summary(row: KindSummary) -> list[str]:
     return [
         str(row.kind),
-        words.count(row.operations),
-        *(words.share(n / row.operations) for n in (row.completed, row.expired, row.cancelled)),
-        *map(words.duration, row.waited_ms),
-        words.duration(row.lateness_ms[-1]),
+        formatting.count(row.operations),
+        *(
+            formatting.share(n / row.operations)
+            for n in (row.completed, row.expired, row.cancelled)
+        ),
+        *map(formatting.duration, row.waited_ms),
+        formatting.duration(row.lateness_ms[-1]),
     ]
 
 
@@ -74,12 +80,12 @@ def _timeouts(report: Report) -> Iterable[Sequence[str]]:
     """Those of all kinds together; the page has those of each."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
-            wanted = words.share(suggestion.wanted)
+            wanted = formatting.share(suggestion.wanted)
             if (point := suggestion.point) is None:
-                yield ["all kinds", wanted, "not seen", words.NOTHING]
+                yield ["all kinds", wanted, "not seen", formatting.NOTHING]
                 continue
-            wait = words.duration(point.mean_wait_ms)
-            yield ["all kinds", wanted, words.duration(point.timeout_ms), wait]
+            wait = formatting.duration(point.mean_wait_ms)
+            yield ["all kinds", wanted, formatting.duration(point.timeout_ms), wait]
 
 
 _WHEEL_HEADS = (
@@ -100,6 +106,6 @@ def _print(
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
         # As Text: a name in brackets is a name, no markup.
-        table.add_row(Text(words.name(first, 32)), *rest)
+        table.add_row(Text(formatting.name(first, 32)), *rest)
     console.print(table)
     console.print()

@@ -32,15 +32,15 @@ DEFAULT_WHEEL_SIZES = (20, 64, 512)
 
 # More than a thousand years. What may wait longer is taken to wait as long as this, which keeps
 # all products of widths and sizes inside 64 bits.
-LONGEST_WAIT_MS = 2**45
-LONGEST_TICK_MS = 2**31
-LARGEST_WHEEL = 2**16
+MAX_WAIT_MS = 2**45
+MAX_TICK_MS = 2**31
+MAX_WHEEL_SIZE = 2**16
 NEVER_MS = 2**63 - 1
-MOST_CANDIDATES = 100
+MAX_CANDIDATES = 100
 
 WHEEL_COLUMNS = ("tick_ms", "wheel_size")
-# What `tuning` says of each wheel, in its order.
-FIGURES = (
+# What `compare_wheels` says of each wheel, in its order.
+MEASURES = (
     "operations",
     "span_ms",
     "levels",
@@ -63,8 +63,8 @@ class WheelSize:
     wheel_size: int
 
     def __post_init__(self) -> None:
-        _check("tick_ms", self.tick_ms, 1, LONGEST_TICK_MS)
-        _check("wheel_size", self.wheel_size, 2, LARGEST_WHEEL)
+        _check_range("tick_ms", self.tick_ms, 1, MAX_TICK_MS)
+        _check_range("wheel_size", self.wheel_size, 2, MAX_WHEEL_SIZE)
 
     def slot_widths(self, longest_ms: int) -> list[int]:
         """The ms a slot of each level, lowest first, that waits of up to ``longest_ms`` need."""
@@ -85,11 +85,11 @@ def wheel_sizes(
 
 def check_candidates(candidates: Sequence[WheelSize]) -> None:
     """ValueError if there are none, or more than Spark should be asked about at once."""
-    if not 1 <= len(candidates) <= MOST_CANDIDATES:
-        raise ValueError(f"{len(candidates)} wheels; expected 1 to {MOST_CANDIDATES}")
+    if not 1 <= len(candidates) <= MAX_CANDIDATES:
+        raise ValueError(f"{len(candidates)} wheels; expected 1 to {MAX_CANDIDATES}")
 
 
-def tuning(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
+def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     """Outcomes to a row a candidate: what its wheels would have had to do. Ordered by tick, size.
 
     ``operations`` and ``span_ms``: how many there are, and the time from the first submission to
@@ -110,11 +110,11 @@ def tuning(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
         _span(outcomes)
         .select("*", F.explode(wheels).alias("wheel"))
         .select("*", "wheel.*")
-        .join(F.broadcast(wheel_work(visits)), [*WHEEL_COLUMNS], "left")
+        .join(F.broadcast(wheel_totals(visits)), [*WHEEL_COLUMNS], "left")
         .join(F.broadcast(_lateness(tasks, candidates)), "tick_ms", "left")
         .na.fill(0)
     )
-    return _rates(table).select(*WHEEL_COLUMNS, *FIGURES).orderBy(*WHEEL_COLUMNS)
+    return _rates(table).select(*WHEEL_COLUMNS, *MEASURES).orderBy(*WHEEL_COLUMNS)
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:
@@ -123,7 +123,7 @@ def wheel_tasks(outcomes: DataFrame) -> DataFrame:
     ``end_ms``: when it was completed or cancelled; an expired one stays until it is due.
     """
     submitted = F.col("submitted_ms")
-    last = F.least("deadline_ms", submitted + F.lit(LONGEST_WAIT_MS))
+    last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT_MS))
     end = F.when(F.col("outcome") == "expired", F.lit(NEVER_MS)).otherwise(F.col("at_ms"))
     return outcomes.where(F.col("deadline_ms") > submitted).select(
         submitted, last.alias("deadline_ms"), end.alias("end_ms")
@@ -138,14 +138,21 @@ def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms:
     """
     submitted, deadline, end = F.col("submitted_ms"), F.col("deadline_ms"), F.col("end_ms")
     due, slot, next_slot = F.col("due_ms"), F.col("slot_ms"), F.col("next_slot_ms")
-    expiration, enter = _start(due, slot), F.col("enter_ms")
-    came_from = _start(due, next_slot)  # when the bucket above, if there was one, came due
-    reached = expiration - _start(submitted, slot) < next_slot
+    expiration, enter = _slot_start(due, slot), F.col("enter_ms")
+    came_from = _slot_start(due, next_slot)  # when the bucket above, if there was one, came due
+    reached = expiration - _slot_start(submitted, slot) < next_slot
     # Always true of level 0, which is below itself: what is due later is a tick away or more.
-    not_below = _start(due, F.col("below_ms")) - _start(submitted, F.col("below_ms")) >= slot
+    not_below = (
+        _slot_start(due, F.col("below_ms")) - _slot_start(submitted, F.col("below_ms")) >= slot
+    )
     return (
         tasks.select("*", F.explode(_levels(candidates, longest_ms)).alias("wheel"))
-        .select(submitted, end, "wheel.*", _due(deadline, F.col("wheel.tick_ms")).alias("due_ms"))
+        .select(
+            submitted,
+            end,
+            "wheel.*",
+            _due_tick_ms(deadline, F.col("wheel.tick_ms")).alias("due_ms"),
+        )
         .where((reached & not_below) | (~reached & (expiration != came_from)))
         .withColumn("enter_ms", F.when(reached, submitted).otherwise(came_from))
         .where(enter < end)
@@ -160,7 +167,7 @@ def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms:
     )
 
 
-def wheel_work(visits: DataFrame) -> DataFrame:
+def wheel_totals(visits: DataFrame) -> DataFrame:
     """Visits to a row a candidate: its ``levels, occupied_ms, cascades, moves, wakeups``."""
     stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
     buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
@@ -196,7 +203,7 @@ def _span(outcomes: DataFrame) -> DataFrame:
 
 def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     ticks = _constants(sorted({(c.tick_ms,) for c in candidates}), ("tick_ms",))
-    due = _due(F.col("deadline_ms"), F.col("tick_ms"))
+    due = _due_tick_ms(F.col("deadline_ms"), F.col("tick_ms"))
     late = due - F.col("deadline_ms")
     return (
         tasks.select("*", F.explode(ticks).alias("tick"))
@@ -210,15 +217,15 @@ def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
 def _rates(table: DataFrame) -> DataFrame:
     """Add what is a quotient; 0 where there is nothing to divide by."""
     quotients = {
-        "buckets": F.col("occupied_ms") / _or_null("span_ms"),
-        "cascades_per_operation": F.col("cascades") / _or_null("operations"),
-        "moves_per_operation": F.col("moves") / _or_null("operations"),
-        "wakeups_per_second": F.col("wakeups") * 1000 / _or_null("span_ms"),
+        "buckets": F.col("occupied_ms") / _null_if_zero("span_ms"),
+        "cascades_per_operation": F.col("cascades") / _null_if_zero("operations"),
+        "moves_per_operation": F.col("moves") / _null_if_zero("operations"),
+        "wakeups_per_second": F.col("wakeups") * 1000 / _null_if_zero("span_ms"),
     }
     return table.withColumns({k: F.coalesce(v, F.lit(0.0)) for k, v in quotients.items()})
 
 
-def _or_null(name: str) -> Column:
+def _null_if_zero(name: str) -> Column:
     return F.when(F.col(name) > 0, F.col(name))
 
 
@@ -243,16 +250,16 @@ def _constants(rows: Iterable[tuple[int, ...]], names: tuple[str, ...]) -> Colum
     )
 
 
-def _due(deadline: Column, tick: Column) -> Column:
+def _due_tick_ms(deadline: Column, tick: Column) -> Column:
     """The tick at which a deadline is due: rounded up."""
     return deadline + F.pmod(-deadline, tick)
 
 
-def _start(time: Column, width: Column) -> Column:
+def _slot_start(time: Column, width: Column) -> Column:
     """The start of the slot of ``width`` ms that ``time`` lies in."""
     return time - F.pmod(time, width)
 
 
-def _check(name: str, value: int, least: int, most: int) -> None:
+def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")

@@ -1,4 +1,4 @@
-"""The ledger of a stream's checkpoint: what is done, and the one step that makes it so.
+"""The log of a stream's checkpoint: what is done, and the one step that makes it so.
 
 A checkpoint directory holds:
 
@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
-from purgatory.spark.filesystem import files_for
+from purgatory.spark.filesystem import file_system_for
 from purgatory.trace.rows import INT64_MIN
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _COUNTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CheckpointEntry:
     """Where a stream stands.
 
     `batch`: the last of Spark's micro-batches that is done. `closed_ms`: the last instant that is
@@ -73,8 +73,8 @@ class Entry:
     moves: tuple[tuple[str, str], ...] = ()
 
 
-class Ledger:
-    """The ledger of one checkpoint, opened by one run. `entry` is where the stream stands.
+class CheckpointLog:
+    """The log of one checkpoint, opened by one run. `entry` is where the stream stands.
 
     `sources` names what feeds the stream; a checkpoint is tied to it and to `out`. All that does
     not fit is a `CheckpointMismatch`, raised before anything is changed.
@@ -83,8 +83,8 @@ class Ledger:
     def __init__(
         self, spark: SparkSession, checkpoint: str, out: str, sources: Mapping[str, str]
     ) -> None:
-        self._files, self.path = files_for(spark, checkpoint)
-        self._out_files, self.out = files_for(spark, out)
+        self._file_system, self.path = file_system_for(spark, checkpoint)
+        self._out_file_system, self.out = file_system_for(spark, out)
         self._run = secrets.token_hex(8)
         self._query = ""
         settings = {**sources, "out": self.out}
@@ -92,23 +92,23 @@ class Ledger:
         self.entry = self._last_entry()
         self._check_output(stream_id)
         self._check_spark()
-        self._settle(settings, stream_id or self._run)
+        self._recover(settings, stream_id or self._run)
 
     @property
     def spark_path(self) -> str:
         """Where Spark keeps its part of the checkpoint."""
         return f"{self.path}/spark"
 
-    def staging(self) -> str:
+    def staging_path(self) -> str:
         """A directory for the outputs of the next commit."""
-        return f"{self.out}/{_STAGING}/{self._next()}"
+        return f"{self.out}/{_STAGING}/{self._next_name()}"
 
-    def next_state(self) -> str:
+    def next_state_path(self) -> str:
         """A directory for the state of the next commit."""
-        return f"{self.path}/state/{self._next()}"
+        return f"{self.path}/state/{self._next_name()}"
 
-    def commit(self, entry: Entry) -> None:
-        """Make this the last entry, and publish what is in `staging`.
+    def commit(self, entry: CheckpointEntry) -> None:
+        """Make this the last entry, and publish what is in `staging_path`.
 
         SparkError, and nothing is done, if another run has begun.
         """
@@ -116,61 +116,61 @@ class Ledger:
         self._query = self._query or self._query_id() or ""
         moves = self._moves(number)
         after = replace(entry, number=number, run=self._run, query=self._query, moves=moves)
-        self._add(after)
+        self._append(after)
         self._publish(self.entry)
-        if before.run == self._run and before.number != self._first:
-            self._files.delete(self._log(before.number))
+        if before.run == self._run and before.number != self._first_number:
+            self._file_system.delete(self._entry_path(before.number))
         if before.state and before.state != after.state:
-            self._files.delete(before.state)
+            self._file_system.delete(before.state)
 
     def _moves(self, number: int) -> tuple[tuple[str, str], ...]:
         """From each staged file to its name in the directory where readers look."""
         moves = []
         for output in _STAGED:
-            staged = f"{self.staging()}/{output}"
+            staged = f"{self.staging_path()}/{output}"
             target = self.out if output == "outcomes" else f"{self.out}/{output}"
-            names = [n for n in self._out_files.names(staged) if n.startswith("part-")]
+            names = [n for n in self._out_file_system.names(staged) if n.startswith("part-")]
             moves += [
                 (f"{staged}/{name}", f"{target}/part-{number:09}-{i:03}.parquet")
                 for i, name in enumerate(names)
             ]
         return tuple(moves)
 
-    def _settle(self, settings: Mapping[str, str], stream_id: str) -> None:
+    def _recover(self, settings: Mapping[str, str], stream_id: str) -> None:
         """Write what a new checkpoint lacks, finish what the last run left, and take over."""
         text = json.dumps({"format": FORMAT, "id": stream_id, **settings}, indent=1)
-        self._files.create(f"{self.path}/{_SETTINGS}", text)
-        self._out_files.create(f"{self.out}/{_MARKER}", json.dumps({"stream": stream_id}))
-        self._first = self.entry.number + 1
-        self._add(replace(self.entry, number=self._first, run=self._run))
+        self._file_system.create(f"{self.path}/{_SETTINGS}", text)
+        self._out_file_system.create(f"{self.out}/{_MARKER}", json.dumps({"stream": stream_id}))
+        self._first_number = self.entry.number + 1
+        self._append(replace(self.entry, number=self._first_number, run=self._run))
         # From here on no other run can commit: what no entry names is nobody's.
         self._publish(self.entry)
-        self._out_files.delete(f"{self.out}/{_STAGING}")
-        for name in self._files.names(f"{self.path}/state"):
+        self._out_file_system.delete(f"{self.out}/{_STAGING}")
+        for name in self._file_system.names(f"{self.path}/state"):
             if (path := f"{self.path}/state/{name}") != self.entry.state:
-                self._files.delete(path)
+                self._file_system.delete(path)
 
-    def _add(self, entry: Entry) -> None:
-        if not self._files.create(self._log(entry.number), json.dumps(asdict(entry))):
+    def _append(self, entry: CheckpointEntry) -> None:
+        if not self._file_system.create(self._entry_path(entry.number), json.dumps(asdict(entry))):
             raise SparkError(f"{self.path}: another run has taken over this checkpoint")
         self.entry = entry
 
-    def _publish(self, entry: Entry) -> None:
+    def _publish(self, entry: CheckpointEntry) -> None:
         for staged, target in entry.moves:
-            self._out_files.move(staged, target)
-        self._out_files.delete(f"{self.out}/{_STAGING}/{_name(entry)}")
+            self._out_file_system.move(staged, target)
+        self._out_file_system.delete(f"{self.out}/{_STAGING}/{_entry_name(entry)}")
 
-    def _next(self) -> str:
-        return _name(replace(self.entry, number=self.entry.number + 1, run=self._run))
+    def _next_name(self) -> str:
+        return _entry_name(replace(self.entry, number=self.entry.number + 1, run=self._run))
 
-    def _log(self, number: int) -> str:
+    def _entry_path(self, number: int) -> str:
         return f"{self.path}/log/{number:09}"
 
     # What may be wrong with a checkpoint.
 
     def _check_settings(self, wanted: Mapping[str, str]) -> str | None:
         """The id of the stream, None for a new one."""
-        names = [name for name in self._files.names(self.path) if not name.startswith(".")]
+        names = [name for name in self._file_system.names(self.path) if not name.startswith(".")]
         if not names:
             return None
         if _SETTINGS not in names:
@@ -190,7 +190,7 @@ class Ledger:
         return str(found["id"])
 
     def _check_output(self, stream_id: str | None) -> None:
-        names = [name for name in self._out_files.names(self.out) if not name.startswith(".")]
+        names = [name for name in self._out_file_system.names(self.out) if not name.startswith(".")]
         if _MARKER in names:
             owner = self._read(f"{self.out}/{_MARKER}", self.out).get("stream")
             if owner != stream_id:
@@ -203,23 +203,23 @@ class Ledger:
         elif self.entry.number:
             raise CheckpointMismatch(f"{self.out}: gone or emptied, with the outcomes so far")
 
-    def _last_entry(self) -> Entry:
-        numbers = [name for name in self._files.names(f"{self.path}/log") if name.isdigit()]
+    def _last_entry(self) -> CheckpointEntry:
+        numbers = [name for name in self._file_system.names(f"{self.path}/log") if name.isdigit()]
         if not numbers:
-            return Entry()
+            return CheckpointEntry()
         found = self._read(f"{self.path}/log/{numbers[-1]}")
         found["moves"] = tuple(tuple(move) for move in found.get("moves", ()))
         try:
-            return Entry(**found)
+            return CheckpointEntry(**found)
         except TypeError as error:
             raise CheckpointMismatch(f"{self.path}/log/{numbers[-1]}: damaged: {error}") from None
 
     def _check_spark(self) -> None:
         """Spark's part must be the one that our entries were made with, and know their batches."""
         entry = self.entry
-        if entry.state and not self._files.exists(entry.state):
+        if entry.state and not self._file_system.exists(entry.state):
             raise CheckpointMismatch(f"{self.path}: incomplete, {entry.state} is missing")
-        done, planned = (self._batches("commits"), self._batches("offsets"))
+        done, planned = (self._last_spark_batch("commits"), self._last_spark_batch("offsets"))
         if done > entry.batch:
             raise CheckpointMismatch(
                 f"{self.path}: incomplete, the log ends at batch {entry.batch}, Spark's at {done}"
@@ -230,17 +230,17 @@ class Ledger:
                 "twice"
             )
 
-    def _batches(self, kind: str) -> int:
-        names = self._files.names(f"{self.spark_path}/{kind}")
+    def _last_spark_batch(self, kind: str) -> int:
+        names = self._file_system.names(f"{self.spark_path}/{kind}")
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _query_id(self) -> str | None:
         path = f"{self.spark_path}/metadata"
-        return str(self._read(path).get("id")) if self._files.exists(path) else None
+        return str(self._read(path).get("id")) if self._file_system.exists(path) else None
 
     def _read(self, path: str, inside: str | None = None) -> dict[str, Any]:
         try:
-            found = json.loads((self._out_files if inside else self._files).read(path))
+            found = json.loads((self._out_file_system if inside else self._file_system).read(path))
         except ValueError:
             found = None
         if not isinstance(found, dict):
@@ -248,5 +248,5 @@ class Ledger:
         return found
 
 
-def _name(entry: Entry) -> str:
+def _entry_name(entry: CheckpointEntry) -> str:
     return f"{entry.number:09}-{entry.run}"

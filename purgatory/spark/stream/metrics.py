@@ -1,4 +1,4 @@
-"""Metrics of a stream for Prometheus: the ledger's counts, and what Spark says of its batches.
+"""Metrics of a stream for Prometheus: the checkpoint's counts, and what Spark says of its batches.
 
     metrics = StreamMetrics(stream)
     spark.streams.addListener(metrics)
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from purgatory.spark.stream.checkpoint import Entry
+    from purgatory.spark.stream.checkpoint import CheckpointEntry
     from purgatory.spark.stream.query import Stream
 
 _PREFIX = "purgatory_stream_"
@@ -73,11 +73,11 @@ class StreamMetrics(StreamingQueryListener, Collector):
         """The metrics of this moment."""
         entry, progress, name = self._stream.entry, self._progress, self._stream.name
         yield _gauge(name, "running", "1 while the query runs", int(self._running))
-        yield from _of_ledger(name, entry)
-        yield from _of_spark(name, progress)
+        yield from _checkpoint_metrics(name, entry)
+        yield from _spark_metrics(name, progress)
 
 
-def _of_ledger(name: str, entry: Entry) -> Iterator[Metric]:
+def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
     yield _gauge(name, "operations_pending", "Operations that wait", entry.pending)
     yield _gauge(name, "events_kept", "Events of instants that are not over", entry.kept)
     yield _gauge(
@@ -98,7 +98,7 @@ def _of_ledger(name: str, entry: Entry) -> Iterator[Metric]:
     yield _counter(name, "rows", "Rows of input", rows, ("table", "fate"))
 
 
-def _of_spark(name: str, progress: StreamingQueryProgress | None) -> Iterator[Metric]:
+def _spark_metrics(name: str, progress: StreamingQueryProgress | None) -> Iterator[Metric]:
     last = progress.batchDuration / 1000 if progress else 0.0
     yield _gauge(name, "batch_seconds", "How long the last micro-batch took", last)
     speed = progress.processedRowsPerSecond if progress else 0.0

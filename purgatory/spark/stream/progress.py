@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from purgatory.spark.stream.checkpoint import Entry
+    from purgatory.spark.stream.checkpoint import CheckpointEntry
 
 _STARTING: Final = "starting the stream"
 
@@ -30,12 +30,12 @@ class StreamProgress:
             self._status = self._stack.enter_context(self._console.status(_STARTING))
         return self
 
-    def show(self, entry: Entry) -> None:
+    def show(self, entry: CheckpointEntry) -> None:
         """Show where the stream stands."""
         if self._console.is_terminal:
-            self._status.update(described(entry))
+            self._status.update(describe(entry))
         else:
-            self._console.print(described(entry), soft_wrap=True)
+            self._console.print(describe(entry), soft_wrap=True)
 
     def __exit__(
         self,
@@ -46,7 +46,7 @@ class StreamProgress:
         self._stack.close()
 
 
-def described(entry: Entry) -> str:
+def describe(entry: CheckpointEntry) -> str:
     """One line about an entry."""
     counts = entry.counts
     parts = [

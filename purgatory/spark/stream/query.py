@@ -1,10 +1,10 @@
 """The distributed purgatory: operations and events as streams in, each outcome out once.
 
 Structured Streaming cuts the input into micro-batches and remembers which rows belong to which
-(`foreachBatch`). Each batch is one `step` of event time over the operations that wait, which are a
-Parquet table in the checkpoint; the `ledger` makes state and output of a batch one commit. Nothing
-of ours runs on rows in Python, and there is no state in the executors: a stream goes on with more
-or fewer of them, and with any number of shuffle partitions.
+(`foreachBatch`). Each batch is one `transition` of event time over the operations that wait, which
+are a Parquet table in the checkpoint; the `checkpoint` makes state and output of a batch one
+commit. No Python runs on rows, and executors hold no state: a stream goes on with more or fewer of
+them, and with any number of shuffle partitions.
 
 Event time is over up to `closed_ms`: the smaller of the latest times of both sources, less the
 watermark, less the instant itself. What has an outcome by then leaves; rows of later instants are
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import StreamingQueryException
 
-from purgatory.spark.errors import SparkError, in_one_line, told
-from purgatory.spark.stream.checkpoint import Entry, Ledger
-from purgatory.spark.stream.micro_batch import TABLES, Batches
+from purgatory.spark.errors import SparkError, error_message, wrapping_spark_errors
+from purgatory.spark.stream.checkpoint import CheckpointEntry, CheckpointLog
+from purgatory.spark.stream.micro_batch import TABLES, MicroBatchRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 
-_LOOK_SECONDS: Final = 0.1  # between two looks whether the query still runs
+_POLL_S: Final = 0.1  # between two looks whether the query still runs
 
 
 class Stream:
@@ -59,18 +59,18 @@ class Stream:
         name: str = "purgatory",
         watermark_ms: int = DEFAULT_WATERMARK_MS,
         strict: bool = False,
-        on_commit: Callable[[Entry], object] | None = None,
+        on_commit: Callable[[CheckpointEntry], object] | None = None,
     ) -> None:
         if watermark_ms < 0:
             raise ValueError(f"watermark_ms is {watermark_ms!r}; expected 0 or more")
         self.name = name
         sources = {"operations": operations, "events": events}
-        self._rows = _as_one(spark, sources)
+        self._rows = _union_of_sources(spark, sources)
         names = {name: source.name for name, source in sources.items()}
-        self._ledger = Ledger(spark, checkpoint, out, names)
-        self._batches = Batches(
+        self._checkpoint_log = CheckpointLog(spark, checkpoint, out, names)
+        self._runner = MicroBatchRunner(
             spark,
-            self._ledger,
+            self._checkpoint_log,
             sources,
             watermark_ms=watermark_ms,
             strict=strict,
@@ -80,11 +80,11 @@ class Stream:
         self._failure: BaseException | None = None  # of a batch; Spark passes on its text only
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> CheckpointEntry:
         """Where the stream stands."""
-        return self._ledger.entry
+        return self._checkpoint_log.entry
 
-    def run(self, *, once: bool = False, trigger_seconds: float = 1.0) -> Entry:
+    def run(self, *, once: bool = False, trigger_seconds: float = 1.0) -> CheckpointEntry:
         """Work at the streams until `stop`; return where they stand then.
 
         `once`: take what is there, let event time run on until every operation has its outcome,
@@ -93,8 +93,8 @@ class Stream:
         """
         writer = (
             self._rows.writeStream.queryName(self.name)
-            .foreachBatch(self._work)
-            .option("checkpointLocation", self._ledger.spark_path)
+            .foreachBatch(self._run_micro_batch)
+            .option("checkpointLocation", self._checkpoint_log.spark_path)
         )
         interval = f"{round(trigger_seconds * 1000)} milliseconds"
         writer = (
@@ -102,7 +102,7 @@ class Stream:
         )
         self._wait(writer.start())
         if once and not self._stopping.is_set():
-            self._batches.run_out()
+            self._runner.drain()
         return self.entry
 
     def stop(self) -> None:
@@ -112,7 +112,7 @@ class Stream:
     def _wait(self, query: StreamingQuery) -> None:
         # Not in Java: Ctrl-C there would leave the connection with an answer that nobody reads.
         try:
-            while query.isActive and not self._stopping.wait(_LOOK_SECONDS):
+            while query.isActive and not self._stopping.wait(_POLL_S):
                 pass
         finally:
             if query.isActive:
@@ -122,19 +122,21 @@ class Stream:
             query.awaitTermination()
         except StreamingQueryException as error:
             if not self._stopping.is_set():
-                raise self._failure or SparkError(f"the stream ended: {told(error)}") from None
+                raise self._failure or SparkError(
+                    f"the stream ended: {error_message(error)}"
+                ) from None
 
-    def _work(self, batch: DataFrame, number: int) -> None:
+    def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
         """Do one micro-batch. Called by Spark, in a thread of its own."""
         try:
-            with in_one_line(f"micro-batch {number}"):
-                self._batches.take(batch, number)
+            with wrapping_spark_errors(f"micro-batch {number}"):
+                self._runner.run_batch(batch, number)
         except BaseException as error:
             self._failure = error
             raise
 
 
-def _as_one(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
+def _union_of_sources(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
     """Both sources as one stream, so that a batch is of both.
 
     Two queries would have batches that nothing ties to each other.

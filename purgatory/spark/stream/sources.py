@@ -24,18 +24,18 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from purgatory.spark.errors import SparkError, TableError, in_one_line
-from purgatory.spark.filesystem import files_for
-from purgatory.spark.tables.reader import json_cell
+from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
+from purgatory.spark.filesystem import file_system_for
+from purgatory.spark.tables.reader import json_column
 from purgatory.spark.tables.schema import (
     EVENTS,
     OPERATIONS,
-    Cell,
-    Found,
-    Table,
-    as_text,
-    find,
-    why_rejected,
+    ParsedColumn,
+    ParsedRows,
+    TableSpec,
+    parse_rows,
+    rejection_reason,
+    row_as_text,
 )
 
 # A checked row of a stream: the `table` it is of, `time_ms` of the row, why it was rejected (null:
@@ -67,7 +67,7 @@ MALFORMED: Final = "_malformed"
 
 _FORMATS: Final = {".parquet": PARQUET, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON}
 _COMPRESSED: Final = ".gz"
-# Files that are older than the newest by more than this are passed over; by default that is a week.
+# Skip only files that are older than the newest by more than this; the default is a week.
 _MAX_AGE: Final = "100000d"
 _OFFSET_DIGITS: Final = 6
 
@@ -90,7 +90,7 @@ class Source:
         """What a checkpoint remembers of it."""
         return f"{self.format}:{self.place}"
 
-    def rows(self, spark: SparkSession, table: Table) -> DataFrame:
+    def rows(self, spark: SparkSession, table: TableSpec) -> DataFrame:
         """A streaming DataFrame of `ROWS`.
 
         For JSON `place` is where the block of the file begins that the row is in; add the number
@@ -98,17 +98,17 @@ class Source:
         already is not of the table; `SparkError` where Spark has no Kafka connector.
         """
         if self.format == KAFKA:
-            return checked(table, parse_messages(self._messages(spark), table))
-        _check_a_file(spark, self, table)
+            return check_stream_rows(table, parse_messages(self._messages(spark), table))
+        _check_one_file(spark, self, table)
         rows = (
             spark.readStream.format(self.format)
             .options(maxFileAge=_MAX_AGE, columnNameOfCorruptRecord=MALFORMED, **self.options)
-            .schema(_asked(self.format, table))
+            .schema(_requested_schema(self.format, table))
             .load(self.place)
         )
         place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
         file = F.substring_index("_metadata.file_path", "/", -1)
-        return checked(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
+        return check_stream_rows(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
 
     def _messages(self, spark: SparkSession) -> DataFrame:
         try:
@@ -121,16 +121,16 @@ class Source:
             ) from error
 
 
-def checked(table: Table, rows: DataFrame) -> DataFrame:
+def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
     """Rows as they came, with `FILE`, `PLACE` and `MALFORMED`, as `ROWS`."""
-    cells = {column.name: _cell(rows, column) for column in table.schema}
-    found = Found(rows, cells, F.col(FILE), F.col(MALFORMED))
-    reason = why_rejected(table, found)
+    columns = {column.name: _parsed_column(rows, column) for column in table.schema}
+    found = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
+    reason = rejection_reason(table, found)
     flat = rows.select(
         F.lit(table.name).alias("table"),
-        *table.result(cells),
+        *table.good_columns(columns),
         reason.alias("reason"),
-        F.when(reason.isNotNull(), as_text(found)).alias("row"),
+        F.when(reason.isNotNull(), row_as_text(found)).alias("row"),
         F.col(FILE).alias("file"),
         F.col(PLACE).alias("place"),
     )
@@ -141,16 +141,18 @@ def checked(table: Table, rows: DataFrame) -> DataFrame:
     )
 
 
-def directory(spark: SparkSession, path: str, options: Mapping[str, str] | None = None) -> Source:
+def directory_source(
+    spark: SparkSession, path: str, options: Mapping[str, str] | None = None
+) -> Source:
     """A directory as a source, in the format of the files that are there; of none: Parquet.
 
     Files put there later must be in the same format. `TableError` if it is not there, or holds
     files of both formats or of none of them.
     """
-    files, place = files_for(spark, path)
-    if not files.exists(place):
+    file_system, place = file_system_for(spark, path)
+    if not file_system.exists(place):
         raise TableError(f"{path}: no such directory")
-    names = [name for name in files.names(place) if not name.startswith(("_", "."))]
+    names = [name for name in file_system.names(place) if not name.startswith(("_", "."))]
     formats = {format_of(name): name for name in names}
     if None in formats:
         raise TableError(f"{path}: {formats[None]} is neither Parquet nor JSON by its name")
@@ -159,7 +161,7 @@ def directory(spark: SparkSession, path: str, options: Mapping[str, str] | None 
     return Source(place, next(iter(formats), None) or PARQUET, options or {})
 
 
-def topic(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
+def topic_source(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
     """A Kafka topic, or several with commas between, as a source; from the oldest message on.
 
     `servers`: as host:port, the same. The session must have Spark's Kafka connector.
@@ -173,7 +175,7 @@ def format_of(name: str) -> str | None:
     return _FORMATS.get(PurePosixPath(name.removesuffix(_COMPRESSED)).suffix)
 
 
-def parse_messages(messages: DataFrame, table: Table) -> DataFrame:
+def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
     """Kafka's messages as rows of a table: a JSON object each; what is none is malformed."""
     value = F.col("value").cast("string")
     row = F.try_parse_json(value)
@@ -191,21 +193,21 @@ def parse_messages(messages: DataFrame, table: Table) -> DataFrame:
     )
 
 
-def _check_a_file(spark: SparkSession, source: Source, table: Table) -> None:
+def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
     """Look at one file, if there is any: better an error now than after hours.
 
     A Parquet file says what columns it has; of JSON each row is looked at when it comes.
     """
-    files, place = files_for(spark, source.place)
-    names = [name for name in files.names(place) if format_of(name) == PARQUET]
+    file_system, place = file_system_for(spark, source.place)
+    names = [name for name in file_system.names(place) if format_of(name) == PARQUET]
     if source.format == PARQUET and names:
         path = f"{place}/{names[0]}"
-        with in_one_line(path):
+        with wrapping_spark_errors(path):
             rows = spark.read.parquet(path)
-        find(table, rows, f"{path}: ")
+        parse_rows(table, rows, f"{path}: ")
 
 
-def _asked(format: str, table: Table) -> StructType:  # noqa: A002 - as Spark calls it
+def _requested_schema(format: str, table: TableSpec) -> StructType:  # noqa: A002 - as Spark calls it
     """The columns to ask files for.
 
     Of Parquet all integers as 64 bits, so that one out of range is seen. Of JSON variants: a reader
@@ -218,10 +220,10 @@ def _asked(format: str, table: Table) -> StructType:  # noqa: A002 - as Spark ca
     return StructType([*columns, StructField(MALFORMED, StringType())])
 
 
-def _cell(rows: DataFrame, column: StructField) -> Cell:
+def _parsed_column(rows: DataFrame, column: StructField) -> ParsedColumn:
     if isinstance(rows.schema[column.name].dataType, VariantType):
-        return json_cell(column.name, column.dataType)
-    return Cell(F.col(column.name), F.col(column.name).cast("string"))
+        return json_column(column.name, column.dataType)
+    return ParsedColumn(F.col(column.name), F.col(column.name).cast("string"))
 
 
 def _nothing(column: StructField) -> Column:

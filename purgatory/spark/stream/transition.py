@@ -26,7 +26,7 @@ from purgatory.spark.tables.local_table import local_table
 from purgatory.spark.tables.schema import COMPLETED, EVENTS, EXPIRED
 
 # Operations that wait: `keys` are those still missing, `need` how many of them are needed.
-PENDING: Final = StructType(
+PENDING_OPERATIONS: Final = StructType(
     [
         StructField("op_id", StringType()),
         StructField("kind", StringType()),
@@ -37,7 +37,7 @@ PENDING: Final = StructType(
     ]
 )
 # Events, with what puts those of one instant in order: the name of the file and the place in it.
-KEPT: Final = StructType(
+RETAINED_EVENTS: Final = StructType(
     [*EVENTS, StructField("file", StringType()), StructField("place", LongType())]
 )
 
@@ -49,14 +49,14 @@ _CLOCK: Final = StructType([StructField("closed_ms", LongType())])
 _IDENTITY: Final = ("op_id", "submitted_ms", "deadline_ms")
 
 
-def pending(operations: DataFrame) -> DataFrame:
+def pending_operations(operations: DataFrame) -> DataFrame:
     """Checked rows of operations as operations that wait."""
     deadline = F.col("submitted_ms") + F.col("timeout_ms")
     rows = operations.withColumns({"deadline_ms": deadline, "keys": F.array_distinct("keys")})
-    return rows.select(*PENDING.names)
+    return rows.select(*PENDING_OPERATIONS.names)
 
 
-def with_clock(rows: DataFrame, closed_ms: int) -> DataFrame:
+def with_closed_ms(rows: DataFrame, closed_ms: int) -> DataFrame:
     """Put `closed_ms`, the last instant that is over, into a column of its own.
 
     As data and not as a constant: those become part of the code that Spark generates, which it
@@ -66,22 +66,22 @@ def with_clock(rows: DataFrame, closed_ms: int) -> DataFrame:
     return rows.crossJoin(F.broadcast(clock))
 
 
-def over(events: DataFrame) -> DataFrame:
+def closed_events(events: DataFrame) -> DataFrame:
     """Those of the events with a clock whose instant is over."""
-    return events.where(F.col("at_ms") <= F.col("closed_ms")).select(*KEPT.names)
+    return events.where(F.col("at_ms") <= F.col("closed_ms")).select(*RETAINED_EVENTS.names)
 
 
-def kept(events: DataFrame) -> DataFrame:
+def retained_events(events: DataFrame) -> DataFrame:
     """Those of the events with a clock that a later step needs."""
-    return events.where(F.col("at_ms") > F.col("closed_ms")).select(*KEPT.names)
+    return events.where(F.col("at_ms") > F.col("closed_ms")).select(*RETAINED_EVENTS.names)
 
 
 def advance(operations: DataFrame, events: DataFrame) -> DataFrame:
-    """Operations that wait (`PENDING`), as they are when all instants to `closed_ms` are over.
+    """Operations (`PENDING_OPERATIONS`) as they are when all instants to `closed_ms` are over.
 
-    `operations` have a clock. `events` (`KEPT`): those of the instants that this step closes. To
-    the columns come `outcome`, `at_ms` and `by_key`, all null for an operation that goes on
-    waiting. Events of one instant count in the order of `file` and `place`.
+    `operations` have a clock. `events` (`RETAINED_EVENTS`): those of the instants that this
+    step closes. Adds the columns `outcome`, `at_ms` and `by_key`, all null for an operation that
+    goes on waiting. Events of one instant count in the order of `file` and `place`.
     """
     found = F.expr("filter(coalesce(found, array()), one -> array_contains(keys, one.key))")
     last = F.when(F.col("need") <= F.size("found"), F.expr("element_at(found, need)"))
@@ -89,7 +89,7 @@ def advance(operations: DataFrame, events: DataFrame) -> DataFrame:
     at_ms = F.coalesce(F.col("last.at_ms"), F.when(is_over, F.col("deadline_ms")))
     outcome = F.when(F.col("last").isNotNull(), COMPLETED).when(is_over, EXPIRED)
     return (
-        operations.join(_findings(operations, events), [*_IDENTITY], "left")
+        operations.join(_found_keys(operations, events), [*_IDENTITY], "left")
         .withColumn("found", found)
         .withColumn("last", last)
         .select(
@@ -112,12 +112,12 @@ def outcomes(advanced: DataFrame) -> DataFrame:
     )
 
 
-def waiting(advanced: DataFrame) -> DataFrame:
+def still_pending(advanced: DataFrame) -> DataFrame:
     """The operations that go on waiting."""
-    return advanced.where(F.col("outcome").isNull()).select(*PENDING.names)
+    return advanced.where(F.col("outcome").isNull()).select(*PENDING_OPERATIONS.names)
 
 
-def _findings(operations: DataFrame, events: DataFrame) -> DataFrame:
+def _found_keys(operations: DataFrame, events: DataFrame) -> DataFrame:
     """For each operation with any, `found`: its keys with their first events in its window."""
     watches = operations.select(*_IDENTITY, F.explode("keys").alias("key"))
     first = F.struct("hit.*", "key")
@@ -140,13 +140,13 @@ def _first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
         watches.select("*", F.col("submitted_ms").alias("time")), allowMissingColumns=True
     )
     return (
-        rows.withColumn("hit", F.last("hit", ignorenulls=True).over(_from_the_end()))
+        rows.withColumn("hit", F.last("hit", ignorenulls=True).over(_backward_window()))
         .where(F.col("op_id").isNotNull() & (F.col("hit.at_ms") <= F.col("deadline_ms")))
         .select(*_IDENTITY, "key", "hit")
     )
 
 
-def _from_the_end() -> WindowSpec:
+def _backward_window() -> WindowSpec:
     by: list[Column] = [F.col("time").desc(), F.col("hit").desc_nulls_last()]
     window = Window.partitionBy("key").orderBy(*by)
     return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)

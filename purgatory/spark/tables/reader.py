@@ -28,20 +28,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from purgatory.spark.errors import FAILURES, TableError, told
+from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.tables.local_table import local_table
 from purgatory.spark.tables.schema import (
+    EVENTS_TABLE,
+    OPERATIONS_TABLE,
     SEQUENCE,
-    TABLE_OF_EVENTS,
-    TABLE_OF_OPERATIONS,
-    Cell,
-    Checked,
-    Found,
-    Table,
-    check,
+    CheckedTable,
+    ParsedColumn,
+    ParsedRows,
+    TableSpec,
+    absent_column,
     check_columns,
-    find,
-    nothing,
+    check_rows,
+    parse_rows,
 )
 
 _FORMATS: Final = {
@@ -67,7 +67,7 @@ _SAMPLED_LINES: Final = 20
 _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
-class Files(NamedTuple):
+class TraceFiles(NamedTuple):
     """The files that a path stands for, by format: suffixes of their names, and all in order."""
 
     path: str
@@ -75,22 +75,22 @@ class Files(NamedTuple):
     names: Sequence[str]
 
 
-def read_operations(spark: SparkSession, path: str) -> Checked:
+def read_operations(spark: SparkSession, path: str) -> CheckedTable:
     """Read a table of operations; see `read_events`."""
-    return read_table(spark, path, TABLE_OF_OPERATIONS)
+    return read_table(spark, path, OPERATIONS_TABLE)
 
 
-def read_events(spark: SparkSession, path: str) -> Checked:
+def read_events(spark: SparkSession, path: str) -> CheckedTable:
     """Read a table of key events: the good rows, and the rejected ones with file and reason.
 
     `path` is a file or a directory. Good rows have a column `seq` besides: the order of the rows
     in the file, and of files in that of their names. `TableError` names the file or path and what
     is wrong with it: missing, unreadable, of no known format, lacking a column, of a wrong type.
     """
-    return read_table(spark, path, TABLE_OF_EVENTS)
+    return read_table(spark, path, EVENTS_TABLE)
 
 
-def find_files(spark: SparkSession, path: str) -> Files:
+def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for; `TableError` when there are none.
 
     Files of other suffixes in a directory are passed over, as are those whose names begin with an
@@ -100,7 +100,7 @@ def find_files(spark: SparkSession, path: str) -> Files:
         found = spark.read.format("binaryFile").load(path).inputFiles()
     except AnalysisException as error:
         missing = error.getCondition() == "PATH_NOT_FOUND"
-        raise TableError(f"{path}: {'not found' if missing else told(error)}") from error
+        raise TableError(f"{path}: {'not found' if missing else error_message(error)}") from error
     names = sorted(map(_plain_name, found), key=unquote)
     suffixes: dict[str, set[str]] = {}
     for name in names:
@@ -112,39 +112,43 @@ def find_files(spark: SparkSession, path: str) -> Files:
             f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
         )
     ours = [name for name in names if _format_of(name)]
-    return Files(path, {kind: sorted(found) for kind, found in suffixes.items()}, ours)
+    return TraceFiles(path, {kind: sorted(found) for kind, found in suffixes.items()}, ours)
 
 
-def read_table(spark: SparkSession, path: str, table: Table) -> Checked:
+def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable:
     """Read a table of any kind; see `read_events`."""
     files = find_files(spark, path)
     parts = []
     for kind, suffixes in files.suffixes.items():
         only = {"pathGlobFilter": f"*{{{','.join(suffixes)}}}", **_READ_ALL}
         try:
-            found = _FINDERS[kind](spark, path, table, only)
-        except FAILURES as error:
-            raise TableError(f"{path}: {told(error)}") from error
-        if table is TABLE_OF_EVENTS:
-            found = _numbered(spark, files, found)
-        parts.append(check(table, found))
+            found = _PARSERS[kind](spark, path, table, only)
+        except SPARK_ERRORS as error:
+            raise TableError(f"{path}: {error_message(error)}") from error
+        if table is EVENTS_TABLE:
+            found = _with_sequence(spark, files, found)
+        parts.append(check_rows(table, found))
     return reduce(_union, parts)
 
 
-def _union(one: Checked, other: Checked) -> Checked:
-    return Checked(one.good.union(other.good), one.rejected.union(other.rejected))
+def _union(one: CheckedTable, other: CheckedTable) -> CheckedTable:
+    return CheckedTable(one.good.union(other.good), one.rejected.union(other.rejected))
 
 
-def _find_parquet(
-    spark: SparkSession, path: str, table: Table, options: Mapping[str, str]
-) -> Found:
+def _parse_parquet(
+    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
+) -> ParsedRows:
     # The schema of all files together: a column that only some of them have must not get lost.
     rows = spark.read.options(**options).option("mergeSchema", "true").parquet(path)
-    found = find(table, rows, f"{path}: ")
-    return _with_file(found, _names_of(table, rows.columns), F.col("_metadata.row_index"))
+    found = parse_rows(table, rows, f"{path}: ")
+    return _with_file_and_position(
+        found, _names_of(table, rows.columns), F.col("_metadata.row_index")
+    )
 
 
-def _find_csv(spark: SparkSession, path: str, table: Table, options: Mapping[str, str]) -> Found:
+def _parse_csv(
+    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
+) -> ParsedRows:
     reader = spark.read.options(**options).options(header="true", quote='"', escape='"')
     header = reader.csv(path).columns
     names = [name.strip() for name in header]
@@ -162,18 +166,18 @@ def _find_csv(spark: SparkSession, path: str, table: Table, options: Mapping[str
     renamed = [
         F.col(_quoted(header[names.index(name)])).alias(name) for name in _names_of(table, names)
     ]
-    cells = {
-        field.name: csv_cell(field.name, field.dataType)
+    columns = {
+        field.name: csv_column(field.name, field.dataType)
         if field.name in names
-        else nothing(field.dataType)
+        else absent_column(field.dataType)
         for field in table.schema
     }
     none = F.lit(None).cast("string")
-    found = Found(rows, cells, none, F.col(_MALFORMED))
-    return _with_file(found, [*renamed, _MALFORMED], _place_in_text())
+    found = ParsedRows(rows, columns, none, F.col(_MALFORMED))
+    return _with_file_and_position(found, [*renamed, _MALFORMED], _position_in_text_file())
 
 
-def _names_of(table: Table, names: Sequence[str]) -> list[str]:
+def _names_of(table: TableSpec, names: Sequence[str]) -> list[str]:
     """Those of the table's columns that are there; others are passed over."""
     return [name for name in table.schema.names if name in names]
 
@@ -182,18 +186,22 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def csv_cell(name: str, datatype: DataType) -> Cell:
+def csv_column(name: str, datatype: DataType) -> ParsedColumn:
     """The cell of a column that CSV gave as text."""
     text = F.nullif(F.col(name), F.lit(""))
     if isinstance(datatype, ArrayType):
-        return Cell(F.split(text, r"\|"), text)
+        return ParsedColumn(F.split(text, r"\|"), text)
     if isinstance(datatype, IntegralType):
         # Plain decimal digits only: a cast alone would take more.
-        return Cell(F.when(text.rlike(r"^\s*[+-]?[0-9]+\s*$"), text.try_cast("bigint")), text)
-    return Cell(text, text)
+        return ParsedColumn(
+            F.when(text.rlike(r"^\s*[+-]?[0-9]+\s*$"), text.try_cast("bigint")), text
+        )
+    return ParsedColumn(text, text)
 
 
-def _find_json(spark: SparkSession, path: str, table: Table, options: Mapping[str, str]) -> Found:
+def _parse_json(
+    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
+) -> ParsedRows:
     lines = spark.read.options(**options).text(path)
     check_columns(table, _names_in(lines, table), f"{path}: ")
     # As variants, since a reader told to expect a string makes one of anything.
@@ -204,12 +212,14 @@ def _find_json(spark: SparkSession, path: str, table: Table, options: Mapping[st
         .schema(f"{schema}, {_MALFORMED} string")
         .json(path)
     )
-    cells = {field.name: json_cell(field.name, field.dataType) for field in table.schema}
-    found = Found(rows, cells, F.lit(None).cast("string"), F.col(_MALFORMED))
-    return _with_file(found, [*table.schema.names, _MALFORMED], _place_in_text())
+    columns = {field.name: json_column(field.name, field.dataType) for field in table.schema}
+    found = ParsedRows(rows, columns, F.lit(None).cast("string"), F.col(_MALFORMED))
+    return _with_file_and_position(
+        found, [*table.schema.names, _MALFORMED], _position_in_text_file()
+    )
 
 
-def _names_in(lines: DataFrame, table: Table) -> Sequence[str]:
+def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
     """The names that the first lines have; all that a table has when there are no objects."""
     names: set[str] = set()
     for row in lines.where(F.trim("value") != "").limit(_SAMPLED_LINES).collect():
@@ -226,7 +236,7 @@ def _names_of_object(line: str) -> set[str]:
     return set(found) if isinstance(found, dict) else set()
 
 
-def json_cell(name: str, datatype: DataType) -> Cell:
+def json_column(name: str, datatype: DataType) -> ParsedColumn:
     """The cell of a column that JSON gave as a variant."""
     column = F.col(name)
     kind = F.schema_of_variant(column)
@@ -234,7 +244,7 @@ def json_cell(name: str, datatype: DataType) -> Cell:
         kind != "VOID", F.coalesce(column.try_cast("string"), F.to_json(F.struct(column)))
     )
     wanted, found = _VARIANTS.get(type(datatype), _INTEGER)
-    return Cell(F.when(kind.isin(*found), F.try_variant_get(column, "$", wanted)), shown)
+    return ParsedColumn(F.when(kind.isin(*found), F.try_variant_get(column, "$", wanted)), shown)
 
 
 # The Spark type of a column, and the types that a JSON value for it may have.
@@ -244,14 +254,18 @@ _VARIANTS: Final[dict[type[DataType], tuple[str, tuple[str, ...]]]] = {
 }
 _INTEGER: Final = ("bigint", ("BIGINT",))
 
-_FINDERS: Final[dict[str, Callable[[SparkSession, str, Table, Mapping[str, str]], Found]]] = {
-    "parquet": _find_parquet,
-    "csv": _find_csv,
-    "json": _find_json,
+_PARSERS: Final[
+    dict[str, Callable[[SparkSession, str, TableSpec, Mapping[str, str]], ParsedRows]]
+] = {
+    "parquet": _parse_parquet,
+    "csv": _parse_csv,
+    "json": _parse_json,
 }
 
 
-def _with_file(found: Found, columns: Sequence[Column | str], place: Column) -> Found:
+def _with_file_and_position(
+    found: ParsedRows, columns: Sequence[Column | str], place: Column
+) -> ParsedRows:
     """Note the file of each row, and its place in it, right where it is read."""
     name = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
     rows = found.rows.select(*columns, name.alias(_FILE), place.alias(SEQUENCE))
@@ -260,7 +274,7 @@ def _with_file(found: Found, columns: Sequence[Column | str], place: Column) -> 
     return found._replace(rows=rows, file=file)
 
 
-def _place_in_text() -> Column:
+def _position_in_text_file() -> Column:
     """A number that grows from row to row of a text file.
 
     A file is read in blocks that begin at multiples of one size, several of them, also of other
@@ -271,7 +285,7 @@ def _place_in_text() -> Column:
     return F.col("_metadata.file_block_start") + row
 
 
-def _numbered(spark: SparkSession, files: Files, found: Found) -> Found:
+def _with_sequence(spark: SparkSession, files: TraceFiles, found: ParsedRows) -> ParsedRows:
     """Put the number of the file above the place in it."""
     if len(files.names) == 1:
         return found._replace(extra=[F.col(SEQUENCE)])

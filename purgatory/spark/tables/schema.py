@@ -70,19 +70,19 @@ SEQUENCE: Final = "seq"
 COMPLETED: Final = "completed"
 EXPIRED: Final = "expired"
 
-_SHOWN: Final = 60  # characters of a bad value
-_FILLED: Final = "non-empty UTF-8 text"
+_MAX_SHOWN: Final = 60  # characters of a bad value
+_NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 
 
-class Checked(NamedTuple):
+class CheckedTable(NamedTuple):
     """A table, parted: `good` rows with the table's columns and types, `rejected` as `REJECTED`."""
 
     good: DataFrame
     rejected: DataFrame
 
 
-class Cell(NamedTuple):
+class ParsedColumn(NamedTuple):
     """One column of a table as found: its value, null when it is none of the column's type.
 
     `shown` is the text of what was found there, null for nothing.
@@ -100,17 +100,17 @@ class Rule(NamedTuple):
     expected: Column
 
 
-class Table(NamedTuple):
+class TableSpec(NamedTuple):
     """A kind of table: its schema, which columns may be absent, and its rules and result."""
 
     name: str
     schema: StructType
     optional: Sequence[str]
-    rules: Callable[[Mapping[str, Cell]], list[Rule]]
-    result: Callable[[Mapping[str, Cell]], list[Column]]
+    rules: Callable[[Mapping[str, ParsedColumn]], list[Rule]]
+    good_columns: Callable[[Mapping[str, ParsedColumn]], list[Column]]
 
 
-class Found(NamedTuple):
+class ParsedRows(NamedTuple):
     """The rows of a table as they were found, and where in them its columns are.
 
     `file`: the file that a row came from; `malformed`: the row itself when it could not be taken
@@ -118,83 +118,85 @@ class Found(NamedTuple):
     """
 
     rows: DataFrame
-    cells: Mapping[str, Cell]
+    columns: Mapping[str, ParsedColumn]
     file: Column
     malformed: Column
     extra: Sequence[Column] = ()
 
 
-def check_operations(rows: DataFrame) -> Checked:
+def check_operations(rows: DataFrame) -> CheckedTable:
     """Part rows of operations in good and rejected ones.
 
     `kind` may be absent or null (then empty), `need` too (then 1); other columns are passed over.
     `TableError` when a column is missing or has a wrong type.
     """
-    return check(TABLE_OF_OPERATIONS, find(TABLE_OF_OPERATIONS, rows))
+    return check_rows(OPERATIONS_TABLE, parse_rows(OPERATIONS_TABLE, rows))
 
 
-def check_events(rows: DataFrame) -> Checked:
+def check_events(rows: DataFrame) -> CheckedTable:
     """Part rows of events in good and rejected ones; `seq` is kept where there is one.
 
     `TableError` when a column is missing or has a wrong type.
     """
-    found = find(TABLE_OF_EVENTS, rows)
+    found = parse_rows(EVENTS_TABLE, rows)
     if SEQUENCE in rows.columns:
         found = found._replace(extra=[F.col(SEQUENCE).cast("bigint").alias(SEQUENCE)])
-    return check(TABLE_OF_EVENTS, found)
+    return check_rows(EVENTS_TABLE, found)
 
 
-def check(table: Table, found: Found) -> Checked:
+def check_rows(table: TableSpec, found: ParsedRows) -> CheckedTable:
     """Part the rows found in good and rejected ones."""
-    rows = found.rows.withColumn("_reason", why_rejected(table, found))
+    rows = found.rows.withColumn("_reason", rejection_reason(table, found))
     reason = F.col("_reason")
-    good = rows.where(reason.isNull()).select(*table.result(found.cells), *found.extra)
+    good = rows.where(reason.isNull()).select(*table.good_columns(found.columns), *found.extra)
     rejected = rows.where(reason.isNotNull()).select(
         F.lit(table.name).alias("table"),
         found.file.alias("file"),
         reason.alias("reason"),
-        as_text(found).alias("row"),
+        row_as_text(found).alias("row"),
     )
-    return Checked(good, rejected)
+    return CheckedTable(good, rejected)
 
 
-def why_rejected(table: Table, found: Found) -> Column:
+def rejection_reason(table: TableSpec, found: ParsedRows) -> Column:
     """What is wrong with a row; null for a good one."""
     rules = [
-        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, found.cells[rule.column]))
-        for rule in table.rules(found.cells)
+        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, found.columns[rule.column]))
+        for rule in table.rules(found.columns)
     ]
     broken = F.when(found.malformed.isNotNull(), "the row cannot be taken apart")
     return F.coalesce(broken, *rules)
 
 
-def as_text(found: Found) -> Column:
+def row_as_text(found: ParsedRows) -> Column:
     """The row as it was found: as JSON or, when it could not be taken apart, as it stood there."""
-    there = (name for name in found.cells if name in found.rows.columns)
+    there = (name for name in found.columns if name in found.rows.columns)
     return F.coalesce(found.malformed, F.to_json(F.struct(*there)))
 
 
-def find(table: Table, rows: DataFrame, where: str = "") -> Found:
+def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows:
     """Find the table's columns in typed rows; `TableError`, beginning with `where`, if not."""
     check_columns(table, rows.columns, where)
-    cells = {}
+    columns = {}
     for field in table.schema:
         if field.name in rows.columns:
             _check_type(field, rows.schema[field.name].dataType, where)
             column = F.col(field.name)
-            cells[field.name] = Cell(column.try_cast(_widest(field.dataType)), _text(column))
+            columns[field.name] = ParsedColumn(
+                column.try_cast(_widest(field.dataType)), _text(column)
+            )
         else:
-            cells[field.name] = nothing(field.dataType)
+            columns[field.name] = absent_column(field.dataType)
     none = F.lit(None).cast("string")
-    return Found(rows, cells, file=none, malformed=none)
+    return ParsedRows(rows, columns, file=none, malformed=none)
 
 
-def nothing(datatype: DataType) -> Cell:
+def absent_column(datatype: DataType) -> ParsedColumn:
     """The cell of a column that is not there."""
-    return Cell(F.lit(None).cast(_widest(datatype)), F.lit(None).cast("string"))
+    return ParsedColumn(F.lit(None).cast(_widest(datatype)), F.lit(None).cast("string"))
 
 
-def check_columns(table: Table, names: Sequence[str], where: str = "") -> None:
+def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> None:
     """`TableError`, beginning with `where`, when a required column of the table is missing."""
     missing = [name for name in table.schema.names if name not in {*names, *table.optional}]
     if missing:
@@ -234,33 +236,34 @@ def _text(column: Column) -> Column:
     return column.cast("string")
 
 
-def _reason(rule: Rule, cell: Cell) -> Column:
+def _reason(rule: Rule, cell: ParsedColumn) -> Column:
     shown = F.when(
-        F.length(cell.shown) > _SHOWN, F.concat(F.left(cell.shown, F.lit(_SHOWN - 3)), F.lit("..."))
+        F.length(cell.shown) > _MAX_SHOWN,
+        F.concat(F.left(cell.shown, F.lit(_MAX_SHOWN - 3)), F.lit("...")),
     )
     value = F.coalesce(shown, cell.shown)
     found = F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("nothing"))
     return F.concat(F.lit(f"column {rule.column}: "), found, F.lit(", expected "), rule.expected)
 
 
-def is_filled(text: Column) -> Column:
+def is_non_empty_text(text: Column) -> Column:
     """Whether a text is there, is not empty, and is UTF-8."""
     return (F.length(text) > 0) & F.is_valid_utf8(text)
 
 
-def is_kind(cell: Cell) -> Column:
+def is_kind_or_null(cell: ParsedColumn) -> Column:
     """Whether a cell is nothing or text: a kind may be both."""
     return cell.shown.isNull() | F.is_valid_utf8(cell.value)
 
 
-def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
-    submitted, timeout = cells["submitted_ms"].value, cells["timeout_ms"].value
-    keys, need = cells["keys"].value, cells["need"]
+def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    submitted, timeout = columns["submitted_ms"].value, columns["timeout_ms"].value
+    keys, need = columns["keys"].value, columns["need"]
     distinct = F.size(F.array_distinct(keys))
     is_need = need.shown.isNull() | need.value.between(1, distinct)
     return [
-        Rule("op_id", is_filled(cells["op_id"].value), F.lit(_FILLED)),
-        Rule("kind", is_kind(cells["kind"]), F.lit("UTF-8 text")),
+        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
+        Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
         Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
         Rule("timeout_ms", timeout >= 0, F.lit(f"{_INT64}, 0 or more")),
         Rule(
@@ -269,7 +272,7 @@ def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
             F.lit("a deadline within 64 bits"),
         ),
         Rule("keys", F.size(keys) > 0, F.lit("a list of at least one key")),
-        Rule("keys", F.forall(keys, _is_key), F.lit(f"every key to be {_FILLED}")),
+        Rule("keys", F.forall(keys, _is_key), F.lit(f"every key to be {_NON_EMPTY_TEXT}")),
         Rule(
             "need",
             is_need,
@@ -281,32 +284,32 @@ def _operation_rules(cells: Mapping[str, Cell]) -> list[Rule]:
 
 
 def _is_key(key: Column) -> Column:
-    return F.coalesce(is_filled(key), F.lit(False))
+    return F.coalesce(is_non_empty_text(key), F.lit(False))
 
 
-def _operation(cells: Mapping[str, Cell]) -> list[Column]:
+def _operation_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
     return [
-        cells["op_id"].value.alias("op_id"),
-        F.coalesce(cells["kind"].value, F.lit("")).alias("kind"),
-        cells["submitted_ms"].value.alias("submitted_ms"),
-        cells["timeout_ms"].value.alias("timeout_ms"),
-        cells["keys"].value.alias("keys"),
-        F.coalesce(cells["need"].value, F.lit(1)).cast("int").alias("need"),
+        columns["op_id"].value.alias("op_id"),
+        F.coalesce(columns["kind"].value, F.lit("")).alias("kind"),
+        columns["submitted_ms"].value.alias("submitted_ms"),
+        columns["timeout_ms"].value.alias("timeout_ms"),
+        columns["keys"].value.alias("keys"),
+        F.coalesce(columns["need"].value, F.lit(1)).cast("int").alias("need"),
     ]
 
 
-def _event_rules(cells: Mapping[str, Cell]) -> list[Rule]:
+def _event_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     return [
-        Rule("key", is_filled(cells["key"].value), F.lit(_FILLED)),
-        Rule("at_ms", cells["at_ms"].value.isNotNull(), F.lit(_INT64)),
+        Rule("key", is_non_empty_text(columns["key"].value), F.lit(_NON_EMPTY_TEXT)),
+        Rule("at_ms", columns["at_ms"].value.isNotNull(), F.lit(_INT64)),
     ]
 
 
-def _event(cells: Mapping[str, Cell]) -> list[Column]:
-    return [cells[name].value.alias(name) for name in EVENTS.names]
+def _event_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
+    return [columns[name].value.alias(name) for name in EVENTS.names]
 
 
-TABLE_OF_OPERATIONS: Final = Table(
-    "operations", OPERATIONS, ("kind", "need"), _operation_rules, _operation
+OPERATIONS_TABLE: Final = TableSpec(
+    "operations", OPERATIONS, ("kind", "need"), _operation_rules, _operation_columns
 )
-TABLE_OF_EVENTS: Final = Table("events", EVENTS, (), _event_rules, _event)
+EVENTS_TABLE: Final = TableSpec("events", EVENTS, (), _event_rules, _event_columns)

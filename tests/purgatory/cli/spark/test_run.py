@@ -7,17 +7,17 @@ from prometheus_client import CollectorRegistry
 from rich.console import Console
 
 from purgatory.cli.entry_point import main
-from purgatory.spark.stream.checkpoint import Entry
+from purgatory.spark.stream.checkpoint import CheckpointEntry
 from purgatory.spark.stream.metrics import StreamMetrics
-from purgatory.spark.stream.progress import StreamProgress, described
+from purgatory.spark.stream.progress import StreamProgress, describe
 from purgatory.trace import KeyEvent, Operation
-from tests.testing.stream_input import Feed
+from tests.testing.stream_input import StreamInput
 
 
 @pytest.fixture
 def feed(tmp_path):
     """Two operations, of which one completes."""
-    feed = Feed(tmp_path)
+    feed = StreamInput(tmp_path)
     feed.put("operations", [Operation("a", "", 0, 9, ("k",)), Operation("b", "", 5, 9, ("x",))])
     feed.put("events", [KeyEvent("k", 9), KeyEvent("q", 50)])
     return feed
@@ -74,7 +74,7 @@ def test_a_wrong_option_is_named(arguments, capsys, wrong):
     assert wrong[0] in capsys.readouterr().err
 
 
-def test_metrics_show_the_ledger_and_what_spark_says(spark, feed):
+def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
     """Counts of rows and outcomes; how long the last batch took, from the listener."""
     stream = feed.stream(spark, name="one")
     metrics = StreamMetrics(stream)
@@ -106,13 +106,19 @@ def test_in_a_terminal_one_line_changes(spark):
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=200)
     with StreamProgress(console) as progress:
-        progress.show(Entry(batch=7, pending=1_234))
+        progress.show(CheckpointEntry(batch=7, pending=1_234))
     assert "batch 7" in text.getvalue() or "starting" in text.getvalue()
 
 
 def test_a_line_tells_where_a_stream_stands():
     """Times before the first and after the last that a calendar holds, too."""
-    assert described(Entry()).startswith("batch -1, event time not begun, 0 operations")
-    assert "event time 9223372036854775807 ms" in described(Entry(closed_ms=2**63 - 1))
-    counts = dict(Entry().counts) | {"late_events": 2, "late_operations": 1, "rejected_events": 4}
-    assert described(Entry(counts=counts)).endswith("0 pending, 3 rows late, 4 rows rejected")
+    assert describe(CheckpointEntry()).startswith("batch -1, event time not begun, 0 operations")
+    assert "event time 9223372036854775807 ms" in describe(CheckpointEntry(closed_ms=2**63 - 1))
+    counts = dict(CheckpointEntry().counts) | {
+        "late_events": 2,
+        "late_operations": 1,
+        "rejected_events": 4,
+    }
+    assert describe(CheckpointEntry(counts=counts)).endswith(
+        "0 pending, 3 rows late, 4 rows rejected"
+    )

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from purgatory.spark.report import aggregates as figures
+from purgatory.spark.report import aggregates
 from purgatory.trace import Operation
 from tests.testing.journals import ended, operations_frame, outcomes_frame, random_outcomes
 
@@ -13,12 +13,12 @@ from tests.testing.journals import ended, operations_frame, outcomes_frame, rand
 def nearest_rank(values):
     """The quantiles of a report, by their definition; None of nothing."""
     ordered = sorted(values)
-    ranks = (max(1, math.ceil(q * len(ordered))) for q in figures.QUANTILES)
+    ranks = (max(1, math.ceil(q * len(ordered))) for q in aggregates.QUANTILES)
     return [ordered[rank - 1] for rank in ranks] if ordered else None
 
 
 def expected_summary(rows, kind):
-    """What `summary` has to say of a kind, None for all."""
+    """What `summarize_kinds` has to say of a kind, None for all."""
     of = [r for r in rows if kind in (None, r.kind)]
     ends = Counter(r.outcome for r in of)
     completed = [r.waited_ms for r in of if r.outcome == "completed"]
@@ -38,7 +38,7 @@ def test_summary_counts_and_ranks(spark, exact):
     The approximation is only one beyond more rows than these.
     """
     rows = random_outcomes(1, 400)
-    found = figures.summary(outcomes_frame(spark, rows), exact=exact).collect()
+    found = aggregates.summarize_kinds(outcomes_frame(spark, rows), exact=exact).collect()
     assert [(r.total, r.kind) for r in found[:2]] == [(True, None), (False, "a")]
     assert {r.kind for r in found} == {None, "a", "b", "", "rare"}
     for r in found:
@@ -55,7 +55,7 @@ def test_summary_counts_and_ranks(spark, exact):
 def test_summary_of_nothing_completed(spark):
     """Where none completed, there are no quantiles of those that did."""
     for exact in (True, False):
-        (total, kind) = figures.summary(
+        (total, kind) = aggregates.summarize_kinds(
             outcomes_frame(spark, [ended(0, 0, 5)]), exact=exact
         ).collect()
         assert total.completed_waited_ms is None
@@ -65,9 +65,9 @@ def test_summary_of_nothing_completed(spark):
 def test_small_kinds_are_folded(spark):
     """A kind that is not listed loses its name, and nothing else."""
     rows = outcomes_frame(spark, random_outcomes(2, 50))
-    folded = figures.fold_kinds(rows, ["a", ""])
-    kinds = {r.kind: r["count"] for r in figures.count_kinds(folded).collect()}
-    all_kinds = {r.kind: r["count"] for r in figures.count_kinds(rows).collect()}
+    folded = aggregates.fold_kinds(rows, ["a", ""])
+    kinds = {r.kind: r["count"] for r in aggregates.count_kinds(folded).collect()}
+    all_kinds = {r.kind: r["count"] for r in aggregates.count_kinds(rows).collect()}
     assert kinds == {
         "a": all_kinds["a"],
         "": all_kinds[""],
@@ -84,7 +84,7 @@ def test_over_time(spark):
         ended(3, 0, 9, 9, outcome="cancelled"),
         ended(4, 0, 31, 31, kind="b"),
     ]
-    found = figures.over_time(outcomes_frame(spark, rows), 10).collect()
+    found = aggregates.outcomes_over_time(outcomes_frame(spark, rows), 10).collect()
     assert [tuple(r) for r in found] == [
         ("", -10, 0, 1, 0),
         ("", 0, 2, 0, 1),
@@ -98,12 +98,12 @@ def test_over_time(spark):
 )
 def test_bins_have_round_widths(span, width):
     """The width is the smallest round one that needs no more than 96 bins."""
-    assert figures.bin_width_ms(span) == width
+    assert aggregates.bin_width_ms(span) == width
 
 
 def test_bins_of_an_age():
     """However long the span, there are at most 96 bins, of whole times 28 days."""
-    width = figures.bin_width_ms(2**61)
+    width = aggregates.bin_width_ms(2**61)
     assert width % (28 * 86_400_000) == 0
     assert 2**61 / width <= 96
 
@@ -124,8 +124,8 @@ def test_hot_keys(spark):
         ended(4, 0, 9, 1, kind="c", key="elsewhere"),
         ended(5, 0, 9, 1, kind="c", key="elsewhere"),
     ]
-    found = figures.hot_keys(
-        outcomes_frame(spark, outcomes), operations_frame(spark, operations), most=2
+    found = aggregates.hot_keys(
+        outcomes_frame(spark, outcomes), operations_frame(spark, operations), max_keys=2
     ).collect()
     assert [(r.total, r.kind, r.key, r.watched, r.completed) for r in found] == [
         (True, None, "hot", 3, 1),
@@ -138,6 +138,6 @@ def test_hot_keys(spark):
 def test_hot_keys_without_operations(spark):
     """Then they are ranked by what they completed, and nothing is known of who watches."""
     outcomes = [ended(n, 0, 9, 1, key=f"k{n % 3 % 2}") for n in range(6)]
-    found = figures.hot_keys(outcomes_frame(spark, outcomes), None, most=5).collect()
+    found = aggregates.hot_keys(outcomes_frame(spark, outcomes), None, max_keys=5).collect()
     total = [(r.key, r.watched, r.completed) for r in found if r.total]
     assert total == [("k0", None, 4), ("k1", None, 2)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.spark.report import formatting as words
+from purgatory.spark.report import formatting
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from purgatory.spark.report import formatting as words
 )
 def test_durations_have_the_unit_that_fits(ms, text):
     """The largest unit that the duration reaches, three digits or so."""
-    assert words.duration(ms) == text
+    assert formatting.duration(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_durations_have_the_unit_that_fits(ms, text):
 )
 def test_numbers_have_no_exponent(value, text):
     """Three digits, the digits of large ones in groups, small ones written out."""
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_numbers_have_no_exponent(value, text):
 )
 def test_nearly_all_is_not_all(share, text):
     """Shares get more digits where they come near to nothing or to all."""
-    assert words.share(share) == text
+    assert formatting.share(share) == text
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_nearly_all_is_not_all(share, text):
 )
 def test_moments_are_in_utc(unix_ms, to_ms, text):
     """Times go as far as asked; beyond any calendar they are plain numbers."""
-    assert words.moment(unix_ms, to_ms) == text
+    assert formatting.moment(unix_ms, to_ms) == text
 
 
 def test_names_are_printable():
     """A name has one line, no control characters and no more letters than there is room for."""
-    assert words.name("a\nb\x00\u202ec\ud800d") == "a\ufffdb\ufffd\ufffdc\ufffdd"
-    assert words.name("x" * 99, 10) == "x" * 9 + "\N{HORIZONTAL ELLIPSIS}"
-    assert words.name("naïve 日本") == "naïve 日本"
+    assert formatting.name("a\nb\x00\u202ec\ud800d") == "a\ufffdb\ufffd\ufffdc\ufffdd"
+    assert formatting.name("x" * 99, 10) == "x" * 9 + "\N{HORIZONTAL ELLIPSIS}"
+    assert formatting.name("naïve 日本") == "naïve 日本"

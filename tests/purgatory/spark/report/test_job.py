@@ -9,10 +9,10 @@ from rich.console import Console
 from purgatory.cli.entry_point import main
 from purgatory.cli.spark import report as report_command
 from purgatory.spark.errors import RejectedRows, SparkError
-from purgatory.spark.report.job import PageFile, make_options, report_journal
+from purgatory.spark.report.job import PageFile, make_report_options, report_journal
 from tests.testing.journals import outcomes_frame, random_outcomes
 
-ONE_WHEEL = make_options([0.9], [10], [20])
+ONE_WHEEL = make_report_options([0.9], [10], [20])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_page_is_there_whole_or_not_at_all(tmp_path):
 def test_bad_options():
     """What cannot be asked for is told in one line."""
     with pytest.raises(SparkError, match="tick_ms is 0"):
-        make_options(None, [0], None)
+        make_report_options(None, [0], None)
 
 
 def test_help_needs_no_spark():

@@ -14,9 +14,9 @@ from purgatory.spark.report.report import (
     CurvePoint,
     HotKey,
     Kind,
+    KindSummary,
     Report,
     Suggestion,
-    Summary,
     WheelRow,
 )
 from purgatory.spark.report.terminal import show
@@ -27,7 +27,7 @@ HOSTILE = '<script>alert("1")</script> & $x^2$ [red]--> \x00 日本 \N{RIGHT-TO-
 
 def summary(kind, submitted=12, lateness=(0, 0, 0, 3)):
     """Ten operations of a kind."""
-    return Summary(
+    return KindSummary(
         kind, submitted, 10, 7, 2, 1, 123.4, (5, 9, 90, 95), (5, 8, 60, 60), tuple(lateness)
     )
 
@@ -156,7 +156,7 @@ def test_names_from_the_data_are_text():
     assert any(text.strip("\u200b\n") == "_b" for text in reader.text)
 
 
-NOTHING_DONE = Summary(ALL, 1, 1, 0, 1, 0, 0.0, (0,) * 4, (), (0,) * 4)
+NOTHING_DONE = KindSummary(ALL, 1, 1, 0, 1, 0, 0.0, (0,) * 4, (), (0,) * 4)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_terminal_of_eighty_columns_cuts_no_figure(busy):
     waits = (9_180_000, 20_700_000, 23_760_000, 38_520_000)
     late = (1_234 if busy else 0,) * len(waits)
     rows = tuple(
-        Summary(k, 328_521, 328_521, 249_716, 78_805, 5 * busy, 1.0, waits, waits, late)
+        KindSummary(k, 328_521, 328_521, 249_716, 78_805, 5 * busy, 1.0, waits, waits, late)
         for k in kinds
     )
     out = StringIO()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from purgatory.spark.report.report import Kind, Options, make_report
+from purgatory.spark.report.report import Kind, ReportOptions, make_report
 from purgatory.spark.report.wheel_tuning import wheel_sizes
 from purgatory.trace import Operation
 from tests.testing.journals import ended, operations_frame, outcomes_frame, random_outcomes
@@ -25,7 +25,7 @@ def test_report_of_a_journal(spark):
     report = make_report(
         outcomes_frame(spark, rows),
         operations_frame(spark, operations),
-        Options(shares=[0.2, 1.0], wheels=FEW, most_kinds=2, most_keys=1),
+        ReportOptions(shares=[0.2, 1.0], wheels=FEW, max_kinds=2, max_keys=1),
         steps.append,
     )
     counts = Counter(r.kind for r in rows)
@@ -65,7 +65,7 @@ def test_without_operations(spark):
     """What needs operations is unknown, the rest is there; large journals are approximated."""
     rows = [ended(n, 0, 20_000, 10_001 + n, key="k") for n in range(8)] + [ended(9, 0, 5)]
     report = make_report(
-        outcomes_frame(spark, rows), options=Options(shares=[0.8], wheels=FEW, exact_rows=8)
+        outcomes_frame(spark, rows), options=ReportOptions(shares=[0.8], wheels=FEW, exact_rows=8)
     )
     assert not report.exact
     assert {s.submitted for s in report.summaries} == {None}
@@ -85,7 +85,7 @@ def test_empty(spark):
 def test_bad_options(bad, named):
     """What cannot be asked for is named before any work."""
     with pytest.raises(ValueError, match=named):
-        Options(**bad)
+        ReportOptions(**bad)
 
 
 def test_kinds_have_names():

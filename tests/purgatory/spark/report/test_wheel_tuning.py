@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from purgatory.spark.report.wheel_tuning import (
-    LARGEST_WHEEL,
-    LONGEST_TICK_MS,
-    LONGEST_WAIT_MS,
+    MAX_TICK_MS,
+    MAX_WAIT_MS,
+    MAX_WHEEL_SIZE,
     WheelSize,
-    tuning,
+    compare_wheels,
     wheel_sizes,
 )
 from purgatory.trace import Outcome
@@ -122,7 +122,7 @@ def test_does_what_a_timer_does(spark, seed):
     """Cascades, moves, wake-ups, buckets and lateness are those of a real Timer, exactly."""
     rows = random_rows(seed)
     candidates = wheel_sizes((1, 7, 100), (2, 20))
-    table = tuning(outcomes_frame(spark, rows), candidates).collect()
+    table = compare_wheels(outcomes_frame(spark, rows), candidates).collect()
     span = max(r.at_ms for r in rows) - min(r.submitted_ms for r in rows)
     for wheel, found in zip(candidates, table, strict=True):
         timer = Driven(rows, wheel)
@@ -142,7 +142,7 @@ def test_does_what_a_timer_does(spark, seed):
 def test_worked_example(spark):
     """The example of the wheel's own documentation: two levels down for one, three for another."""
     rows = [ended(0, 0, 20), ended(1, 0, 25)]
-    (found,) = tuning(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
+    (found,) = compare_wheels(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
     # Both lie in [18..26]; at 18 one comes to level 0, the other to [24 25 26], and at 24 to 0.
     assert (found.levels, found.cascades, found.wakeups) == (3, 2, 4)
     assert found.moves_per_operation == 1.5
@@ -153,21 +153,21 @@ def test_nothing_to_place(spark):
     """Without operations, or without timeouts, every wheel stands still."""
     none = outcomes_frame(spark, [ended(0, 5, 0)])
     for outcomes, count in ((none, 1), (none.limit(0), 0)):
-        (found,) = tuning(outcomes, [WheelSize(10, 20)]).collect()
+        (found,) = compare_wheels(outcomes, [WheelSize(10, 20)]).collect()
         assert found.operations == count
         assert (found.buckets, found.cascades, found.wakeups_per_second) == (0, 0, 0)
 
 
 def test_the_longest_waits(spark):
     """Timeouts and times at the ends of their range neither overflow nor get lost."""
-    far = 2**62 - LONGEST_WAIT_MS
+    far = 2**62 - MAX_WAIT_MS
     rows = [
         ended(0, 0, 2**62, 2**62),
-        ended(1, far, LONGEST_WAIT_MS),
+        ended(1, far, MAX_WAIT_MS),
         ended(2, -far, 2**61, -far + 1),
     ]
-    corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(LONGEST_TICK_MS, LARGEST_WHEEL)]
-    table = tuning(outcomes_frame(spark, rows), corners).collect()
+    corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(MAX_TICK_MS, MAX_WHEEL_SIZE)]
+    table = compare_wheels(outcomes_frame(spark, rows), corners).collect()
     assert [found.levels for found in table] == [46, 5, 1]
     assert all(found.operations == 3 and found.wakeups >= 2 for found in table)
 
@@ -185,4 +185,4 @@ def test_dimensions_of_no_wheel(tick_ms, size, named):
 def test_no_candidates(spark):
     """A table of nothing is refused."""
     with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
-        tuning(outcomes_frame(spark, []), [])
+        compare_wheels(outcomes_frame(spark, []), [])

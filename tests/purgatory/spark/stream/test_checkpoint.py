@@ -1,4 +1,4 @@
-"""The ledger: whatever is cut short where, each output is there once; what does not fit is refused.
+"""A checkpoint: each output is there once, wherever a run ended; what does not fit is refused.
 
 No Spark here: what a micro-batch writes is played by small files.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
-from purgatory.spark.filesystem import LocalFiles
-from purgatory.spark.stream import checkpoint as ledger_module
-from purgatory.spark.stream.checkpoint import Ledger
+from purgatory.spark.filesystem import LocalFileSystem
+from purgatory.spark.stream import checkpoint as checkpoint_module
+from purgatory.spark.stream.checkpoint import CheckpointLog
 
 SOURCES = {"operations": "parquet:/in/operations", "events": "parquet:/in/events"}
 BATCHES = 3
@@ -24,7 +24,7 @@ class Killed(BaseException):
     """The process ended here."""
 
 
-class FragileFiles(LocalFiles):
+class FragileFileSystem(LocalFileSystem):
     """A disk whose process is ended at the n-th operation that changes something, or after it."""
 
     def __init__(self, steps, *, done):
@@ -52,12 +52,12 @@ class FragileFiles(LocalFiles):
 
 @pytest.fixture
 def opened(tmp_path):
-    """A function that opens the ledger of one checkpoint, as a run does."""
+    """A function that opens the log of one checkpoint, as a run does."""
 
-    def open_ledger(sources=SOURCES, out="out"):
-        return Ledger(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
+    def open_checkpoint_log(sources=SOURCES, out="out"):
+        return CheckpointLog(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
 
-    return open_ledger
+    return open_checkpoint_log
 
 
 def write(path, text=""):
@@ -67,30 +67,31 @@ def write(path, text=""):
     path.write_text(text)
 
 
-def do_batch(ledger, number):
+def do_batch(checkpoint_log, number):
     """What a micro-batch and Spark around it do."""
-    spark = Path(ledger.spark_path)
+    spark = Path(checkpoint_log.spark_path)
     write(spark / "metadata", '{"id": "query"}')
     write(spark / "offsets" / f"{number}")
-    if number > ledger.entry.batch:
+    if number > checkpoint_log.entry.batch:
+        staging = checkpoint_log.staging_path()
         for part in range(2):
-            write(f"{ledger.staging()}/outcomes/part-{part}.parquet", f"{number} {part}")
-        write(f"{ledger.staging()}/outcomes/_SUCCESS")
-        write(f"{ledger.staging()}/late/events/part-0.parquet", f"late {number}")
-        state = ledger.next_state()
+            write(f"{staging}/outcomes/part-{part}.parquet", f"{number} {part}")
+        write(f"{staging}/outcomes/_SUCCESS")
+        write(f"{staging}/late/events/part-0.parquet", f"late {number}")
+        state = checkpoint_log.next_state_path()
         write(f"{state}/operations/part-0.parquet", f"{number}")
-        ledger.commit(replace(ledger.entry, batch=number, state=state, pending=1))
+        checkpoint_log.commit(replace(checkpoint_log.entry, batch=number, state=state, pending=1))
     write(spark / "commits" / f"{number}")
 
 
 def run(opened):
     """A run from where the stream stands to its end; Spark repeats the batch it had not noted."""
-    ledger = opened()
-    spark = Path(ledger.spark_path)
+    checkpoint_log = opened()
+    spark = Path(checkpoint_log.spark_path)
     noted = len(list(spark.glob("commits/*")))
     for number in range(noted, BATCHES):
-        do_batch(ledger, number)
-    return ledger
+        do_batch(checkpoint_log, number)
+    return checkpoint_log
 
 
 def texts(path):
@@ -104,17 +105,21 @@ def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeyp
     for steps in itertools.count(1):
         killed = []
         for again in (steps, steps % 7 + 1):
-            files = FragileFiles(again, done=done)
-            monkeypatch.setattr(ledger_module, "files_for", lambda _, path, f=files: (f, path))
+            files = FragileFileSystem(again, done=done)
+            monkeypatch.setattr(
+                checkpoint_module, "file_system_for", lambda _, path, f=files: (f, path)
+            )
             try:
                 run(opened)
             except Killed:
                 killed.append(again)
-        monkeypatch.setattr(ledger_module, "files_for", lambda _, path: (LocalFiles(), path))
-        ledger = run(opened)
+        monkeypatch.setattr(
+            checkpoint_module, "file_system_for", lambda _, path: (LocalFileSystem(), path)
+        )
+        checkpoint_log = run(opened)
         assert texts(tmp_path / "out") == [f"{n} {p}" for n in range(BATCHES) for p in range(2)]
         assert texts(tmp_path / "out" / "late" / "events") == [f"late {n}" for n in range(BATCHES)]
-        assert Path(ledger.entry.state, "operations/part-0.parquet").read_text() == "2"
+        assert Path(checkpoint_log.entry.state, "operations/part-0.parquet").read_text() == "2"
         assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
         assert not list((tmp_path / "out").glob("_staging/*"))
         shutil.rmtree(tmp_path / "out")
@@ -140,12 +145,12 @@ def test_a_run_that_was_taken_for_dead_cannot_commit(opened, tmp_path):
 
 def test_an_entry_comes_back_as_it_was(opened):
     """All that a run needs to go on, but for what belongs to the run."""
-    ledger = opened()
-    do_batch(ledger, 0)
+    checkpoint_log = opened()
+    do_batch(checkpoint_log, 0)
     entry = replace(
-        ledger.entry, closed_ms=5, newest_ms={"events": 7}, kept=3, counts={"operations": 9}
+        checkpoint_log.entry, closed_ms=5, newest_ms={"events": 7}, kept=3, counts={"operations": 9}
     )
-    ledger.commit(entry)
+    checkpoint_log.commit(entry)
     again = opened().entry
     assert replace(again, number=0, run="", moves=()) == replace(entry, number=0, run="", moves=())
 
@@ -214,9 +219,9 @@ def _output_of_another(checkpoint, out):
 )
 def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change, words):
     """The message names the directory and what is wrong with it."""
-    ledger = opened()
-    do_batch(ledger, 0)
-    do_batch(ledger, 1)
+    checkpoint_log = opened()
+    do_batch(checkpoint_log, 0)
+    do_batch(checkpoint_log, 1)
     change(tmp_path / "checkpoint", tmp_path / "out")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(CheckpointMismatch, match=words):

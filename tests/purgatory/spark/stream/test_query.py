@@ -9,14 +9,14 @@ import pytest
 
 from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
-from tests.testing.stream_input import Feed
+from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, same_outcomes
 
 
 @pytest.fixture
 def feed(tmp_path):
     """Empty directories."""
-    return Feed(tmp_path)
+    return StreamInput(tmp_path)
 
 
 def op(name, keys="a", *, at=0, timeout=10, need=1):

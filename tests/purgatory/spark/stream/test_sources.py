@@ -10,13 +10,13 @@ from purgatory.spark.stream.sources import (
     KAFKA,
     PARQUET,
     Source,
-    checked,
-    directory,
+    check_stream_rows,
+    directory_source,
     format_of,
     parse_messages,
-    topic,
+    topic_source,
 )
-from purgatory.spark.tables.schema import TABLE_OF_EVENTS, TABLE_OF_OPERATIONS
+from purgatory.spark.tables.schema import EVENTS_TABLE, OPERATIONS_TABLE
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_the_name_of_a_file_tells_its_format(name, form):
 
 def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
     """Files that Spark passes over tell nothing; an empty directory will be Parquet."""
-    assert directory(spark, str(tmp_path)).name == f"parquet:{tmp_path}"
+    assert directory_source(spark, str(tmp_path)).name == f"parquet:{tmp_path}"
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".a.parquet.crc").touch()
     (tmp_path / "a.jsonl").touch()
-    assert directory(spark, f"{tmp_path}/").name == f"json:{tmp_path}"
+    assert directory_source(spark, f"{tmp_path}/").name == f"json:{tmp_path}"
 
 
 @pytest.mark.parametrize(
@@ -58,26 +58,26 @@ def test_a_directory_of_other_files_is_refused(spark, tmp_path, names, words):
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(TableError, match=words):
-        directory(spark, str(tmp_path))
+        directory_source(spark, str(tmp_path))
 
 
 def test_a_directory_that_is_not_there_is_named(spark, tmp_path):
     """A stream that waits for a directory with a wrong name would wait for ever."""
     with pytest.raises(TableError, match="/none: no such directory"):
-        directory(spark, f"{tmp_path}/none")
+        directory_source(spark, f"{tmp_path}/none")
 
 
 def test_without_the_connector_kafka_says_what_to_install(spark):
     """It is not part of Spark."""
-    source = topic("events", "localhost:9092")
+    source = topic_source("events", "localhost:9092")
     with pytest.raises(SparkError, match=r"--packages org\.apache\.spark:spark-sql-kafka-0-10"):
-        source.rows(spark, TABLE_OF_EVENTS)
+        source.rows(spark, EVENTS_TABLE)
 
 
 def test_a_topic_is_read_from_its_first_message():
     """Unless told otherwise; what is told is passed on."""
-    assert topic("t", "host:1").options["startingOffsets"] == "earliest"
-    source = topic("t", "host:1", {"startingOffsets": "latest", "kafka.group.id": "g"})
+    assert topic_source("t", "host:1").options["startingOffsets"] == "earliest"
+    source = topic_source("t", "host:1", {"startingOffsets": "latest", "kafka.group.id": "g"})
     assert source == Source(
         "t",
         KAFKA,
@@ -106,8 +106,8 @@ def test_messages_are_objects_with_the_columns_of_the_table(spark):
         "not JSON",
         None,
     ]
-    rows = checked(
-        TABLE_OF_OPERATIONS, parse_messages(messages(spark, values), TABLE_OF_OPERATIONS)
+    rows = check_stream_rows(
+        OPERATIONS_TABLE, parse_messages(messages(spark, values), OPERATIONS_TABLE)
     )
     good, *bad = rows.orderBy("place").collect()
     assert (good.op_id, good.kind, good.time_ms, good["keys"], good.need) == ("o", "", 1, ["a"], 1)
@@ -122,7 +122,7 @@ def test_messages_are_objects_with_the_columns_of_the_table(spark):
 def test_messages_that_are_events(spark):
     """Their place is that of the partition, so that those of one instant keep their order."""
     values = ['{"key": "a", "at_ms": 5}', '{"key": "b", "at_ms": null}']
-    rows = checked(TABLE_OF_EVENTS, parse_messages(messages(spark, values), TABLE_OF_EVENTS))
+    rows = check_stream_rows(EVENTS_TABLE, parse_messages(messages(spark, values), EVENTS_TABLE))
     found = [(row.key, row.time_ms, row.place, row.reason) for row in rows.collect()]
     assert found == [
         ("a", 5, 0, None),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.stream_input import Feed
+from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined, random_traces
 
 ROOT = Path(__file__).parents[4]
@@ -34,7 +34,7 @@ def test_kills_at_random(spark, tmp_path):
     """After each, what is there is part of the answer, once; in the end it is the answer."""
     trace = joined(random_traces(40))
     wanted = expected(trace)
-    feed = Feed(tmp_path)
+    feed = StreamInput(tmp_path)
     feed.put_trace(trace, FILES)
     rng = random.Random()
     kills = 0

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from purgatory.spark.errors import SparkError, TableError, in_one_line
+from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
 from purgatory.spark.tables.reader import find_files, read_events, read_operations
 from purgatory.trace import SkippedRows
 from purgatory.trace import read_events as read_events_in_process
@@ -233,7 +233,7 @@ def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
     write(tmp_path / "2.csv", "at_ms,key\n1,a\n")
     checked = read_events(spark, str(tmp_path))
     with pytest.raises(SparkError, match=r"2\.csv.*header does not conform"):
-        with in_one_line("reading"):
+        with wrapping_spark_errors("reading"):
             checked.rejected.count()
 
 
@@ -245,7 +245,7 @@ def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
     spark.conf.set("spark.sql.files.ignoreCorruptFiles", ignore)
     try:
         with pytest.raises(SparkError, match=r"^reading: .*e\.csv\.gz") as raised:
-            with in_one_line("reading"):
+            with wrapping_spark_errors("reading"):
                 read_events(spark, f"{tmp_path}/e.csv.gz").rejected.count()
         assert "\n" not in str(raised.value)
     finally:

@@ -13,17 +13,25 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.spark.errors import RejectedRows, TableError
-from purgatory.spark.filesystem import files_for
+from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.tables.reader import read_operations, read_table
-from purgatory.spark.tables.schema import COMPLETED, OUTCOMES, Cell, Rule, Table, is_filled, is_kind
+from purgatory.spark.tables.schema import (
+    COMPLETED,
+    OUTCOMES,
+    ParsedColumn,
+    Rule,
+    TableSpec,
+    is_kind_or_null,
+    is_non_empty_text,
+)
 from purgatory.trace.rows import OUTCOMES as ENDS
 
 # 73 million years from 1970: sums and differences of such times stay inside 64 bits.
 FARTHEST_MS: Final = 2**61
-_SHOWN: Final = 5
+_MAX_SHOWN_ROWS: Final = 5
 
 
-class Journal(NamedTuple):
+class JournalTables(NamedTuple):
     """The good rows of a journal, and those rejected; ``operations`` None if it has no such table.
 
     ``source``: the path it was read from.
@@ -35,22 +43,22 @@ class Journal(NamedTuple):
     rejected: DataFrame
 
 
-def read_journal(spark: SparkSession, path: str) -> Journal:
+def read_journal(spark: SparkSession, path: str) -> JournalTables:
     """Read a directory with tables ``outcomes`` and ``operations``, or one table of outcomes.
 
     Each is a file or a directory, with or without a suffix, of a format that a trace may have;
     Parquet may be partitioned by further columns. `TableError` names what is wrong.
     """
-    outcomes_path = _named(spark, path, "outcomes")
-    operations_path = _named(spark, path, "operations")
+    outcomes_path = _table_path(spark, path, "outcomes")
+    operations_path = _table_path(spark, path, "operations")
     if outcomes_path is None and operations_path is not None:
         raise TableError(f"{path}: has a table of operations but none of outcomes")
-    outcomes = read_table(spark, outcomes_path or path, TABLE_OF_OUTCOMES)
+    outcomes = read_table(spark, outcomes_path or path, OUTCOMES_TABLE)
     if operations_path is None:
-        return Journal(path, outcomes.good, None, outcomes.rejected)
+        return JournalTables(path, outcomes.good, None, outcomes.rejected)
     operations = read_operations(spark, operations_path)
     rejected = outcomes.rejected.union(operations.rejected)
-    return Journal(path, outcomes.good, operations.good, rejected)
+    return JournalTables(path, outcomes.good, operations.good, rejected)
 
 
 class Rejections(NamedTuple):
@@ -68,18 +76,18 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
     number = rejected.count()
     if not number:
         return Rejections(0, ())
-    rows = rejected.limit(_SHOWN).collect()
+    rows = rejected.limit(_MAX_SHOWN_ROWS).collect()
     reasons = tuple(f"{row['file'] or row['table']}: {row['reason']}" for row in rows)
     if strict:
         raise RejectedRows(f"{number} rows rejected; {'; '.join(reasons)}")
     return Rejections(number, reasons)
 
 
-def _named(spark: SparkSession, path: str, table: str) -> str | None:
+def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
     """The path of a table of this name in a directory; None if it has none."""
-    files, directory = files_for(spark, path)
+    file_system, directory = file_system_for(spark, path)
     try:
-        names = files.names(directory)
+        names = file_system.names(directory)
     except NotADirectoryError:
         return None
     found = [name for name in names if name == table or name.startswith(f"{table}.")]
@@ -88,39 +96,41 @@ def _named(spark: SparkSession, path: str, table: str) -> str | None:
     return f"{directory}/{found[0]}" if found else None
 
 
-def _outcome_rules(cells: Mapping[str, Cell]) -> list[Rule]:
-    outcome, by_key = cells["outcome"].value, cells["by_key"]
-    completed_by = (outcome == COMPLETED) & is_filled(by_key.value)
+def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    outcome, by_key = columns["outcome"].value, columns["by_key"]
+    completed_by = (outcome == COMPLETED) & is_non_empty_text(by_key.value)
     times = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
     return [
-        Rule("op_id", is_filled(cells["op_id"].value), F.lit("non-empty UTF-8 text")),
-        Rule("kind", is_kind(cells["kind"]), F.lit("UTF-8 text")),
+        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit("non-empty UTF-8 text")),
+        Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
         Rule("outcome", outcome.isin(*ENDS), F.lit("completed, expired or cancelled")),
         Rule(
             "by_key", by_key.shown.isNull() | completed_by, F.lit("a key only if it is completed")
         ),
         *(
-            Rule(name, cells[name].value.isNotNull(), F.lit("an integer of 64 bits"))
+            Rule(name, columns[name].value.isNotNull(), F.lit("an integer of 64 bits"))
             for name in times
         ),
-        *(_near(name, cells) for name in ("at_ms", "submitted_ms")),
-        Rule("waited_ms", cells["waited_ms"].value.between(0, 2 * FARTHEST_MS), F.lit("a wait")),
+        *(_near(name, columns) for name in ("at_ms", "submitted_ms")),
+        Rule("waited_ms", columns["waited_ms"].value.between(0, 2 * FARTHEST_MS), F.lit("a wait")),
         Rule(
             "deadline_ms",
-            cells["deadline_ms"].value >= cells["submitted_ms"].value,
+            columns["deadline_ms"].value >= columns["submitted_ms"].value,
             F.lit("a time not before submitted_ms"),
         ),
     ]
 
 
-def _near(name: str, cells: Mapping[str, Cell]) -> Rule:
-    near = cells[name].value.between(-FARTHEST_MS, FARTHEST_MS)
+def _near(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
+    near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
     return Rule(name, near, F.lit("a time within 2**61 ms of 1970"))
 
 
-def _outcome(cells: Mapping[str, Cell]) -> list[Column]:
-    kind = F.coalesce(cells["kind"].value, F.lit("")).alias("kind")
-    return [kind if name == "kind" else cells[name].value.alias(name) for name in OUTCOMES.names]
+def _outcome_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
+    kind = F.coalesce(columns["kind"].value, F.lit("")).alias("kind")
+    return [kind if name == "kind" else columns[name].value.alias(name) for name in OUTCOMES.names]
 
 
-TABLE_OF_OUTCOMES: Final = Table("outcomes", OUTCOMES, ("kind", "by_key"), _outcome_rules, _outcome)
+OUTCOMES_TABLE: Final = TableSpec(
+    "outcomes", OUTCOMES, ("kind", "by_key"), _outcome_rules, _outcome_columns
+)

@@ -83,7 +83,7 @@ def suggestions(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
     )
 
 
-def thinned(curve: DataFrame) -> DataFrame:
+def thin_curve(curve: DataFrame) -> DataFrame:
     """A curve with a few hundred points, enough for a plot: no gap of a percent, nor of a tenth."""
     percent = F.round(100 * F.col("share"))
     decade = F.round(24 * F.log10(F.col("timeout_ms") + 1))

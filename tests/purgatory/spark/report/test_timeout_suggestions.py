@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from purgatory.spark.report import survival
+from purgatory.spark.report import timeout_suggestions
 from tests.testing.journals import ended, outcomes_frame, random_outcomes
 
 
@@ -34,7 +34,7 @@ def curve_of(found, total, kind=None):
 def test_curve_is_the_estimate(spark):
     """For each kind and for all together the curve is Kaplan's and Meier's."""
     rows = random_outcomes(3, 300)
-    found = survival.completion_curve(outcomes_frame(spark, rows), exact=True).collect()
+    found = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True).collect()
     assert naive_curve(rows) == curve_of(found, True)
     for kind in ("a", "b", "", "rare"):
         assert naive_curve([r for r in rows if r.kind == kind]) == curve_of(found, False, kind)
@@ -44,8 +44,8 @@ def test_one_timeout_is_the_plain_share(spark):
     """Where all had the same patience, shares are those of operations that completed in time."""
     waits = [1, 2, 3, 4, 5, 6, 7, 8, None, None]
     rows = [ended(n, 0, 10, wait) for n, wait in enumerate(waits)]
-    curve = survival.completion_curve(outcomes_frame(spark, rows), exact=True)
-    found = survival.suggestions(curve, [0.5, 0.8, 0.81]).where("total").collect()
+    curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
+    found = timeout_suggestions.suggestions(curve, [0.5, 0.8, 0.81]).where("total").collect()
     assert [(r.wanted, r.timeout_ms, r.watched) for r in found] == [(0.5, 5, 6), (0.8, 8, 3)]
     assert [r.share for r in found] == pytest.approx([0.5, 0.8])
     # 1 to 5 wait so long, the other five 5; then 1 to 8, and the other two 8.
@@ -55,8 +55,8 @@ def test_one_timeout_is_the_plain_share(spark):
 def test_the_impatient_are_no_failures(spark):
     """Half give up after 1 s; of those that wait longer all complete at 2 s."""
     rows = [ended(n, 0, 1000) for n in range(5)] + [ended(n, 0, 9000, 2000) for n in range(5, 10)]
-    curve = survival.completion_curve(outcomes_frame(spark, rows), exact=True)
-    (found,) = survival.suggestions(curve, [0.99]).where("total").collect()
+    curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
+    (found,) = timeout_suggestions.suggestions(curve, [0.99]).where("total").collect()
     assert (found.timeout_ms, found.share, found.watched) == (2000, 1.0, 5)
     assert found.mean_wait_ms == pytest.approx(2000)
 
@@ -65,7 +65,7 @@ def test_long_waits_are_rounded_up(spark):
     """Not exact: four digits from 10 s on, never down, so that a timeout keeps its promise."""
     waits = [0, 9_999, 10_000, 10_001, 123_456, 999_999]
     rows = [ended(n, 0, 10**7, wait) for n, wait in enumerate(waits)]
-    curve = survival.completion_curve(outcomes_frame(spark, rows), exact=False)
+    curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=False)
     found = sorted(r.timeout_ms for r in curve.where("total").collect())
     assert found == [0, 9_999, 10_000, 10_010, 123_500, 1_000_000]
 
@@ -73,8 +73,8 @@ def test_long_waits_are_rounded_up(spark):
 def test_thinned_keeps_the_ends(spark):
     """Few points are left of many, the last among them, and no gap of more than a percent."""
     rows = [ended(n, 0, 10_000, n) for n in range(1, 3001)]
-    curve = survival.completion_curve(outcomes_frame(spark, rows), exact=True)
-    shares = [r.share for r in survival.thinned(curve).where("total").collect()]
+    curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
+    shares = [r.share for r in timeout_suggestions.thin_curve(curve).where("total").collect()]
     assert len(shares) < 300
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -87,4 +87,4 @@ def test_thinned_keeps_the_ends(spark):
 def test_bad_shares(shares, named):
     """A share that cannot be wanted is named."""
     with pytest.raises(ValueError, match=named):
-        survival.check_shares(shares)
+        timeout_suggestions.check_shares(shares)

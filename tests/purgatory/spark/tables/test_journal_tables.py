@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.spark.errors import RejectedRows, TableError
-from purgatory.spark.tables.journal import FARTHEST_MS, count_rejected, read_journal
+from purgatory.spark.tables.journal_tables import FARTHEST_MS, count_rejected, read_journal
 from purgatory.trace import Operation
 from tests.testing.journals import ended, operations_frame, outcomes_frame
 
