@@ -23,7 +23,7 @@ from purgatory.spark.report.axes import (
 from purgatory.spark.report.svg import CANCELLED, COMPLETED, EXPIRED, FAINT, SERIES, Canvas, draw
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.report import Bin, CurvePoint, HotKey, Kind, KindSummary, WheelRow
+    from purgatory.spark.report.rows import Bin, CurvePoint, HotKey, Kind, KindSummary, WheelRow
 
 # Kinds that have a line or a bar of their own in a plot.
 MAX_LINES: Final = 5

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.report import WheelRow
+from typing import Final
 
 # Units of durations, largest first: ms, and what they are called.
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -80,18 +77,3 @@ def name(text: str, max_length: int = 60) -> str:
 
 def _odd(letter: str) -> bool:
     return unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
-
-
-def wheel(row: WheelRow) -> list[str]:
-    """The cells of a row of the wheel tuning table."""
-    return [
-        duration(row.tick_ms),
-        count(row.wheel_size),
-        count(row.levels),
-        number(row.buckets),
-        number(row.cascades_per_operation),
-        number(row.moves_per_operation),
-        number(row.wakeups_per_second),
-        duration(row.lateness_ms),
-        duration(row.max_lateness_ms),
-    ]

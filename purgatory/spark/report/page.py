@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.report import charts, formatting
 from purgatory.spark.report.aggregates import ACCURACY, QUANTILES
+from purgatory.spark.report.cells import key_cells, wheel_cells
 from purgatory.spark.report.html import details, document, escape, figure, paragraph, section, table
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.report import HotKey, Kind, KindSummary, Report, Suggestion
+    from purgatory.spark.report.report import Report
+    from purgatory.spark.report.rows import HotKey, Kind, KindSummary, Suggestion
 
 _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
@@ -183,7 +185,10 @@ def _hot_keys(report: Report) -> str:
     if not report.hot_keys:
         return section("Hot keys", [paragraph("No key was used more than once.")])
     total = [row for row in report.hot_keys if row.kind.total]
-    parts = [figure(charts.hot_keys(total)), table("Hottest keys", _KEY_HEADS, map(_key, total))]
+    parts = [
+        figure(charts.hot_keys(total)),
+        table("Hottest keys", _KEY_HEADS, map(key_cells, total)),
+    ]
     kinds = _kinds(report)
     if len(kinds) > 1:
         of_kinds = [row for kind in kinds for row in report.hot_keys if row.kind == kind]
@@ -196,16 +201,8 @@ def _hot_keys(report: Report) -> str:
 _KEY_HEADS: Final = ["key", "operations that watch it", "completed by it"]
 
 
-def _key(row: HotKey) -> list[str]:
-    return [
-        formatting.name(row.key),
-        formatting.count(row.watched),
-        formatting.count(row.completed),
-    ]
-
-
 def _key_of_kind(row: HotKey) -> list[str]:
-    return [str(row.kind), *_key(row)]
+    return [str(row.kind), *key_cells(row)]
 
 
 def _wheels(report: Report) -> str:
@@ -223,7 +220,7 @@ def _wheels(report: Report) -> str:
                 "of 1 ms and 20 slots a level unless told otherwise."
             ),
             figure(charts.wheels(report.wheels)),
-            table("Wheels", heads, [formatting.wheel(row) for row in report.wheels]),
+            table("Wheels", heads, [wheel_cells(row) for row in report.wheels]),
         ],
     )
 

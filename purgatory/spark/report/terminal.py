@@ -13,11 +13,13 @@ from rich.text import Text
 
 from purgatory.spark.report import formatting
 from purgatory.spark.report.aggregates import QUANTILES
+from purgatory.spark.report.cells import key_cells, wheel_cells
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report.report import KindSummary, Report
+    from purgatory.spark.report.report import Report
+    from purgatory.spark.report.rows import KindSummary
 
 _MAX_KEYS = 5
 _NAME_WIDTH = 8  # columns of a terminal that a name has at least
@@ -31,12 +33,8 @@ def show(report: Report, console: Console) -> None:
     _print(console, "Operations", *_used(_SUMMARY_HEADS, map(_summary, report.summaries)))
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
     if keys := [row for row in report.hot_keys if row.kind.total][:_MAX_KEYS]:
-        rows = (
-            [row.key, formatting.count(row.watched), formatting.count(row.completed)]
-            for row in keys
-        )
-        _print(console, "Hottest keys", ["key", "watched by", "completed"], rows)
-    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(formatting.wheel, report.wheels)))
+        _print(console, "Hottest keys", ["key", "watched by", "completed"], map(key_cells, keys))
+    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(wheel_cells, report.wheels)))
 
 
 _SUMMARY_HEADS = (

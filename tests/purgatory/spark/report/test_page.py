@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from purgatory.spark.report.page import make_page
-from purgatory.spark.report.report import (
+from purgatory.spark.report.report import Report
+from purgatory.spark.report.rows import (
     Bin,
     CurvePoint,
     HotKey,
     Kind,
     KindSummary,
-    Report,
     Suggestion,
     WheelRow,
 )
