@@ -17,6 +17,7 @@ from setuptools.command.build_ext import build_ext
 HOT = [
     "mq/_cpython/atomicity.py",
     "mq/_cpython/fork.py",
+    "mq/core/abstract_socket.py",
     "mq/core/options.py",
     "mq/core/own.py",
     "mq/pipes/distributor.py",

@@ -5,7 +5,7 @@ are lost are closed.  A socket is not thread-safe: one thread at a time, as in Z
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
@@ -18,16 +18,34 @@ from mq.poller import Poller
 from mq.serialization import SerializationMixin
 from mq.socket_context import SocketContext
 from mq.socket_io import SocketIO
-from mq.sockets import TYPES
+from mq.sockets import TYPES, SocketBase
 
-if TYPE_CHECKING:
-    from mq.context import Context
+
+class ContextHandle(Protocol):
+    """What a socket and its users ask of the socket's context: an `mq.Context`."""
+
+    closed: bool
+
+    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
+        """Return the machinery of a new socket."""
+
+    def _rm_socket(self, socket: Any) -> None:
+        """Forget a socket that closes."""
+
+    def socket(self, socket_type: int) -> Any:
+        """Make another socket."""
+
+    def term(self) -> None:
+        """End the context."""
+
+    def destroy(self, linger: int | None = None) -> None:
+        """Close all sockets and end the context."""
 
 
 class Socket(SocketIO, SerializationMixin, OptionAttributes):
     """A socket of a context, or with `shadow` another handle for a socket there is."""
 
-    context: "Context[Any] | None"
+    context: ContextHandle | None
     _shadow = False
     _shadow_obj: Any = None
     _type_name = "UNKNOWN"
@@ -36,7 +54,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     def __init__(
         self,
-        ctx_or_socket: "Context[Any] | Socket | None" = None,
+        ctx_or_socket: "ContextHandle | Socket | None" = None,
         socket_type: int = -1,
         *,
         shadow: "Socket | int" = 0,
@@ -62,11 +80,11 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
             self.context = shadow.context
             return
         core = find_socket(shadow)
-        if core is None:
+        if not isinstance(core, SocketBase):
             raise ZMQError(Errno.ENOTSOCK)
         self._core = core
 
-    def _init_new(self, context: "Context[Any] | None", socket_type: int) -> None:
+    def _init_new(self, context: ContextHandle | None, socket_type: int) -> None:
         if context is None:
             raise TypeError("context must be specified")
         if socket_type < 0:
@@ -145,7 +163,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     # -- endpoints ---------------------------------------------------------------------------
 
-    def bind(self, addr: str | bytes) -> SocketContext:
+    def bind(self, addr: str | bytes) -> "SocketContext[Self]":
         """Accept connections to `addr`, inproc://...; as a with-block until it is left.
 
         EADDRINUSE, EINVAL, or EPROTONOSUPPORT for other transports.
@@ -154,7 +172,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self._with_address(self._core.bind, address)
         return SocketContext(self, "bind", address)
 
-    def connect(self, addr: str | bytes) -> SocketContext:
+    def connect(self, addr: str | bytes) -> "SocketContext[Self]":
         """Connect to `addr`, bound now or later; as a with-block until it is left."""
         address = _text(addr)
         self._with_address(self._core.connect, address)

@@ -12,22 +12,23 @@ Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`
 """
 
 import errno
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from threading import Condition, Lock
-from typing import TYPE_CHECKING
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from mq._cpython import fork
 from mq.constants import ContextOption, Errno, SocketOption
+from mq.core.abstract_socket import AbstractSocket
 from mq.core.endpoints import Endpoints
 from mq.core.reaper import Reaper
 from mq.errors import ContextTerminated, MailboxClosed, ZMQError
 from mq.pipes.commands import Adopt, Command, ReapDone, Stop, Term
 from mq.queues.mailbox import Mailbox
 
-if TYPE_CHECKING:
-    from mq.sockets.base import SocketBase
+SocketT = TypeVar("SocketT", bound=AbstractSocket)
 
 _BLOCKY = int(SocketOption.BLOCKY)  # a context's option that pyzmq lists among a socket's
 _IPV6 = int(SocketOption.IPV6)
@@ -68,7 +69,7 @@ class ContextCore:
         self._slot_lock = Lock()
         self._slot_freed = Condition(self._slot_lock)  # a socket has ended
         self._term_lock = Lock()  # held by whoever waits for the end
-        self._slots: dict[int, SocketBase] = {}  # all below under the slot lock
+        self._slots: dict[int, AbstractSocket] = {}  # all below under the slot lock
         self._numbers = count(1)  # of slots, never given twice
         self._reaper: Reaper | None = None  # made with the first socket
         self._done: Mailbox[Command] | None = None  # slot 0: where the reaper reports
@@ -102,7 +103,7 @@ class ContextCore:
 
     # -- sockets -----------------------------------------------------------------------------
 
-    def create_socket(self, factory: "type[SocketBase]") -> "SocketBase":
+    def create_socket(self, factory: "Callable[[ContextCore, int], SocketT]") -> SocketT:
         """Return a socket in a slot of its own.
 
         ETERM while the context ends, EFAULT after, EMFILE when no slot or descriptor is left and
@@ -123,7 +124,7 @@ class ContextCore:
                 return False
             return self._slot_freed.wait_for(lambda: len(self._slots) < before, SLOT_WAIT_S)
 
-    def _create(self, factory: "type[SocketBase]") -> "SocketBase":
+    def _create(self, factory: "Callable[[ContextCore, int], SocketT]") -> SocketT:
         socket = None
         try:
             with self._slot_lock:
@@ -159,13 +160,13 @@ class ContextCore:
             self._reaper = Reaper(self, self._name)
         self._reaper.start()
 
-    def reap(self, socket: "SocketBase") -> None:
+    def reap(self, socket: AbstractSocket) -> None:
         """Hand a closed socket to the reaper.  Takes no lock: finalizers come here."""
         reaper = self._reaper
         if reaper is not None and not self.forked:
             reaper.mailbox.send(Adopt(reaper, socket))
 
-    def destroy_socket(self, socket: "SocketBase") -> None:
+    def destroy_socket(self, socket: AbstractSocket) -> None:
         """Free the slot of a socket that has ended.  Called by the reaper."""
         assert self._reaper is not None
         self._reaper.forget(socket)
@@ -244,7 +245,7 @@ class ContextCore:
         return f"<ContextCore with {len(self._slots)} sockets>"
 
 
-def find_socket(address: int) -> "SocketBase | None":
+def find_socket(address: int) -> AbstractSocket | None:
     """Return the socket whose handles call it `address`, unless it has ended."""
     for ctx in list(live_contexts.values()):
         for socket in list(ctx._slots.values()):

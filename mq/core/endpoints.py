@@ -8,17 +8,27 @@ Lock order: this lock, then a socket's seqnum lock or a `PendingConnection`'s. M
 """
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mq.constants import Errno
+from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
-from mq.pipes.commands import Bind
+from mq.pipes.commands import Bind, Command
 from mq.pipes.pending import PendingConnection
 from mq.pipes.pipe import Pipe, pipepair
+from mq.queues.mailbox import Mailbox
 
-if TYPE_CHECKING:
-    from mq.core.own import Own
-    from mq.sockets.base import SocketBase
+
+class PipeOwner(Protocol):
+    """What can own the far end of a connection: a bound socket, or the reaper."""
+
+    mailbox: Mailbox[Command]
+
+    def inc_seqnum(self) -> None:
+        """Announce one command."""
+
+    def process_bind(self, pipe: Pipe) -> None:
+        """Own `pipe` from now on."""
 
 
 class Endpoints:
@@ -26,11 +36,11 @@ class Endpoints:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._bound: dict[str, SocketBase] = {}
+        self._bound: dict[str, AbstractSocket] = {}
         self._pending: dict[str, list[Pipe]] = {}  # far ends, in the order connected
-        self._orphan_owner: Own | None = None  # gets the far ends once the context ends
+        self._orphan_owner: PipeOwner | None = None  # gets the far ends once the context ends
 
-    def bind(self, name: str, socket: "SocketBase") -> None:
+    def bind(self, name: str, socket: AbstractSocket) -> None:
         """Give `name` to `socket`, with all who wait for it.  EADDRINUSE if it is taken."""
         with self._lock:
             if name in self._bound:
@@ -39,7 +49,7 @@ class Endpoints:
             for far in self._pending.pop(name, []):
                 _complete(far, socket)
 
-    def unbind(self, name: str, socket: "SocketBase") -> bool:
+    def unbind(self, name: str, socket: AbstractSocket) -> bool:
         """Free `name` if `socket` has it; connections made stay.  Whether it had it."""
         with self._lock:
             if self._bound.get(name) is not socket:
@@ -47,13 +57,13 @@ class Endpoints:
             del self._bound[name]
             return True
 
-    def unbind_all(self, socket: "SocketBase") -> None:
+    def unbind_all(self, socket: AbstractSocket) -> None:
         """Free every name `socket` has.  After this no new pipe can be on its way to it."""
         with self._lock:
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]
 
-    def connect(self, name: str, socket: "SocketBase") -> Pipe:
+    def connect(self, name: str, socket: AbstractSocket) -> Pipe:
         """Return a pipe from `socket` to whoever is, or will be, bound to `name`; its near end.
 
         The caller owns the near end, and must give it a sink before it processes commands.
@@ -76,7 +86,7 @@ class Endpoints:
                 peer.mailbox.send(Bind(peer, far))
             return near
 
-    def cancel(self, near: Pipe, orphan_owner: "Own") -> None:
+    def cancel(self, near: Pipe, orphan_owner: PipeOwner) -> None:
         """Forget that `near` waits for a bind, if it does; `orphan_owner` ends its far end."""
         with self._lock:
             for name, waiting in list(self._pending.items()):
@@ -86,7 +96,7 @@ class Endpoints:
                     if not waiting:
                         del self._pending[name]
 
-    def cancel_all(self, orphan_owner: "Own") -> None:
+    def cancel_all(self, orphan_owner: PipeOwner) -> None:
         """Give all that waits, and all that would from now on, to `orphan_owner`."""
         with self._lock:
             self._orphan_owner = orphan_owner
@@ -96,7 +106,7 @@ class Endpoints:
             self._pending.clear()
 
 
-def _complete(far: Pipe, socket: "SocketBase") -> None:
+def _complete(far: Pipe, socket: AbstractSocket) -> None:
     # All that makes the far end what it is happens before its owner hears of it.
     near = far.peer
     far.set_own_hwms_before_bind(socket.hwms)
@@ -105,7 +115,7 @@ def _complete(far: Pipe, socket: "SocketBase") -> None:
     far.send_inproc_connected(socket.hwms, socket.routing_id)
 
 
-def _transfer(far: Pipe, owner: "Own") -> None:
+def _transfer(far: Pipe, owner: PipeOwner) -> None:
     pending = far.peer.pending
     assert pending is not None
     owner.inc_seqnum()

@@ -7,15 +7,26 @@ the reaper's thread.  It keeps no strong reference to the user's handles, so the
 
 import select
 from threading import Thread
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
+from mq.core.abstract_socket import AbstractSocket
 from mq.core.own import Own
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
-    from mq.sockets.base import SocketBase
+
+class ReaperContext(Protocol):
+    """What the reaper asks of its context, and tells it."""
+
+    @property
+    def has_sockets(self) -> bool:
+        """Whether a socket has not ended yet."""
+
+    def stop_sockets(self) -> None:
+        """Fail all sockets, and tell the reaper to end when they have."""
+
+    def report_reaper_done(self) -> None:
+        """Note that the last socket has ended."""
 
 
 class Reaper(Own):
@@ -25,10 +36,10 @@ class Reaper(Own):
     ends, after being told to, when the context has none: each has been closed and has ended.
     """
 
-    def __init__(self, ctx: "ContextCore", name: str) -> None:
+    def __init__(self, ctx: ReaperContext, name: str) -> None:
         super().__init__(Mailbox())
         self._ctx = ctx
-        self._polled: dict[int, SocketBase] = {}  # by the descriptor of its mailbox
+        self._polled: dict[int, AbstractSocket] = {}  # by the descriptor of its mailbox
         self._poll = select.poll()
         self._poll.register(self.mailbox.fileno(), select.POLLIN)
         # A daemon: a program may end without terminating its contexts.
@@ -68,7 +79,7 @@ class Reaper(Own):
 
     def process_adopt(self, child: Own) -> None:
         """Run a socket that was closed from here on, and begin to end it."""
-        socket = cast("SocketBase", child)  # the reaper owns nothing else
+        socket = cast("AbstractSocket", child)  # the reaper owns nothing else
         if socket.owner is self:
             return  # closed by one thread while another left its wait: both handed it over
         fd = socket.mailbox.fileno()
@@ -86,7 +97,7 @@ class Reaper(Own):
         if not self._ctx.has_sockets:
             super().check_term_acks()
 
-    def forget(self, socket: "SocketBase") -> None:
+    def forget(self, socket: AbstractSocket) -> None:
         """Stop polling the mailbox of a socket that is about to end."""
         fd = socket.mailbox.fileno()
         if self._polled.pop(fd, None) is not None:

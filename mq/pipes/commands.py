@@ -1,44 +1,96 @@
-"""Commands: all that one thread may do to an object of another is to send it one of these.
+"""Commands: the only way one thread acts on an object that another thread owns.
 
-A command names its destination; the thread that owns the destination takes it from its mailbox and
-calls `deliver`.  They are immutable and may be shared.  The kinds a pipe needs carry the pipe's
-end, the kinds of the own tree an `Own`.
+A command names its destination; the thread that owns the destination takes the command from its
+mailbox and calls `deliver`.  Commands are immutable and may be shared between threads.  What each
+kind calls is described by a protocol here, so that commands know neither pipes nor sockets.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from mq.core.own import Own
-    from mq.pipes.hwm import HighWaterMarks
-    from mq.pipes.pipe import Pipe
+from mq.pipes.hwm import HighWaterMarks
+
+
+class Stoppable(Protocol):
+    """The destination of `Stop`: a socket or the reaper."""
+
+    def process_stop(self) -> None:
+        """Stop: the context is terminating."""
+
+
+class TreeNode(Protocol):
+    """The destination of commands in the own tree: an `mq.core.own.Own`."""
+
+    def process_adopt(self, child: Any) -> None:
+        """Own `child` from now on."""
+
+    def process_term_req(self, child: Any) -> None:
+        """Terminate `child`, which asks for it."""
+
+    def process_term(self, linger: int) -> None:
+        """Terminate everything owned, then this object."""
+
+    def process_term_ack(self) -> None:
+        """Count the end of a child."""
+
+
+class PipeOwner(Protocol):
+    """The destination of `Bind`: a bound socket, or the reaper."""
+
+    def process_bind(self, pipe: Any) -> None:
+        """Own `pipe` from now on."""
+
+
+class PipeEnd(Protocol):
+    """The destination of commands between the two ends of a pipe: an `mq.pipes.pipe.Pipe`."""
+
+    def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
+        """Complete the connection."""
+
+    def process_activate_read(self) -> None:
+        """Read again."""
+
+    def process_activate_write(self, msgs_read: int) -> None:
+        """Note how many messages the peer has read."""
+
+    def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
+        """Note the peer's new high-water marks."""
+
+    def process_pipe_term(self) -> None:
+        """Begin the handshake that ends the connection."""
+
+    def process_pipe_term_ack(self) -> None:
+        """Finish that handshake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The base of all: something to be done to `destination` by the thread that owns it."""
+    """Something the thread that owns `destination` does to it.  Base of all commands."""
 
     destination: Any
 
     def deliver(self) -> None:
-        """Do it.  Called by the owner of the destination, and by nobody else."""
+        """Carry the command out.  Only the thread that owns the destination calls this."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Stop(Command):
-    """To a socket: its context is terminating, fail all calls but close.  To the reaper: end it."""
+    """To a socket: fail all calls but close.  To the reaper: terminate the context."""
+
+    destination: Stoppable
 
     def deliver(self) -> None:
-        """Tell the socket, or the reaper."""
+        """Stop the destination."""
         self.destination.process_stop()
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt(Command):
-    """To an owner: `child` is yours from now on (libzmq's own, and its reap)."""
+    """To an owner: own `child` from now on (libzmq's own and reap)."""
 
-    child: "Own"
+    destination: TreeNode
+    child: TreeNode
 
     def deliver(self) -> None:
         """Hand the child over."""
@@ -47,40 +99,45 @@ class Adopt(Command):
 
 @dataclass(frozen=True, slots=True)
 class TermReq(Command):
-    """To an owner: `child` wishes to be terminated."""
+    """To an owner: `child` asks to be terminated."""
 
-    child: "Own"
+    destination: TreeNode
+    child: TreeNode
 
     def deliver(self) -> None:
-        """Pass the wish on."""
+        """Pass the request on."""
         self.destination.process_term_req(self.child)
 
 
 @dataclass(frozen=True, slots=True)
 class Term(Command):
-    """To a child: terminate yourself and all below you, then acknowledge.  `linger` in ms."""
+    """To a child: terminate everything below you, then yourself.  `linger` in ms."""
 
+    destination: TreeNode
     linger: int
 
     def deliver(self) -> None:
-        """Start the end."""
+        """Begin the termination."""
         self.destination.process_term(self.linger)
 
 
 @dataclass(frozen=True, slots=True)
 class TermAck(Command):
-    """To an owner: a child has ended and will send nothing more."""
+    """To an owner: a child has been destroyed and will send nothing more."""
+
+    destination: TreeNode
 
     def deliver(self) -> None:
-        """Count it."""
+        """Count the acknowledgement."""
         self.destination.process_term_ack()
 
 
 @dataclass(frozen=True, slots=True)
 class Bind(Command):
-    """To a bound socket: here is your end of a connection.  Counted by sequence numbers."""
+    """To a bound socket: its end of a new connection.  Counted by sequence numbers."""
 
-    pipe: "Pipe"
+    destination: PipeOwner
+    pipe: PipeEnd
 
     def deliver(self) -> None:
         """Attach the pipe."""
@@ -89,9 +146,10 @@ class Bind(Command):
 
 @dataclass(frozen=True, slots=True)
 class InprocConnected(Command):
-    """To the connecting end of a pipe that waited for a bind: what its peer turned out to be."""
+    """To the end that connected before the bind: what its peer is."""
 
-    hwms: "HighWaterMarks"
+    destination: PipeEnd
+    hwms: HighWaterMarks
     routing_id: bytes
 
     def deliver(self) -> None:
@@ -101,21 +159,24 @@ class InprocConnected(Command):
 
 @dataclass(frozen=True, slots=True)
 class ActivateRead(Command):
-    """To a reader's end that had run dry: there are messages again."""
+    """To a reader's end that found its pipe empty: there are messages again."""
+
+    destination: PipeEnd
 
     def deliver(self) -> None:
-        """Wake the end."""
+        """Activate the end for reading."""
         self.destination.process_activate_read()
 
 
 @dataclass(frozen=True, slots=True)
 class ActivateWrite(Command):
-    """To a writer's end: its peer has read so many messages in all."""
+    """To a writer's end: how many messages its peer has read in all."""
 
+    destination: PipeEnd
     msgs_read: int
 
     def deliver(self) -> None:
-        """Give the credit."""
+        """Return the credit to the writer."""
         self.destination.process_activate_write(self.msgs_read)
 
 
@@ -123,16 +184,19 @@ class ActivateWrite(Command):
 class PipeHwm(Command):
     """To a pipe's end: its peer's high-water marks have changed while connected."""
 
-    hwms: "HighWaterMarks"
+    destination: PipeEnd
+    hwms: HighWaterMarks
 
     def deliver(self) -> None:
-        """Reckon anew."""
+        """Recompute the limits."""
         self.destination.process_pipe_hwm(self.hwms)
 
 
 @dataclass(frozen=True, slots=True)
 class PipeTerm(Command):
-    """To a pipe's end: its peer wants the connection to end."""
+    """To a pipe's end: its peer ends the connection."""
+
+    destination: PipeEnd
 
     def deliver(self) -> None:
         """Begin the handshake on this side."""
@@ -141,7 +205,9 @@ class PipeTerm(Command):
 
 @dataclass(frozen=True, slots=True)
 class PipeTermAck(Command):
-    """To a pipe's end: its peer has let go, and will touch neither direction again."""
+    """To a pipe's end: its peer will touch neither direction again."""
+
+    destination: PipeEnd
 
     def deliver(self) -> None:
         """Finish the handshake on this side."""

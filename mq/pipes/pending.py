@@ -1,39 +1,42 @@
-"""PendingConnection: what is sent to a pipe's far end before a bind gives that an owner.
+"""PendingConnection: keeps the commands sent to a pipe's far end until a bind gives it an owner.
 
-Called by the thread of the near end (`send`) and by whoever completes or ends the connection
-(`attach`).  What is sent under the lock goes to mailboxes, which have none.
+`send` is called by the thread of the near end, `attach` by the thread that completes or cancels
+the connection.  The lock is held while commands go to a mailbox, which has none of its own.
 """
 
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mq.pipes.commands import Command
 from mq.queues.mailbox import Mailbox
 
-if TYPE_CHECKING:
-    from mq.pipes.pipe import Pipe
+
+class FarEnd(Protocol):
+    """The end that waits for an owner: an `mq.pipes.pipe.Pipe`."""
+
+    mailbox: Mailbox[Command] | None
 
 
 class PendingConnection:
-    """Keeps what is sent to an end that nobody owns yet, in order."""
+    """Holds, in order, the commands to an end that no thread owns yet."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.held_commands: list[Command] = []
 
-    def send(self, pipe: "Pipe", command: Command) -> None:
-        """Keep `command` for `pipe`, unless an owner has been found meanwhile."""
+    def send(self, far_end: FarEnd, command: Command) -> None:
+        """Hold `command` for `far_end`, or send it if an owner has been found meanwhile."""
         with self.lock:
-            if pipe.mailbox is None:
+            if far_end.mailbox is None:
                 self.held_commands.append(command)
                 return
-        pipe.mailbox.send(command)
+        far_end.mailbox.send(command)
 
-    def attach(self, pipe: "Pipe", mailbox: Mailbox[Command], first: Command) -> None:
-        """Make the thread of `mailbox` the owner of `pipe`; it gets `first`, then what was kept."""
+    def attach(self, far_end: FarEnd, mailbox: Mailbox[Command], first: Command) -> None:
+        """Make the thread of `mailbox` the owner; send it `first`, then the commands held."""
         with self.lock:
             mailbox.send(first)
             for command in self.held_commands:
                 mailbox.send(command)
             self.held_commands.clear()
-            pipe.mailbox = mailbox
+            far_end.mailbox = mailbox

@@ -9,12 +9,13 @@ A type is a subclass that says what to do with pipes and parts in the methods na
 
 import errno
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
+from mq.core.abstract_socket import AbstractSocket
+from mq.core.context_core import ContextCore
 from mq.core.endpoints import inproc_name
 from mq.core.options import Options, Value
-from mq.core.own import Own
 from mq.errors import Again, ContextTerminated, ZMQError
 from mq.pipes.commands import Command, Stop, WakeUp
 from mq.pipes.hwm import HighWaterMarks
@@ -22,9 +23,6 @@ from mq.pipes.load_balancer import OK, Sent
 from mq.pipes.message import MessagePart, Part
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
-
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
 
 DONTWAIT: Final = 1
 _POLLIN: Final = int(PollEvent.POLLIN)
@@ -38,20 +36,18 @@ _CONFLATING: Final = (
 )
 
 
-class SocketBase(Own):
+class SocketBase(AbstractSocket):
     """A socket without a type."""
 
     socket_type: ClassVar[SocketType]
     default_linger: ClassVar[int] = -1
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         mailbox: Mailbox[Command] = Mailbox()
-        super().__init__(mailbox)
+        super().__init__(mailbox, slot)
         self.ctx = ctx
-        self.slot = slot
         self.options = Options()
         self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
-        self.closed = False
         self.rcvmore = False
         self.last_endpoint = b""
         self._stopped = False  # the context is terminating

@@ -1,16 +1,14 @@
 """PUSH and PULL: work handed out to whoever has room.  Owned by the socket's thread."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mq.constants import SocketType
+from mq.core.context_core import ContextCore
 from mq.pipes.fair_queue import FairQueue
 from mq.pipes.load_balancer import LoadBalancer, Sent
 from mq.pipes.message import Part
 from mq.pipes.pipe import Pipe
 from mq.sockets.base import SocketBase
-
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
 
 
 class Push(SocketBase):
@@ -18,7 +16,7 @@ class Push(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PUSH
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._load_balancer = LoadBalancer()
 
@@ -49,7 +47,7 @@ class Pull(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PULL
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._fair_queue = FairQueue()
 

@@ -5,9 +5,10 @@ unsubscribe), then the topic.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mq.constants import SocketOption, SocketType
+from mq.core.context_core import ContextCore
 from mq.core.options import Value
 from mq.pipes.distributor import Distributor
 from mq.pipes.fair_queue import FairQueue
@@ -16,9 +17,6 @@ from mq.pipes.message import Part, bytes_of, more_of
 from mq.pipes.pipe import Pipe
 from mq.pipes.subscriptions import Subscriptions
 from mq.sockets.base import SocketBase
-
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
 
 _SUBSCRIBE = 1
 _UNSUBSCRIBE = 0
@@ -29,7 +27,7 @@ class Xpub(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.XPUB
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._distributor = Distributor()
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
@@ -166,7 +164,7 @@ class Xsub(SocketBase):
     socket_type: ClassVar[SocketType] = SocketType.XSUB
     default_linger: ClassVar[int] = 0
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._fair_queue = FairQueue()
         self._distributor = Distributor()
@@ -257,7 +255,7 @@ class Sub(Xsub):
 
     socket_type: ClassVar[SocketType] = SocketType.SUB
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._filtering = True
 

@@ -1,16 +1,14 @@
 """REQ and REP: requests and replies in lock-step.  Owned by the socket's thread."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
+from mq.core.context_core import ContextCore
 from mq.errors import ZMQError
 from mq.pipes.load_balancer import OK, Sent
 from mq.pipes.message import ENVELOPE_END, MessagePart, Part, data_of, more_of
 from mq.pipes.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
-
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
 
 _SKIP = -1  # the stage of a message that is not the reply we wait for
 
@@ -24,7 +22,7 @@ class Req(Dealer):
 
     socket_type: ClassVar[SocketType] = SocketType.REQ
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._awaiting = False  # a reply
         self._mid_message = False  # a request: its envelope has been sent
@@ -128,7 +126,7 @@ class Rep(Router):
 
     socket_type: ClassVar[SocketType] = SocketType.REP
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._envelope: list[Part] = []  # of the request: an id, then all up to the empty part
         self._envelope_complete = False  # the envelope is complete, the next part is the request's

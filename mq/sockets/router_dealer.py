@@ -1,9 +1,10 @@
 """DEALER and ROUTER: asynchronous requests and replies.  Owned by the socket's thread."""
 
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
+from mq.core.context_core import ContextCore
 from mq.core.options import Value
 from mq.errors import ZMQError
 from mq.pipes.fair_queue import FairQueue
@@ -12,16 +13,13 @@ from mq.pipes.message import MessagePart, Part, bytes_of, more_of
 from mq.pipes.pipe import Pipe, PipeState
 from mq.sockets.base import SocketBase
 
-if TYPE_CHECKING:
-    from mq.core.context_core import ContextCore
-
 
 class Dealer(SocketBase):
     """Sends to its peers in turn, and receives from them in turn."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._fair_queue = FairQueue()
         self._load_balancer = LoadBalancer()
@@ -74,7 +72,7 @@ class Router(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.ROUTER
 
-    def __init__(self, ctx: "ContextCore", slot: int) -> None:
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._fair_queue = FairQueue()
         self._id_counter = count(1)
