@@ -1,11 +1,12 @@
 """AsyncClient: delayed operations at a server in another process, for asyncio.
 
-A `Client` underneath, with its thread; each method is called in an event loop's thread and resolves
-there.
+It wraps a `Client` with its I/O thread. Its methods are called in the thread of an event loop, and
+their futures resolve there.
 """
 
 import asyncio
 import concurrent.futures
+import contextlib
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +20,7 @@ from purgatory.service.protocol import OperationState
 
 
 class AsyncClient:
-    """The arguments are those of `Client`. Use it with ``async with``, or `close` it."""
+    """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it."""
 
     def __init__(
         self,
@@ -53,9 +54,9 @@ class AsyncClient:
         op_id: str | None = None,
         payload: Any = None,
     ) -> "asyncio.Future[Any]":
-        """Like `Client.defer`; ``await`` the future for the end.
+        """Like `Client.defer`, but returns an asyncio future, to be awaited.
 
-        Its attribute ``op_id`` is the operation's. Cancelling it cancels the operation.
+        Its attribute `op_id` is the id of the operation. Cancelling it cancels the operation.
         """
         return _OperationFuture(
             self._client,
@@ -113,7 +114,7 @@ class AsyncClient:
 
 
 class _OperationFuture(asyncio.Future[Any]):
-    """The end of an operation, in an event loop."""
+    """The end of an operation, as a future of an event loop."""
 
     def __init__(self, client: Client, source: ServiceFuture) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class _OperationFuture(asyncio.Future[Any]):
         _chain(source, self)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the wait at once, and have the server cancel the operation."""
+        """Cancel this future at once, and have the server cancel the operation."""
         cancelled = super().cancel(msg)
         if cancelled:
             self._client.cancel_later(self.op_id)
@@ -136,16 +137,15 @@ def _wrapped(source: ReplyFuture) -> "asyncio.Future[Any]":
 
 
 def _chain(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
-    """Resolve ``target`` in its loop when ``source`` is."""
+    """Resolve `target`, in its loop, when `source` is resolved."""
     loop = target.get_loop()
 
-    def tell(_: "concurrent.futures.Future[Any]") -> None:
-        try:
+    def schedule_copy(_: "concurrent.futures.Future[Any]") -> None:
+        # A closed loop raises RuntimeError; nothing awaits the target any more.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_copy_result, source, target)
-        except RuntimeError:  # the loop was closed: nobody waits there any more
-            pass
 
-    source.add_done_callback(tell)
+    source.add_done_callback(schedule_copy)
 
 
 def _copy_result(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
@@ -161,4 +161,4 @@ def _copy_result(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
 def _op_id(operation: "str | asyncio.Future[Any]") -> str:
     if isinstance(operation, _OperationFuture):
         return operation.op_id
-    return operation  # type: ignore[return-value]  # what is no id, `Client` refuses
+    return operation  # type: ignore[return-value]  # `Client` checks it

@@ -1,10 +1,11 @@
-"""CallBatcher: calls on their way from a client's threads to its link's, a batch at a time.
+"""CallBatcher: hands calls from a client's threads to its I/O thread, a batch at a time.
 
-A call joins the batch that is open, and only a batch that begins is posted: the link's thread is
-woken once for many calls, and takes them in one step. What one thread asks stays in order: a batch
-is of one kind, and who asks for another opens the next.
+A call joins the open batch; only a new batch is posted. So the I/O thread is woken once for many
+calls, and takes them at once. A batch holds calls of one kind, and a call of another kind opens the
+next one: the calls of one thread stay in order.
 
-`add` is for any thread, `CallBatch.take` for the link's.
+Any thread may use `add` and `wait_for_room`; `CallBatch.take` and `set_finished_calls` are for the
+I/O thread.
 """
 
 import threading
@@ -14,40 +15,76 @@ from typing import Any, Final
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.protocol import Cancel, Complete, Query, Stats, Submit
 
-#: Calls of a message, and of a batch.
+#: Calls in one message, and in one batch, at most.
 CALLS_PER_MESSAGE: Final = 512
+#: High-water mark: more calls than this may not be unsent when a batch is opened.
+BACKLOG: Final = 50_000
 
 RequestType = type[Submit] | type[Complete] | type[Cancel] | type[Query] | type[Stats]
-#: What is asked, an item of its `RequestType` (None for stats), and the future of the answer.
+#: An item of the request (None for stats), and the future of its reply.
 Call = tuple[Any, ReplyFuture]
 
 
 class CallBatcher:
-    """``post``: hands a batch to the link, or raises. ``is_closed``: whether it takes no more."""
+    """The calls that are not sent yet, and the backpressure on callers.
 
-    def __init__(self, post: "Callable[[CallBatch], None]", is_closed: Callable[[], bool]) -> None:
+    `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether it takes no more.
+    `backlog` is the number of unsent calls at which `wait_for_room` blocks.
+    """
+
+    def __init__(
+        self,
+        post: "Callable[[CallBatch], None]",
+        is_closed: Callable[[], bool],
+        backlog: int = BACKLOG,
+    ) -> None:
         self._post = post
         self._is_closed = is_closed
-        # Guards the fields below and the batches' calls. A finalizer may come back to us in here.
+        self._backlog = backlog
+        # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
+        # finalizer that runs while it is held may make a call.
         self.lock = threading.RLock()
-        self.open_batch: CallBatch | None = None  # was posted, and takes calls still
-        self.calls_added = 0  # calls, ever
+        self.open_batch: CallBatch | None = None  # posted, and still takes calls
+        self.calls_added = 0  # since the start
+        # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
+        # of the condition, which is re-entrant for the same reason, and a leaf lock.
+        self._finished_calls = 0
+        self._room = threading.Condition()
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture) -> None:
-        """Have something asked. Raises what ``post`` raises."""
+        """Add a call to the open batch, or to a new one. Raises what `post` raises."""
         with self.lock:
             batch = self.open_batch
-            # A forked child must not wait in a batch of its parent's.
+            # A forked child must not add to a batch of its parent's.
             if batch is None or batch.request is not request or self._is_closed():
                 self.open_batch = None
                 batch = CallBatch(self, request)
                 self._post(batch)
-                # Interrupted here, it is a batch without calls.
+                # An interrupt here leaves an empty batch.
                 self.open_batch = batch
             batch.calls.append((item, future))
             self.calls_added += 1
             if len(batch.calls) >= CALLS_PER_MESSAGE:
                 self.open_batch = None
+
+    def has_room(self) -> bool:
+        """Tell whether a batch may be opened now: the backlog is not full, or all is closed."""
+        return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
+
+    def wait_for_room(self) -> None:
+        """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
+        with self._room:
+            self._room.wait_for(self.has_room)
+
+    def set_finished_calls(self, count: int) -> None:
+        """Note how many calls were sent or failed since the start, and wake blocked callers.
+
+        The I/O thread calls it once more after it has closed its mailbox: that ends all waits.
+        """
+        with self._room:
+            self._finished_calls = count
+            if self.has_room():
+                self._room.notify_all()
 
 
 class CallBatch:
@@ -61,7 +98,7 @@ class CallBatch:
         self.calls: list[Call] = []
 
     def take(self) -> list[Call]:
-        """The calls, to which none is added from now on."""
+        """Close the batch and return its calls. Called by the I/O thread."""
         with self._batcher.lock:
             if self._batcher.open_batch is self:
                 self._batcher.open_batch = None

@@ -1,7 +1,7 @@
 """Client: delayed operations at a server in another process.
 
-All methods may be called from any thread, save that those which wait for an answer may not be
-called from callbacks of its futures: these run in the thread that the answer comes through.
+Any thread may call any method, with one exception: callbacks of the client's futures run in its I/O
+thread, and must not call methods that wait for an answer, as that thread receives the answers.
 """
 
 import contextlib
@@ -9,7 +9,6 @@ import itertools
 import os
 import socket
 import threading
-import time
 import uuid
 from datetime import timedelta
 from types import TracebackType
@@ -19,9 +18,9 @@ import zmq
 from msgspec import Raw
 
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.service.client.batcher import CallBatcher, RequestType
-from purgatory.service.client.futures import CloseCommand, FlushCommand, ReplyFuture, ServiceFuture
-from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.batcher import RequestType
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
 from purgatory.service.client.session import OnOutcome, Session
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.protocol import (
@@ -40,11 +39,7 @@ from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
-# Calls not sent yet, from which on the caller has to wait: he is faster than the server.
-BACKLOG: Final = 50_000
-# Seconds between two looks whether that is over.
-BACKLOG_PAUSE: Final = 0.002
-# Seconds that `close` grants the thread to end once its time is over.
+# Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
 
 _NOTHING: Final = Raw(NOTHING)
@@ -53,11 +48,13 @@ _NOTHING: Final = Raw(NOTHING)
 class Client:
     """A connection to a server, made and kept up in the background.
 
-    ``name``: whose operations these are; outcomes come to whoever has it. Default: one of its own.
-    ``timeout``: seconds that methods wait for an answer. ``server_key``, ``public_key``,
-    ``secret_key``: for a server that asks for CURVE. ``on_outcome(outcome)``: told, in the
-    client's own thread, of outcomes of that name that no future waits for (from before a restart);
-    it acknowledges them by returning. Without it they stay at the server.
+    `name` is the owner of the operations: outcomes come to the client that has it (default: a
+    unique one). `timeout` is how long methods wait for an answer, in seconds. `server_key`,
+    `public_key` and `secret_key` are for a server that asks for CURVE.
+
+    `on_outcome(outcome)` is called, in the I/O thread, with each outcome of that name that no
+    future waits for (of operations from before a restart). By returning it acknowledges the
+    outcome. Without `on_outcome` they stay at the server.
 
     Raises TypeError and ValueError for bad arguments. Use it as a context manager, or `close` it.
     """
@@ -84,8 +81,8 @@ class Client:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._prefix = f"{uuid.uuid4().hex[:16]}-"
         self._count = itertools.count()
-        # op id -> future of those not ended. Entered by callers, taken out by the link's thread:
-        # single steps of a dict, which is all that either does.
+        # The unfinished operations, by id. Callers add entries and the I/O thread removes them;
+        # both by single, atomic operations of a dict.
         self._futures: dict[str, ServiceFuture] = {}
         self._session = Session(self.name, self._futures, on_outcome)
         configure = None
@@ -95,8 +92,8 @@ class Client:
             self._io_thread = ClientIOThread(address, self._session, configure, f"{self.name}-io")
         except zmq.ZMQError as error:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
-        # Its lock guards _count, too, and the look at _futures before an entry.
-        self._batcher = CallBatcher(self._io_thread.post, self._io_thread.is_closed)
+        # Its lock also guards `_count`, and that an id is looked up and entered in one step.
+        self._batcher = self._io_thread.batcher
 
     def defer(
         self,
@@ -109,13 +106,14 @@ class Client:
     ) -> ServiceFuture:
         """Have an operation wait at the server; returns the future of its end, at once.
 
-        It completes once ``need`` distinct keys have been completed, or expires ``timeout`` seconds
-        after the server took it. The result is the value of the key or, with need > 1, a dict key
-        -> value. Raises, from the future: OperationExpired, OperationCancelled, what the server
-        refused (`Refused`), and Unavailable when the client was closed before. ``op_id``: its id;
-        one that the server knows from this client already is not submitted again, and its end comes
-        to this future. ``payload``: kept with the operation. Raises TypeError and ValueError for
-        bad arguments, Unavailable.
+        The operation completes once `need` distinct keys have been completed, or expires `timeout`
+        seconds after the server took it. The result is the value of the key or, with need > 1, a
+        dict of keys and values. The future raises OperationExpired, OperationCancelled, `Refused`
+        when the server refused the operation, and Unavailable when the client was closed before.
+
+        `op_id` is its id. An operation that the server has from this client under that id already
+        is not submitted again; its end comes to this future. `payload` is kept with the operation.
+        Raises TypeError and ValueError for bad arguments, and Unavailable.
         """
         watch_keys = distinct_keys(tuple([_checked_text(key, "key") for key in keys]))
         check_need(need, len(watch_keys))
@@ -142,10 +140,11 @@ class Client:
         return future
 
     def complete(self, key: str, value: Any = None) -> int:
-        """Complete a key for all operations at the server; how many that completed, and on disk.
+        """Complete a key for all operations at the server; returns how many that completed.
 
-        ``value``: what MessagePack can hold. If the connection is lost before the answer, it is
-        sent again. Raises TypeError, `Refused`, RequestTimeout, Unavailable.
+        The completions are on disk then. `value` is anything that MessagePack can hold. If the
+        connection is lost before the answer, the completion is sent again. Raises TypeError,
+        `Refused`, RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
         count: int = self._wait(self.complete_later(key, value))
@@ -169,7 +168,7 @@ class Client:
         return self._call(Cancel, _op_id(operation))
 
     def query(self, operation: str | ServiceFuture) -> OperationState:
-        """What the server knows of an operation, by its future or its id."""
+        """Return what the server knows of an operation, by its future or its id."""
         self._refuse_in_callback()
         state: OperationState = self._wait(self.query_later(operation))
         return state
@@ -179,7 +178,7 @@ class Client:
         return self._call(Query, _op_id(operation))
 
     def stats(self) -> dict[str, int | float]:
-        """The server's figures, by name; see `ServerStats`."""
+        """Return the server's figures by name; see `ServerStats`."""
         self._refuse_in_callback()
         figures: dict[str, int | float] = self._wait(self.stats_later())
         return figures
@@ -189,9 +188,10 @@ class Client:
         return self._call(Stats, None)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all calls made before are answered: what was deferred is on disk.
+        """Wait until all calls made before are answered: what was deferred is on disk then.
 
-        ``timeout`` seconds, default the client's. Raises RequestTimeout, Unavailable.
+        Waits at most `timeout` seconds, by default the client's. Raises RequestTimeout and
+        Unavailable.
         """
         self._refuse_in_callback()
         answered: ReplyFuture = ReplyFuture()
@@ -206,14 +206,10 @@ class Client:
         return future
 
     def _apply_backpressure(self) -> None:
-        """Have a caller wait who is faster than the server."""
-        while (
-            self._batcher.calls_added - self._session.finished_calls > BACKLOG
-            and not self._io_thread.is_closed()
-        ):
-            if threading.current_thread() is self._io_thread.thread:
-                return
-            time.sleep(BACKLOG_PAUSE)
+        """Block the caller while more than BACKLOG calls are unsent."""
+        if self._batcher.has_room() or threading.current_thread() is self._io_thread.thread:
+            return
+        self._batcher.wait_for_room()
 
     def _refuse_in_callback(self) -> None:
         if threading.current_thread() is self._io_thread.thread:
@@ -227,7 +223,7 @@ class Client:
         try:
             return future.result(seconds)
         except TimeoutError as error:
-            if future.done():  # it is the answer
+            if future.done():  # the answer is a TimeoutError, as OperationExpired is
                 raise
             trouble = (
                 f" ({self._io_thread.connection_error})" if self._io_thread.connection_error else ""
@@ -237,13 +233,12 @@ class Client:
             ) from error
 
     def close(self, timeout: float = 5.0) -> None:
-        """End the connection, once all calls are answered or ``timeout`` seconds are over.
+        """End the connection once all calls are answered, or after `timeout` seconds.
 
-        Futures that wait fail with Unavailable; their operations go on at the server. May be
-        repeated.
+        Unresolved futures fail with Unavailable; their operations go on at the server. Idempotent.
         """
         seconds = to_ms(timeout) / 1000
-        with contextlib.suppress(Unavailable):  # it ends already, or is a forked child's copy
+        with contextlib.suppress(Unavailable):  # closed already, or a forked child's copy
             self._io_thread.post(CloseCommand(seconds))
         if threading.current_thread() is not self._io_thread.thread:
             self._io_thread.thread.join(seconds + CLOSE_GRACE_S)
@@ -264,7 +259,7 @@ class Client:
 
 
 class _CurveKeys:
-    """Sets a socket's keys for CURVE."""
+    """Sets the CURVE keys of a socket."""
 
     def __init__(
         self,
@@ -284,13 +279,16 @@ class _CurveKeys:
 
 
 def _checked_text(text: str, what: str) -> str:
-    """A text that can be sent. TypeError for what is none, UnicodeEncodeError for surrogates."""
+    """Return a text as a plain `str` that UTF-8 can hold.
+
+    Raises TypeError for anything but a text, and UnicodeEncodeError for lone surrogates.
+    """
     if type(text) is str and text.isascii():
         return text
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}; expected a str")
     text.encode()
-    return str.__str__(text)  # of a subclass, too
+    return str.__str__(text)  # not an instance of a subclass
 
 
 def _op_id(operation: str | ServiceFuture) -> str:

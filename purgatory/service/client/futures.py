@@ -1,21 +1,16 @@
-"""Calls: the futures of what a client's threads ask for, and what else they tell their link.
+"""The futures of a client: a reply to one call, and the end of one operation.
 
-Made by any thread, and from then on resolved by the link's.
+Made by any thread; resolved by the client's I/O thread.
 """
 
 import concurrent.futures
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.protocol import OutcomeMessage
-
-if TYPE_CHECKING:
-    from purgatory.service.client.client import Client
 
 
 def _mark_observed(future: "ReplyFuture") -> None:
@@ -23,41 +18,51 @@ def _mark_observed(future: "ReplyFuture") -> None:
 
 
 class ReplyFuture(FastResultFuture):
-    """The answer to a call.
+    """The reply to a call.
 
-    Who waits for it, and who is to be told, is kept from when there is one. Until then its end is a
-    step, where there are such (see ``purgatory.core.future``): `session.resolve` does that.
+    The condition and the lists of waiters and callbacks are made on first access, which sets
+    `_observed`. Until then, where atomic sections exist (see `purgatory.core.future`), the future
+    is resolved without a lock, by `session.resolve`.
     """
 
-    # Slots, for nothing is allocated when these change.
+    # Slots, so that nothing is allocated when these change.
     __slots__ = ("_exception", "_result", "_state")
     _state: str
 
-    _observed = False  # somebody has looked at what follows
+    _observed = False
     _condition = LazyAttribute(threading.Condition, _mark_observed)
     _waiters = LazyAttribute(list[Any], _mark_observed)
     _done_callbacks = LazyAttribute(list[Any], _mark_observed)
 
     def __init__(self) -> None:
-        # Not the base's, which makes those parts: these are its other fields.
+        # Sets the base's other fields itself: the base would make the lazy ones, too.
         self._state = PENDING
         self._result = None
         self._exception = None
+
+
+class OperationCanceller(Protocol):
+    """What a `ServiceFuture` needs of its client."""
+
+    timeout: float
+
+    def cancel(self, operation: str) -> bool:
+        """Cancel an operation by its id; False if it has ended or is not known."""
 
 
 class ServiceFuture(ReplyFuture):
     """The end of an operation that waits at a server; see `Client.defer`.
 
-    ``op_id``: its id there. ``acknowledged``: whether the server has it, and on disk.
+    `op_id` is its id there. `acknowledged` tells whether the server has it, and on disk.
     """
 
-    def __init__(self, client: "Client", op_id: str) -> None:
-        # Not by a call of the base's, of which there would be one for each operation.
+    def __init__(self, client: OperationCanceller, op_id: str) -> None:
+        # Not by `super().__init__()`: that would be one more call for each operation.
         self._state = PENDING
         self._result = None
         self._exception = None
         self.op_id = op_id
-        self.acknowledged = False  # written by the link's thread
+        self.acknowledged = False  # written by the I/O thread
         self._client = client
         self._cancel_requested = False
 
@@ -73,8 +78,8 @@ class ServiceFuture(ReplyFuture):
             concurrent.futures.wait([self], self._client.timeout)
         return self.cancelled()
 
-    def end(self, outcome: OutcomeMessage) -> None:
-        """Resolve otherwise than by a result, by the link's thread."""
+    def resolve_without_result(self, outcome: OutcomeMessage) -> None:
+        """Expire or cancel the future. Called by the I/O thread."""
         if outcome.outcome == "expired":
             waited_ms = outcome.deadline_ms - outcome.submitted_ms
             self.set_exception(
@@ -85,17 +90,3 @@ class ServiceFuture(ReplyFuture):
             self.set_running_or_notify_cancel()
         else:
             self.set_exception(OperationCancelled(f"operation {self.op_id!r} was cancelled"))
-
-
-@dataclass(slots=True)
-class FlushCommand:
-    """Call back when all calls made before are answered."""
-
-    done: Callable[[], object]
-
-
-@dataclass(slots=True)
-class CloseCommand:
-    """End, when all calls made before are answered or so many seconds are over."""
-
-    seconds: float

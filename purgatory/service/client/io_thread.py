@@ -1,11 +1,15 @@
 """ClientIOThread: the thread of a client that owns its socket.
 
-The client's threads post calls to its mailbox; the link sleeps on that, on the socket and on the
-socket's own news of its connection: on their descriptors. The socket's speaks up once for news, and
-whatever is done with the socket may consume that, so it is looked at again before each sleep. What
-wakes a caller comes after all else: he then finds the interpreter free. A connection that
-is lost is replaced by a new socket, so that nothing old is left in it; the session then says hello
-and sends again what was not answered.
+Callers post commands to its mailbox. The thread sleeps in one `poll` on three descriptors: of the
+mailbox, of the socket, and of the monitor socket, which reports what becomes of the connection. A
+ZeroMQ descriptor is edge-triggered: it becomes readable once for several messages, and any use of
+its socket may consume that. So `_frames_pending` and `_monitor_pending` are brought up to date
+before each sleep.
+
+A lost connection is replaced by a new socket, so that no message is left in an old one. The session
+then says hello, and sends again what was not answered.
+
+Callers are woken last in each step: they would only compete for the interpreter before.
 """
 
 import contextlib
@@ -14,24 +18,24 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.client.batcher import CallBatch
-from purgatory.service.client.futures import CloseCommand, FlushCommand
+from purgatory.service.client.batcher import CallBatch, CallBatcher
 from purgatory.service.client.session import Session
 from purgatory.service.errors import Malformed, ServiceError, Unavailable
 from purgatory.service.protocol import Bye, encode
 
 log = logging.getLogger(__name__)
 
-# Commands taken before the socket is looked at again.
+# Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
 FRAMES_PER_STEP: Final = 64
-# Seconds before a server that sent us away is asked again.
+#: Seconds to wait before a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3
 
 _MONITORED_EVENTS: Final = (
@@ -42,19 +46,39 @@ _MONITORED_EVENTS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 
+
+@dataclass(slots=True)
+class FlushCommand:
+    """Call `done` when all calls made before are answered."""
+
+    done: Callable[[], object]
+
+
+@dataclass(slots=True)
+class CloseCommand:
+    """End the thread when all calls made before are answered, or after `seconds`."""
+
+    seconds: float
+
+
 IOCommand = CallBatch | FlushCommand | CloseCommand
 
-#: Told of each new socket before it connects: sets CURVE.
+#: Called with each new socket before it connects: sets the keys.
 ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
 
 
 class ClientIOThread:
-    """``session``: what to say. Any thread may `post`; the thread ends after a `CloseCommand`."""
+    """Connects the session to a server; the thread runs until a `CloseCommand`.
+
+    `post`, `is_closed` and `batcher` are for any thread, the rest is for this one. Raises ZMQError
+    for a bad address, ValueError for a bad key.
+    """
 
     def __init__(
         self, address: str, session: Session, configure: ConfigureSocket | None, name: str
     ) -> None:
         self._mailbox: Mailbox[IOCommand] = Mailbox()
+        self.batcher = CallBatcher(self.post, self.is_closed)
         self._address = address
         self._session = session
         self._configure = configure
@@ -62,36 +86,36 @@ class ClientIOThread:
         self._socket: zmq.Socket[bytes]
         self._monitor: zmq.Socket[bytes]
         self._poller = select.poll()
-        self._descriptors: tuple[int, int]  # the socket's and its news'
-        # There may be frames, or news, that the descriptor says nothing of.
+        self._descriptors: tuple[int, int]  # of the socket and of its monitor
+        # Whether there may be frames, or events, that the descriptor does not report.
         self._frames_pending = False
         self._monitor_pending = False
-        self._sent = False  # something was sent since the socket was looked at
-        self._reconnect_at: float | None = None  # not connected until then
-        self._close_deadline: float | None = None  # closing, until then
+        self._sent = False  # whether frames were sent since the socket's events were read
+        self._reconnect_at: float | None = None  # no connection until then
+        self._close_deadline: float | None = None  # set while closing
         self._flushes: list[FlushCommand] = []
         self._closed = False
-        #: What the connection lacks, in words; empty while it is there. For messages of errors.
+        #: What is wrong with the connection, for error messages; empty while it is up.
         self.connection_error = "not connected yet"
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
-            self._connect()  # here, where a bad address or key can be told
+            self._connect()  # not in the thread, so that a bad address raises here
             self.thread.start()
         except BaseException:
             self._context.destroy(0)
             raise
 
     def post(self, command: IOCommand) -> None:
-        """Hand over a command, from any thread. Raises Unavailable once closed or forked."""
+        """Send a command, from any thread. Raises Unavailable once closed or forked."""
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
             raise Unavailable("the client is closed") from error
-        if self._closed:  # it may have come too late to be found there
+        if self._closed:  # the command may have been sent after the last was taken
             raise Unavailable("the client is closed")
 
     def is_closed(self) -> bool:
-        """Whether nothing can be posted any more; in a forked child, too."""
+        """Tell whether `post` raises: the thread has ended, or this is a forked child."""
         return self._mailbox.closed
 
     def _connect(self) -> None:
@@ -127,7 +151,7 @@ class ClientIOThread:
             while not self._is_finished():
                 self._step()
         except Exception as failure:
-            log.exception("the link of a client ends")
+            log.exception("the I/O thread of a client failed")
             error = Unavailable(f"the client has failed: {failure}")
         finally:
             self._shut_down(error)
@@ -148,11 +172,10 @@ class ClientIOThread:
         elif time.monotonic() >= self._reconnect_at:
             self._reconnect_at = None
             self._connect()
-        if self._flushes and not self._session.busy:
-            self._run_flushes()
+        self._wake_callers()
 
     def _wait_for_events(self) -> None:
-        """Sleep until there is something to do, and take what was posted."""
+        """Sleep until there is something to do; take what was posted."""
         for descriptor, _ in self._poller.poll(self._poll_timeout_ms()):
             if descriptor == self._mailbox.fileno():
                 self._take_commands()
@@ -161,33 +184,13 @@ class ClientIOThread:
             else:
                 self._monitor_pending = True
 
-    def _send_and_receive(self) -> None:
-        """Send what is to be sent, take what has come, and send what follows from that."""
-        self._send_messages()
-        if self._check_readable():
-            self._receive()
-            self._send_messages()
-            self._check_readable()  # or else it would not be seen in sleep
-
-    def _send_messages(self) -> None:
-        if self._reconnect_at is None:
-            for frame in self._session.take_messages():
-                self._send(frame)
-
-    def _check_readable(self) -> bool:
-        if self._sent and self._reconnect_at is None:
-            self._sent = False
-            if not self._frames_pending:
-                self._frames_pending = bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
-        return self._frames_pending
-
     def _poll_timeout_ms(self) -> int | None:
         if self._frames_pending or self._monitor_pending:
             return 0
-        moments = [at for at in (self._reconnect_at, self._close_deadline) if at is not None]
-        if not moments:
+        times = [at for at in (self._reconnect_at, self._close_deadline) if at is not None]
+        if not times:
             return None
-        return max(0, int(1000 * (min(moments) - time.monotonic())) + 1)
+        return max(0, int(1000 * (min(times) - time.monotonic())) + 1)
 
     def _take_commands(self) -> None:
         for _ in range(COMMANDS_PER_STEP):
@@ -201,7 +204,30 @@ class ClientIOThread:
             else:
                 self._session.add(command.request, command.take())
 
+    def _send_and_receive(self) -> None:
+        """Send the session's messages, receive frames, and send what follows from these."""
+        self._send_messages()
+        if self._check_readable():
+            self._receive()
+            self._send_messages()
+            self._check_readable()  # `poll` may not report what came in meanwhile
+
+    def _send_messages(self) -> None:
+        if self._reconnect_at is None:
+            for frame in self._session.take_messages():
+                self._send(frame)
+
+    def _check_readable(self) -> bool:
+        """Bring `_frames_pending` up to date after sending; returns it."""
+        if self._sent and self._reconnect_at is None:
+            self._sent = False
+            if not self._frames_pending:
+                events = int(self._socket.getsockopt(zmq.EVENTS))
+                self._frames_pending = bool(events & zmq.POLLIN)
+        return self._frames_pending
+
     def _read_monitor(self) -> None:
+        """Handle the events of the connection."""
         self._monitor_pending = False
         while self._reconnect_at is None and self._monitor.poll(0):
             event = recv_monitor_message(self._monitor)["event"]
@@ -209,18 +235,21 @@ class ClientIOThread:
                 self.connection_error = ""
                 self._send(self._session.on_connected())
             elif event == zmq.EVENT_DISCONNECTED:
-                self._frames_pending = True
-                while self._frames_pending:
-                    self._receive()  # what was said before the end still counts
-                # Who was never let in comes back in a while, and does not knock without end.
-                self._drop_connection(
-                    self.connection_error or "the connection was lost",
-                    RECONNECT_DELAY_S if self.connection_error else 0,
-                )
+                self._on_disconnected()
             else:
                 self._drop_connection("the server has not let us in", RECONNECT_DELAY_S)
 
+    def _on_disconnected(self) -> None:
+        self._frames_pending = True
+        while self._frames_pending:
+            self._receive()  # what the server said before the end still counts
+        if self.connection_error:  # the handshake never succeeded: back off
+            self._drop_connection(self.connection_error, RECONNECT_DELAY_S)
+        else:
+            self._drop_connection("the connection was lost", 0)
+
     def _drop_connection(self, reason: str, seconds: float) -> None:
+        """Close the socket; a new one is made after `seconds`."""
         self.connection_error = reason
         self._session.connection_lost = False
         self._disconnect()
@@ -228,7 +257,7 @@ class ClientIOThread:
         self._reconnect_at = time.monotonic() + seconds
 
     def _receive(self) -> None:
-        """Take some of what has come; `_frames_pending` says whether there may be more."""
+        """Receive some frames; `_frames_pending` then tells whether there may be more."""
         frames: list[bytes] = []
         try:
             while len(frames) < FRAMES_PER_STEP:
@@ -245,11 +274,17 @@ class ClientIOThread:
                 self._send(reply)
 
     def _send(self, frame: bytes) -> None:
-        # The session has a bound on what is unanswered; only acknowledgements could be too many for
-        # the socket, and are then asked for again.
+        # The session limits unanswered messages to fewer than the socket's high-water mark. Only
+        # acknowledgements could exceed it: the server then sends the outcomes again.
         self._sent = True
         with contextlib.suppress(zmq.Again):
             self._socket.send(frame, zmq.NOBLOCK)
+
+    def _wake_callers(self) -> None:
+        """Wake the callers that wait for room in the backlog, or for a flush."""
+        self.batcher.set_finished_calls(self._session.finished_calls)
+        if self._flushes and not self._session.busy:
+            self._run_flushes()
 
     def _run_flushes(self) -> None:
         flushes, self._flushes = self._flushes, []
@@ -258,11 +293,13 @@ class ClientIOThread:
 
     def _shut_down(self, error: ServiceError) -> None:
         self._mailbox.close()
-        self._closed = True  # before the last look, so that nothing is missed
+        # Set before the last commands are taken: `post` raises for a command that comes later.
+        self._closed = True
         with contextlib.suppress(MailboxClosed):
             while True:
                 self._take_commands()
         self._session.fail(error)
+        self.batcher.set_finished_calls(self._session.finished_calls)
         self._run_flushes()
         if self._reconnect_at is None:
             with contextlib.suppress(zmq.ZMQError):

@@ -1,10 +1,11 @@
 """Session: a client's side of the protocol, without sockets, threads or clocks.
 
 Calls go in and are grouped into messages; messages of the server go in and resolve futures; what is
-to be sent comes out. What was not answered is sent again on a new connection. Used by the link's
-thread alone, save that any thread may register a future before its call gets here.
+to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
+the I/O thread alone; only the dict of futures is shared with the callers, which enter a future
+before its call gets here.
 
-Few calls go out at once; when earlier ones are unanswered, the next gather to a larger message.
+While few messages are unanswered, calls are sent at once. Then they gather into larger messages.
 """
 
 import itertools
@@ -30,23 +31,24 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 log = logging.getLogger(__name__)
 
-# Messages that may be unanswered when the next one is not full.
+# From so many unanswered messages on, only full messages are sent.
 PIPELINE_DEPTH: Final = 2
-# Messages that may be unanswered at all.
+# Unanswered messages, at most.
 MAX_UNANSWERED: Final = 32
-# Acknowledgements that are remembered: they may be lost with the connection.
+# Outcomes remembered as acknowledged: an acknowledgement may be lost with the connection.
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
-#: These pass by themselves: what was asked stays to be asked again.
+#: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
 OnOutcome = Callable[[OutcomeMessage], object]
 
 
 class Session:
-    """``name``: the client's. ``futures``: op id -> future, of operations not ended.
+    """The state of the conversation with the server, over all connections.
 
-    ``on_outcome``: told of outcomes that have no future here.
+    `name` is the client's. `futures` maps the ids of unfinished operations to their futures.
+    `on_outcome` is called with each outcome that has no future here.
     """
 
     def __init__(
@@ -56,19 +58,18 @@ class Session:
         self._futures = futures
         self._on_outcome = on_outcome
         self._seqs = itertools.count(1)
-        self._hello_seq = 0  # seq of the last one
-        # In order, and full where the kind does not change.
+        self._hello_seq = 0  # of the last hello
+        # In order; all groups are full but the last of each run of one kind.
         self._unsent: deque[_CallGroup] = deque()
-        self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of seq
-        #: Calls that wait to be sent, and those that were sent or given up.
+        self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of sequence number
         self.unsent_calls = 0
-        self.finished_calls = 0
-        self._message_bytes = 0
-        self._acknowledged: dict[int, None] = {}  # outcomes acknowledged lately
+        self.finished_calls = 0  # sent or failed, since the start
+        self._max_message_bytes = 0
+        self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: Why the server will not have us, ever.
+        #: The server's refusal of this client, if there was one: permanent.
         self.failure: ServiceError | None = None
-        #: Set when the connection is of no more use.
+        #: Whether the I/O thread must replace the connection.
         self.connection_lost = False
 
     @property
@@ -77,18 +78,18 @@ class Session:
         return bool(self._unsent or self._unanswered)
 
     def on_connected(self) -> bytes:
-        """A connection is there: what is to be sent first."""
+        """Begin a new connection; returns its first message, the hello."""
         self.connection_lost = False
         self.welcome = None
         self._hello_seq = next(self._seqs)
         return encode(protocol.Hello(self._hello_seq, VERSION, self._name))
 
     def on_disconnected(self) -> None:
-        """The connection is no more."""
+        """Note the end of the connection: nothing is sent until the next welcome."""
         self.welcome = None
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Have calls of a kind sent."""
+        """Add calls of one kind, to be sent in order."""
         if self.failure is not None:
             self.finished_calls += len(calls)
             _fail_calls(calls, self.failure)
@@ -104,31 +105,32 @@ class Session:
             self._unsent.append(_CallGroup(request, list(calls[first : first + limit])))
 
     def take_messages(self) -> list[bytes]:
-        """What can be sent now."""
-        found: list[bytes] = []
+        """Return the messages that can be sent now."""
+        messages: list[bytes] = []
         while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
                 break
             if unanswered >= PIPELINE_DEPTH and self.unsent_calls < CALLS_PER_MESSAGE:
                 break
-            frame = self._next_message()
-            if frame is not None:
-                found.append(frame)
-        return found
+            message = self._next_message()
+            if message is not None:
+                messages.append(message)
+        return messages
 
     def _next_message(self) -> bytes | None:
-        """Take the first calls that fit into a message; None: the first one does not."""
+        """Take the first calls that fit into a message; None if the first one alone does not."""
         group = self._unsent.popleft()
         seq = next(self._seqs)
-        while len(frame := group.encode(seq)) > self._message_bytes and len(group.calls) > 1:
+        while len(frame := group.encode(seq)) > self._max_message_bytes and len(group.calls) > 1:
             half = len(group.calls) // 2
             self._unsent.appendleft(_CallGroup(group.request, group.calls[half:]))
             group = _CallGroup(group.request, group.calls[:half])
         self._count_finished(len(group.calls))
-        if len(frame) > self._message_bytes:
-            words = f"message of {len(frame)} bytes; expected at limit {self._message_bytes}"
-            self._fail_group(group, TooLarge(words))
+        if len(frame) > self._max_message_bytes:
+            limit = self._max_message_bytes
+            error = TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")
+            self._fail_group(group, error)
             return None
         self._unanswered[seq] = (frame, group)
         return frame
@@ -138,38 +140,45 @@ class Session:
         self.finished_calls += count
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """Take a message of the server; returns what is to be sent at once."""
+        """Handle a message of the server; returns what is to be sent at once."""
         message = protocol.decode_answer(frame)
         if isinstance(message, Outcomes):
             return self._resolve_outcomes(message.outcomes)
         if isinstance(message, protocol.Welcome):
-            self.welcome = message
-            self._message_bytes = message.limits.message_bytes
-            return [frame for frame, _ in self._unanswered.values()]
+            return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
             self._on_failure(message)
         elif not isinstance(message, protocol.Ping):
             self._on_reply(message)
         return []
 
+    def _on_welcome(self, message: protocol.Welcome) -> list[bytes]:
+        self.welcome = message
+        self._max_message_bytes = message.limits.message_bytes
+        return self._resend_unanswered()
+
+    def _resend_unanswered(self) -> list[bytes]:
+        """Return the unanswered messages, as they were sent: the server knows operations by id."""
+        return [frame for frame, _ in self._unanswered.values()]
+
     def _on_reply(self, message: Any) -> None:
         _, group = self._unanswered.pop(message.seq, (b"", None))
         if group is None:
-            return  # asked twice, on two connections
+            return  # a second reply: the message was sent on two connections
         if isinstance(message, protocol.Submitted):
             self._on_submitted(group, message)
             return
-        answers: Sequence[Any]
+        results: Sequence[Any]
         if isinstance(message, protocol.Completed):
-            answers = message.counts
+            results = message.counts
         elif isinstance(message, protocol.Cancelled):
-            answers = message.done
+            results = message.done
         elif isinstance(message, protocol.States):
-            answers = message.states
+            results = message.states
         else:
-            answers = [message.figures]
-        for (_, future), item in zip(group.calls, answers, strict=True):
-            resolve(future, item)
+            results = [message.figures]
+        for (_, future), result in zip(group.calls, results, strict=True):
+            resolve(future, result)
 
     def _on_submitted(self, group: "_CallGroup", message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
@@ -198,7 +207,7 @@ class Session:
         _fail_calls(group.calls, error)
 
     def fail(self, error: ServiceError) -> None:
-        """No call will be answered any more, and no operation's end be told."""
+        """Fail all calls and futures with an error, and all later calls: permanent."""
         self.failure = error
         groups = [group for _, group in self._unanswered.values()]
         groups += self._unsent
@@ -212,7 +221,7 @@ class Session:
             _reject(future, error)
 
     def _resolve_outcomes(self, outcomes: Sequence[OutcomeMessage]) -> list[bytes]:
-        """Resolve futures; returns the acknowledgement of what need not come again."""
+        """Resolve futures; returns the acknowledgement, if there is anything to acknowledge."""
         done = [outcome.number for outcome in outcomes if self._resolve_outcome(outcome)]
         if not done:
             return []
@@ -223,16 +232,17 @@ class Session:
         return [encode(protocol.Acknowledge(next(self._seqs), done))]
 
     def _resolve_outcome(self, outcome: OutcomeMessage) -> bool:
+        """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
         if outcome.number in self._acknowledged:
             return True
         future = self._futures.pop(outcome.op_id, None)
         if future is not None:
             future.acknowledged = True
             if future._state == PENDING:
-                _end_future(future, outcome)
+                _resolve_future(future, outcome)
             return True
         if self._on_outcome is None:
-            return False  # somebody of our name may ask for it
+            return False  # another client of this name may fetch it
         try:
             self._on_outcome(outcome)
         except Exception:
@@ -242,7 +252,7 @@ class Session:
 
 
 class _CallGroup:
-    """Calls of one kind, as many as a message may have."""
+    """Calls of one kind, for one message."""
 
     __slots__ = ("calls", "request")
 
@@ -251,7 +261,7 @@ class _CallGroup:
         self.calls = calls
 
     def encode(self, seq: int) -> bytes:
-        """The frame that asks all of it."""
+        """Return the message that makes all of the calls."""
         if self.request is Stats:
             return encode(Stats(seq))
         items = [item for item, _ in self.calls]
@@ -259,18 +269,22 @@ class _CallGroup:
 
 
 def resolve(future: ReplyFuture, result: object) -> None:
-    """Give a future its result, unless it was cancelled."""
+    """Set the result of a future, unless it was cancelled. Called by the I/O thread.
+
+    Here and not in `futures`, as this module is compiled.
+    """
     if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
-        # One step. Nobody looks at it, and who begins to look from now on finds it done.
+        # Atomic: a reader finds the future resolved, or was registered before, which sets
+        # `_observed`. So there is no waiter to notify.
         future._result = result
         future._state = FINISHED
     elif future.set_running_or_notify_cancel():
         future.set_result(result)
 
 
-def _end_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
+def _resolve_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
     if outcome.outcome != "completed":
-        future.end(outcome)
+        future.resolve_without_result(outcome)
         return
     try:
         result = protocol.unpack(outcome.result)

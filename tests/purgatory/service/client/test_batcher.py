@@ -1,6 +1,7 @@
-"""The outbox: calls reach the link once each, in order, a batch at a time."""
+"""CallBatcher: calls reach the I/O thread once each, in order, a batch at a time."""
 
 import threading
+import time
 
 import pytest
 
@@ -8,23 +9,25 @@ from purgatory.service.client.batcher import CALLS_PER_MESSAGE, CallBatcher
 from purgatory.service.protocol import Cancel, Submit
 from tests.testing.purgatory_harness import HANG
 
+BACKLOG = 10
+
 
 class Posted:
-    """An outbox, and what it posted."""
+    """A batcher, and the batches that it posted."""
 
     def __init__(self):
         self.batches = []
-        self.over = False
-        self.batcher = CallBatcher(self.post, lambda: self.over)
+        self.closed = False
+        self.batcher = CallBatcher(self.post, lambda: self.closed, BACKLOG)
 
     def post(self, batch):
-        """Take a batch, or refuse."""
-        if self.over:
-            raise ConnectionError("over")
+        """Accept a batch; raise once closed."""
+        if self.closed:
+            raise ConnectionError("closed")
         self.batches.append(batch)
 
     def taken(self):
-        """Kind and items of each batch posted so far."""
+        """Take the batches posted so far; returns the kind and items of each."""
         batches, self.batches = self.batches, []
         return [(b.request, [item for item, _ in b.take()]) for b in batches]
 
@@ -35,7 +38,7 @@ def posted():
 
 
 def test_calls_join_the_batch_that_is_open(posted):
-    """And only the first of them posts it."""
+    """Only the first call of a batch posts it."""
     for n in range(3):
         posted.batcher.add(Submit, n, None)
     assert len(posted.batches) == 1
@@ -43,7 +46,7 @@ def test_calls_join_the_batch_that_is_open(posted):
 
 
 def test_none_joins_a_batch_that_was_taken(posted):
-    """It would not be sent."""
+    """A call added to a batch that was taken would not be sent."""
     posted.batcher.add(Submit, 1, None)
     assert posted.taken() == [(Submit, [1])]
     posted.batcher.add(Submit, 2, None)
@@ -51,31 +54,31 @@ def test_none_joins_a_batch_that_was_taken(posted):
 
 
 def test_another_kind_opens_another_batch(posted):
-    """So that what one thread asks stays in order."""
+    """So the calls of one thread stay in order."""
     for request, n in ((Submit, 1), (Cancel, 2), (Submit, 3)):
         posted.batcher.add(request, n, None)
     assert posted.taken() == [(Submit, [1]), (Cancel, [2]), (Submit, [3])]
 
 
 def test_a_full_batch_takes_no_more(posted):
-    """The next call opens another."""
+    """The call after the last that fits opens another batch."""
     for n in range(CALLS_PER_MESSAGE + 1):
         posted.batcher.add(Submit, n, None)
     assert [len(items) for _, items in posted.taken()] == [CALLS_PER_MESSAGE, 1]
     assert posted.batcher.calls_added == CALLS_PER_MESSAGE + 1
 
 
-def test_nothing_is_added_when_it_is_over(posted):
-    """Not to a batch that is open, either: a forked child has a copy of it."""
+def test_nothing_is_added_once_closed(posted):
+    """An open batch takes no call either: a forked child has a copy of one."""
     posted.batcher.add(Submit, 1, None)
-    posted.over = True
+    posted.closed = True
     with pytest.raises(ConnectionError):
         posted.batcher.add(Submit, 2, None)
     assert posted.taken() == [(Submit, [1])]
 
 
 def test_many_threads(posted):
-    """Each call arrives once, each thread's in order, while another thread takes batches."""
+    """Each call arrives once, and each thread's in order, while another thread takes batches."""
     threads = [
         threading.Thread(
             target=lambda me=me: [posted.batcher.add(Submit, (me, n), None) for n in range(5000)]
@@ -92,4 +95,61 @@ def test_many_threads(posted):
     found += posted.taken()
     calls = [item for _, items in found for item in items]
     for me in range(4):
-        assert [n for who, n in calls if who == me] == list(range(5000))
+        assert [n for thread, n in calls if thread == me] == list(range(5000))
+
+
+def test_there_is_room_until_the_backlog_is_full(posted):
+    """The backlog is what was added and neither sent nor failed."""
+    for n in range(BACKLOG):
+        posted.batcher.add(Submit, n, None)
+    assert posted.batcher.has_room()
+    posted.batcher.add(Submit, BACKLOG, None)
+    assert not posted.batcher.has_room()
+    posted.batcher.set_finished_calls(1)
+    assert posted.batcher.has_room()
+
+
+@pytest.fixture
+def blocked(posted, monkeypatch):
+    """A thread that waits for room, in a process in which every sleep fails."""
+
+    def refuse(seconds):
+        raise AssertionError(f"slept for {seconds} s")
+
+    monkeypatch.setattr(time, "sleep", refuse)
+    for n in range(BACKLOG + 2):
+        posted.batcher.add(Submit, n, None)
+    woken = []
+
+    def wait():
+        posted.batcher.wait_for_room()
+        woken.append(posted.batcher.has_room())
+
+    thread = threading.Thread(target=wait)
+    thread.woken = woken
+    thread.start()
+    while not posted.batcher._room._waiters:
+        assert thread.is_alive()
+    yield thread
+    posted.closed = True
+    posted.batcher.set_finished_calls(0)
+    thread.join(HANG)
+
+
+def test_a_blocked_caller_is_woken_when_there_is_room(posted, blocked):
+    """The I/O thread signals it; the caller neither polls nor sleeps."""
+    posted.batcher.set_finished_calls(1)  # not enough
+    assert posted.batcher._room._waiters
+    posted.batcher.set_finished_calls(2)
+    blocked.join(HANG)
+    assert blocked.woken == [True]
+
+
+def test_a_blocked_caller_is_woken_by_the_end(posted, blocked):
+    """It then finds the client closed."""
+    posted.closed = True
+    posted.batcher.set_finished_calls(0)
+    blocked.join(HANG)
+    assert blocked.woken == [True]
+    with pytest.raises(ConnectionError):
+        posted.batcher.add(Submit, 0, None)

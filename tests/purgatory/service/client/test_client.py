@@ -322,6 +322,34 @@ def test_a_forked_child_is_refused(server, connect):
     assert client.stats()["pending"] == 0
 
 
+def test_more_calls_than_the_backlog_holds(server, connect, monkeypatch):
+    """The caller blocks until the I/O thread has sent some; it does not poll."""
+
+    def refuse(seconds):
+        raise AssertionError(f"slept for {seconds} s")
+
+    client = connect(server)
+    monkeypatch.setattr(client._batcher, "_backlog", 1000)
+    monkeypatch.setattr(time, "sleep", refuse)
+    answers = [client.complete_later("k") for _ in range(5000)]
+    assert [answer.result(HANG) for answer in answers] == [0] * 5000
+
+
+def test_a_blocked_caller_learns_of_the_end(connect, monkeypatch):
+    """A call that waits for room raises when the client is closed."""
+    client = connect("tcp://127.0.0.1:9")
+    monkeypatch.setattr(client._batcher, "_backlog", 10)
+    while client._batcher.has_room() or client._batcher.open_batch is not None:
+        client.complete_later("k")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        late = pool.submit(client.complete_later, "k")
+        while not client._batcher._room._waiters:
+            assert not late.done()
+        client.close(0)
+        with pytest.raises(Unavailable):
+            late.result(HANG)
+
+
 def test_async(server):
     """The same verbs, awaited."""
 
