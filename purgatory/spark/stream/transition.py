@@ -13,35 +13,9 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
-from purgatory.spark.tables.local_table import local_table
-from purgatory.spark.tables.schema import COMPLETED, EVENTS, EXPIRED
-
-# Operations that wait: `keys` are those still missing, `need` how many of them are needed.
-PENDING_OPERATIONS: Final = StructType(
-    [
-        StructField("op_id", StringType()),
-        StructField("kind", StringType()),
-        StructField("submitted_ms", LongType()),
-        StructField("deadline_ms", LongType()),
-        StructField("keys", ArrayType(StringType())),
-        StructField("need", IntegerType()),
-    ]
-)
-# Events, with what puts those of one instant in order: the name of the file and the place in it.
-RETAINED_EVENTS: Final = StructType(
-    [*EVENTS, StructField("file", StringType()), StructField("place", LongType())]
-)
-
-_CLOCK: Final = StructType([StructField("closed_ms", LongType())])
+from purgatory.spark.stream.state import PENDING_OPERATIONS, RETAINED_EVENTS
+from purgatory.spark.tables.schema import COMPLETED, EXPIRED
 
 # By value, and not by a number given to each row: two branches of a plan that is computed again
 # after a failure agree on values. Operations that are equal in these share their findings, of
@@ -54,16 +28,6 @@ def pending_operations(operations: DataFrame) -> DataFrame:
     deadline = F.col("submitted_ms") + F.col("timeout_ms")
     rows = operations.withColumns({"deadline_ms": deadline, "keys": F.array_distinct("keys")})
     return rows.select(*PENDING_OPERATIONS.names)
-
-
-def with_closed_ms(rows: DataFrame, closed_ms: int) -> DataFrame:
-    """Put `closed_ms`, the last instant that is over, into a column of its own.
-
-    As data and not as a constant: those become part of the code that Spark generates, which it
-    would have to compile anew for each step; that takes longer than a small step itself.
-    """
-    clock = local_table(rows.sparkSession, _CLOCK, [(closed_ms,)])
-    return rows.crossJoin(F.broadcast(clock))
 
 
 def closed_events(events: DataFrame) -> DataFrame:
