@@ -31,13 +31,13 @@ _SEQ: Final = "_seq"
 
 
 def resolve(operations: DataFrame, events: DataFrame) -> DataFrame:
-    """The outcome of each operation, as `schema.OUTCOMES`, in no order.
+    """Resolve each operation; return outcomes as `schema.OUTCOMES`, in no order.
 
-    Takes rows that `schema.check_operations` and `schema.check_events` found good. At one instant
-    submissions come first, then events, then expirations. Events of one instant count in the order
-    of the column `seq` (int64), where the events have one (`reading` gives them the order of the
-    file); else, and among equals, in the order of their keys. Only `by_key` depends on that.
-    `lateness_ms` is 0.
+    Takes rows that `row_checks.check_operations` and `row_checks.check_events` found good. At one
+    instant submissions come first, then events, then expirations. Events of one instant count in
+    the order of the column `seq` (int64), where the events have one (`tables.reader` gives them the
+    order of the file); else, and among equals, in the order of their keys. Only `by_key` depends on
+    that. `lateness_ms` is 0.
     """
     firsts = _first_events(_watch_rows(operations).unionByName(_event_rows(events), True))
     return _deciding_rows(firsts).select(*_outcome_columns())

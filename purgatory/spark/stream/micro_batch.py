@@ -26,7 +26,7 @@ from purgatory.spark.stream.watermark import (
     newest_times,
     with_closed_ms,
 )
-from purgatory.spark.tables.schema import EVENTS_TABLE, OPERATIONS_TABLE
+from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
 from purgatory.spark.tables.schema import REJECTED as REJECTED_SCHEMA
 
 if TYPE_CHECKING:

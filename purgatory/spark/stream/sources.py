@@ -27,9 +27,7 @@ from pyspark.sql.types import (
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.tables.reader import json_column
-from purgatory.spark.tables.schema import (
-    EVENTS,
-    OPERATIONS,
+from purgatory.spark.tables.row_checks import (
     ParsedColumn,
     ParsedRows,
     TableSpec,
@@ -37,6 +35,7 @@ from purgatory.spark.tables.schema import (
     rejection_reason,
     row_as_text,
 )
+from purgatory.spark.tables.schema import EVENTS, OPERATIONS
 
 # A checked row of a stream: the `table` it is of, `time_ms` of the row, why it was rejected (null:
 # it was not) and what it was then, the `file` it came from and its `place` there; and the columns

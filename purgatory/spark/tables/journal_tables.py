@@ -15,15 +15,14 @@ from pyspark.sql import functions as F
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.tables.reader import read_operations, read_table
-from purgatory.spark.tables.schema import (
-    COMPLETED,
-    OUTCOMES,
+from purgatory.spark.tables.row_checks import (
     ParsedColumn,
     Rule,
     TableSpec,
     is_kind_or_null,
     is_non_empty_text,
 )
+from purgatory.spark.tables.schema import COMPLETED, OUTCOMES
 from purgatory.trace.rows import OUTCOMES as ENDS
 
 # 73 million years from 1970: sums and differences of such times stay inside 64 bits.

@@ -30,10 +30,9 @@ from pyspark.sql.types import (
 
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.tables.local_table import local_table
-from purgatory.spark.tables.schema import (
+from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
     OPERATIONS_TABLE,
-    SEQUENCE,
     CheckedTable,
     ParsedColumn,
     ParsedRows,
@@ -43,6 +42,7 @@ from purgatory.spark.tables.schema import (
     check_rows,
     parse_rows,
 )
+from purgatory.spark.tables.schema import SEQUENCE
 
 _FORMATS: Final = {
     ".parquet": "parquet",

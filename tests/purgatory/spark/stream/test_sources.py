@@ -16,7 +16,7 @@ from purgatory.spark.stream.sources import (
     parse_messages,
     topic_source,
 )
-from purgatory.spark.tables.schema import EVENTS_TABLE, OPERATIONS_TABLE
+from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
 
 
 @pytest.mark.parametrize(

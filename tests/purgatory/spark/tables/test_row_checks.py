@@ -18,14 +18,8 @@ from pyspark.sql.types import (
 )
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.schema import (
-    EVENTS,
-    OPERATIONS,
-    OUTCOMES,
-    REJECTED,
-    check_events,
-    check_operations,
-)
+from purgatory.spark.tables.row_checks import check_events, check_operations
+from purgatory.spark.tables.schema import EVENTS, OPERATIONS, OUTCOMES, REJECTED
 from purgatory.trace import KeyEvent, Operation, Outcome
 from purgatory.trace.errors import BadValue
 from purgatory.trace.rows import INT64_MAX, INT64_MIN, operation
