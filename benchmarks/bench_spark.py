@@ -45,7 +45,7 @@ def make_trace(
 ) -> None:
     """Write operations.parquet and events.parquet: a day of so many operations.
 
-    Timeouts are below ``longest_ms``, events before ``last_ms``.
+    Timeouts are below `longest_ms`, events before `last_ms`.
     """
     rng = np.random.default_rng(size)
     counts = rng.integers(1, KEYS_PER_OPERATION + 1, size)

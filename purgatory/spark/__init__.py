@@ -1,12 +1,12 @@
 """Purgatory on Spark: the same operations, keys and deadlines, on more data than one machine holds.
 
-Needs the extra `timer-purgatory[spark]`. Importing this package alone imports nothing of Spark:
+Needs the extra `timer-purgatory[spark]`. Importing this package alone imports nothing of Spark.
 
-    session     a local Spark session that starts quickly and quietly; finds Java
-    schema      the tables of a trace as Spark schemas, and the check of every row
-    reading     files and directories of those tables, as checked DataFrames
-    resolve     operations and events in, outcomes out: a batch, as DataFrame transformations
-    stream      the same as a stream, with checkpoints
-    report      what the outcomes say; tuning: which wheel would suit the deadlines
-    cli         `purgatory spark ...`; package: the zip for spark-submit
+    tables/      the tables of a trace as checked DataFrames
+    batch/       operations and events in, outcomes out: one job
+    stream/      the same as a stream, with checkpoints
+    report/      what the outcomes of a journal say, in the terminal and on a page
+    session      a local Spark session that starts quickly and quietly; `java` finds its Java
+    filesystem   the file operations that a checkpoint needs, on local disks and on Hadoop's
+    package      the zip for spark-submit
 """

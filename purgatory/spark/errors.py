@@ -1,6 +1,6 @@
-"""What can go wrong on Spark, save bad arguments; and Spark's own errors, put in one line.
+"""The errors of this package, and Spark's own errors turned into them.
 
-Errors are immutable and may pass between threads.
+Bad arguments raise ValueError instead. Errors are immutable and may pass between threads.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from purgatory.errors import PurgatoryError
 
 
 class SparkError(PurgatoryError):
-    """Base of the errors of this package; the message is one line that names the culprit."""
+    """Base of the errors of this package; the message is one line that names the cause."""
 
 
 class JavaNotFound(SparkError):
-    """There is no Java that Spark can run on; the message says what to install."""
+    """No Java that Spark can run on was found; the message says what to install."""
 
 
 class SessionFailed(SparkError):
-    """Spark's Java process did not start; the message ends with what it said."""
+    """Spark's Java process did not start; the message ends with its own error output."""
 
 
 class TableError(SparkError):
-    """A table cannot be read: a file, a missing column or a wrong type is named."""
+    """A table cannot be read; the message names the file, the missing column or the wrong type."""
 
 
 class RejectedRows(SparkError):
-    """Rows break the rules of their table, and the caller wanted none of them."""
+    """Rows break the rules of their table, and the caller asked to fail then (`strict`)."""
 
 
 class OutputExists(SparkError):
-    """There is something where the output should go."""
+    """The directory for the output already holds files."""
 
 
 class CheckpointMismatch(SparkError):
-    """A checkpoint belongs to a stream with other settings; the message names the difference."""
+    """A checkpoint does not fit the stream that opens it; the message names the difference."""
 
 
-# What Spark raises: its own errors in Python, and those of Java that it has no class for.
+# What Spark raises: its own errors in Python, and errors of Java without a class in Python.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
 @contextmanager
 def wrapping_spark_errors(doing: str) -> Iterator[None]:
-    """Turn what Spark raises within the block into a `SparkError`: `doing`, and what went wrong."""
+    """Turn an error of Spark within the block into a `SparkError` that begins with `doing`."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -57,7 +57,7 @@ def wrapping_spark_errors(doing: str) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """What an error of Spark says, in one line: the first line of it, and that of its cause."""
+    """Return one line about an error of Spark: its first line, and that of its root cause."""
     if not isinstance(error, Py4JJavaError):
         return _first_line(str(error)) or type(error).__name__
     lines = []
@@ -65,7 +65,7 @@ def error_message(error: BaseException) -> str:
     while java is not None:
         lines.append(_first_line(java.getMessage() or java.getClass().getSimpleName()))
         java = java.getCause()
-    # Those between say where in Spark it happened.
+    # The causes in between only say where in Spark it happened.
     return lines[0] if lines[-1] in lines[0] else f"{lines[0]} {lines[-1]}"
 
 

@@ -1,8 +1,8 @@
-"""The few file operations that a checkpoint needs, on this machine's disks or on Hadoop's.
+"""The few file operations that a checkpoint needs, on local disks and on Hadoop's file systems.
 
-`file_system_for` chooses by the scheme of a path: none or `file:` is a local disk, worked on from
-this process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's own file systems. Paths are
-strings, as Spark takes them. Safe from any thread; nothing is held between calls.
+`file_system_for` chooses by the scheme of a path: without one, or with `file:`, it is a local disk,
+accessed by this process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's Java process.
+Paths are strings, as Spark takes them. Any thread may call; no file stays open between calls.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ _TMP: Final = ".tmp"
 
 
 class FileSystem(Protocol):
-    """A file system: what both of them do. Failures are OSError, or Spark's own errors."""
+    """The operations of a file system. They raise OSError, or Spark's own errors."""
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it does not exist."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or a directory of this name."""
+        """Tell whether a file or a directory of this name exists."""
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file, whole or not at all; False, and nothing done, if the name is taken.
+        """Create a file atomically; return False, and change nothing, if the name is taken.
 
-        Of several callers with one name one gets True. The directory is made if need be.
+        Of several callers with the same name, one gets True. Missing directories are created.
         """
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name in the same file system; nothing happens if it has gone."""
+        """Rename a file within the file system, replacing `target`; ignore a missing `source`."""
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it is there."""
+        """Delete a file or a whole directory, if it exists."""
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """The file system of a path, and the path as that file system and Spark both take it."""
+    """Return the file system of a path, and the path as that file system and Spark take it."""
     parts = urlsplit(path)
     if parts.scheme and parts.scheme != "file" and "/" in path:
         return HadoopFileSystem(spark), path.rstrip("/")
@@ -56,25 +56,25 @@ def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
 
 
 class LocalFileSystem:
-    """The disks of this machine, and what is mounted there."""
+    """The local disks of this machine, with all that is mounted there."""
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it does not exist."""
         try:
             return sorted(child.name for child in Path(path).iterdir())
         except FileNotFoundError:
             return []
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or a directory of this name."""
+        """Tell whether a file or a directory of this name exists."""
         return Path(path).exists()
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         return Path(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file; see `FileSystem.create`."""
+        """Create a file atomically; see `FileSystem.create`."""
         hidden = Path(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
@@ -87,13 +87,13 @@ class LocalFileSystem:
         return True
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name; see `FileSystem.move`."""
+        """Rename a file; see `FileSystem.move`."""
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             Path(source).replace(target)
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it is there."""
+        """Delete a file or a whole directory, if it exists."""
         try:
             Path(path).unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
@@ -103,8 +103,8 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems that Spark knows, through its Java process.
 
-    `create` refuses a name that is taken as surely as the file system's rename does: HDFS does,
-    object stores look first and rename then.
+    `create` is only as atomic as the file system's rename: HDFS refuses a name that is taken,
+    object stores check for it first and rename then.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -113,19 +113,19 @@ class HadoopFileSystem:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it does not exist."""
         system, at = self._at(path)
         if not system.exists(at):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(at))
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or a directory of this name."""
+        """Tell whether a file or a directory of this name exists."""
         system, at = self._at(path)
         return bool(system.exists(at))
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         system, at = self._at(path)
         stream = system.open(at)
         try:
@@ -134,7 +134,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Make a file; see `FileSystem.create`."""
+        """Create a file atomically; see `FileSystem.create`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -142,25 +142,25 @@ class HadoopFileSystem:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        # A local disk, seen through Hadoop, would overwrite.
+        # Hadoop's rename on a local disk would overwrite, so check first.
         done = not system.exists(at) and bool(system.rename(hidden, at))
         if not done:
             system.delete(hidden, False)
         return done
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name; see `FileSystem.move`."""
+        """Rename a file; see `FileSystem.move`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if system.exists(old):
             system.mkdirs(new.getParent())
-            # A copy that an object store had not finished is in the way.
+            # Object stores copy: an unfinished copy of an earlier attempt may be in the way.
             system.delete(new, False)
             if not system.rename(old, new):
                 raise OSError(f"{source}: cannot be renamed to {target}")
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it is there."""
+        """Delete a file or a whole directory, if it exists."""
         system, at = self._at(path)
         system.delete(at, True)
 
@@ -170,6 +170,6 @@ class HadoopFileSystem:
 
 
 def _hidden(path: str) -> str:
-    """A name beside a file that nobody else takes; readers pass over names with a dot."""
+    """Return a unique name beside a file; readers skip names that begin with a dot."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.{secrets.token_hex(8)}{_TMP}"

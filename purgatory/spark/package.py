@@ -1,4 +1,4 @@
-"""What spark-submit takes along: our packages, and those they need, in one zip. Any thread."""
+"""The zip and the program for spark-submit. Any thread may call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
-# The core and its two dependencies, all plain Python; Spark itself is on the cluster.
+# The core and its two dependencies, all of them pure Python; the cluster has Spark itself.
 _PACKAGES: Final = ("mq", "prometheus_client", "purgatory", "sortedcontainers", "timingwheel")
-# Made for one Python on one machine; the sources are there too.
+# Built for one Python on one machine; the sources of all of them are in the zip too.
 _EXCLUDED_SUFFIXES: Final = (".so", ".pyd", ".pyc")
 
 _PROGRAM: Final = '''\
@@ -30,10 +30,10 @@ if code:
 
 
 def write_package(directory: Path) -> tuple[Path, Path]:
-    """Write the zip and the program to give to spark-submit into a directory; return both.
+    """Write the zip and the program for spark-submit into a directory; return their paths.
 
-    The directory is made if need be, and files of these names in it are replaced. The same
-    packages give the same bytes.
+    Creates the directory if needed, and replaces files of these names in it. The same packages give
+    the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME
@@ -46,7 +46,7 @@ def write_package(directory: Path) -> tuple[Path, Path]:
 
 
 def _package_files(package: str) -> Iterator[tuple[Path, str]]:
-    """The files of an installed package, and their names in the zip."""
+    """List the files of an installed package with their names in the zip."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)

@@ -1,7 +1,7 @@
-"""A Spark session: the one that there is, or a local one that starts quickly and quietly.
+"""Spark sessions: the one that exists already, or a local one that starts quickly and quietly.
 
-`open_session` decides; `local_session` makes. Spark keeps one context a process, so call these
-from one thread at a time; the session itself may be used from any.
+`open_session` chooses, `local_session` starts one. Spark keeps one context per process, so call
+these from one thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from purgatory.spark.errors import SPARK_ERRORS, SessionFailed
 from purgatory.spark.java import java_for_spark
 
 _MIB: Final = 2**20
-_MIN_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little to work with
+_MIN_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little for the work
 
-# Said each time a context starts with a log level of its own, by no logger.
+# Written whenever a context starts with a log level of its own; no logger can silence it.
 _LOG_LEVEL_NOTICE: Final = "Setting Spark log level to "
-_STDERR_JOIN_S: Final = 5.0  # seconds to wait for what a child said that has ended
+_STDERR_JOIN_S: Final = 5.0  # wait so long for the last output of a process that has ended
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-# Set by spark-submit for the program that it runs: the Java process is there already.
+# spark-submit sets it for the program that it runs, whose Java process runs already.
 _GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
@@ -43,11 +43,12 @@ def open_session(
     memory: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """Give a session for the length of a `with` block.
+    """Provide a session within a `with` block.
 
-    A session handed in, or else the active one, is used as it is and left running. Under
-    spark-submit a session is made from the settings given there. Otherwise a local one is made
-    with `cores`, `memory` and `conf` (see `local_session`) and stopped at the end.
+    Uses the session passed in, or else the active one, as it is, and leaves it running. Under
+    spark-submit, starts a session with the settings given there; otherwise a local one with
+    `cores`, `memory` and `conf` (see `local_session`). A session started here is stopped at the
+    end.
     """
     given = spark or SparkSession.getActiveSession()
     if given is not None:
@@ -71,10 +72,10 @@ def local_session(
 ) -> SparkSession:
     """Start a session in a Java process on this machine; the caller stops it.
 
-    `cores`: threads that work, default those that this process may use. `memory`: as Java writes
-    it ("4g"), default a quarter of the machine's. `conf` adds to the settings, or overrides them.
-    Raises `JavaNotFound` or `SessionFailed`. A Java process that this Python process has started
-    earlier is used again, with the memory that it has.
+    `cores`: number of worker threads, by default the cores that this process may use. `memory`: as
+    Java writes it ("4g"), by default a quarter of the machine's. `conf` adds to the settings, or
+    overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process that this process has
+    started earlier is used again, with the memory that it has.
     """
     settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
     spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
@@ -89,27 +90,27 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.app.name": "purgatory",
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
-        # Nobody else needs to reach it; and a machine's own name often resolves to nothing.
+        # Only this machine needs to reach it, and a machine's own name often does not resolve.
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Whatever fails is raised here too, and told once.
+        # Every failure is raised in Python too; logging it as well would report it twice.
         "spark.log.level": "FATAL",
-        # The default of 200 is for clusters; here each one costs a task and nothing else.
+        # The default of 200 is for clusters; here each partition only costs a task.
         "spark.sql.shuffle.partitions": str(cores),
-        # One micro-batch has as many generated classes as are kept by default, so that each would
-        # have to be compiled again for the next.
+        # One micro-batch has as many generated classes as the default keeps, so each would be
+        # compiled again for the next one.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # Planned anew after each of its stages, a small job takes a tenth longer; and what that is
-        # for, parts that turn out too many or too large, one process has not.
+        # Replanning after each stage makes a small job a tenth slower, and what it corrects,
+        # partitions that are too many or too large, does not occur in one process.
         "spark.sql.adaptive.enabled": "false",
-        # What each of these writes down, about every column and every plan, nobody here reads.
+        # These record details of every column and every plan, which are not used here.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
-        # Rows are kept for seconds and used a few times: packing them takes longer than it saves.
+        # Rows are cached for seconds and used a few times: compressing costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        # The default asks a new process about each file before it renames it.
+        # The default starts a process for each file that it renames.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -117,7 +118,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
 
 
 def _start(conf: SparkConf) -> SparkSession:
-    """Start Java; what it says while it starts is shown only if it does not."""
+    """Start Java; its output during the start is shown only if the start fails."""
     stderr = _StderrRelay()
     try:
         gateway = launch_gateway(conf, {"stderr": stderr.write_end()})  # type: ignore[no-untyped-call]
@@ -130,28 +131,28 @@ def _start(conf: SparkConf) -> SparkSession:
 
 
 class _StderrRelay:
-    """Relays stderr of the Java process, except what was written before `stop_collecting`.
+    """Relays stderr of the Java process, except what it wrote before `stop_collecting`.
 
-    No setting keeps Java from writing some of that. `_collected` is guarded by `_lock`; None after
-    `stop_collecting`.
+    No setting silences all that Java writes while it starts. `_collected` is guarded by `_lock`,
+    and None after `stop_collecting`. A daemon thread, `spark-stderr`, reads the pipe.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._collected: list[str] | None = []
         reader, self._writer = os.pipe()
-        # A daemon: the child lives as long as this process, and its stderr ends after that.
+        # A daemon, as the pipe stays open until the Java process ends, which is after this one.
         self._thread = threading.Thread(
             target=self._pass_on, args=(reader,), name="spark-stderr", daemon=True
         )
         self._thread.start()
 
     def write_end(self) -> int:
-        """The file descriptor for the child to write to."""
+        """Return the file descriptor that the Java process writes to."""
         return self._writer
 
     def collected(self) -> str:
-        """What a child that has ended said, in one line without Java's stack of calls."""
+        """Return the output of a Java process that has ended: one line, without stack traces."""
         self._close_writer()
         self._thread.join(_STDERR_JOIN_S)
         with self._lock:
@@ -159,13 +160,13 @@ class _StderrRelay:
         return "; ".join(line for line in lines if line and not line.startswith("at "))
 
     def stop_collecting(self) -> None:
-        """Pass on what comes from now on, until the child ends."""
+        """Relay all further output, until the Java process ends."""
         self._close_writer()
         with self._lock:
             self._collected = None
 
     def _close_writer(self) -> None:
-        """The child has an end of its own; with ours open, the reader would never see the last."""
+        """Close our copy of the write end; the reader would otherwise never see the end of file."""
         writer, self._writer = self._writer, -1
         if writer >= 0:
             os.close(writer)
@@ -183,11 +184,11 @@ class _StderrRelay:
 
 @contextmanager
 def _spark_environment() -> Iterator[None]:
-    """Let Spark see the Java found and this Python; the variables are as before afterwards."""
+    """Point Spark's variables to the Java found and this Python; restore them afterwards."""
     with java_for_spark() as home:
         wanted = {"JAVA_HOME": str(home)}
         if "PYSPARK_PYTHON" not in os.environ:
-            wanted["PYSPARK_PYTHON"] = sys.executable  # else the first python3 on the PATH
+            wanted["PYSPARK_PYTHON"] = sys.executable  # the default: first python3 on the PATH
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
         try:

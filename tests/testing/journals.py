@@ -24,7 +24,7 @@ def ended(
     key: str | None = "k",
     late: int = 0,
 ) -> Outcome:
-    """An outcome: ended at ``end``, completed unless said otherwise; expired if there is none."""
+    """An outcome: ended at `end`, completed unless said otherwise; expired if there is none."""
     at = start + timeout if end is None else end
     result = "expired" if end is None else outcome
     by_key = key if result == "completed" else None

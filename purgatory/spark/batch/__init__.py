@@ -1,1 +1,1 @@
-"""Outcomes of a trace, computed as a batch."""
+"""The outcomes of a trace, computed by one batch job."""

@@ -1,4 +1,7 @@
-"""The batch job: files in, files out. One thread; the session belongs to the caller."""
+"""The batch job: reads the tables of a trace, resolves them, and writes the outcomes.
+
+Call from one thread at a time; the session belongs to the caller.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from purgatory.spark.tables.schema import COMPLETED, EXPIRED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REJECTED_DIRECTORY: Final = "rejected"  # below the directory of the outcomes
+REJECTED_DIRECTORY: Final = "rejected"  # within the directory of the outcomes
 
-_MAX_SHOWN_ROWS: Final = 5  # so many rejected rows are described
+_MAX_SHOWN_ROWS: Final = 5  # in an error message
 
 
 class ResolveSummary(NamedTuple):
-    """How many operations there were, and what became of them; and how many rows were not taken."""
+    """The number of operations by outcome, and the number of rejected rows."""
 
     completed: int
     expired: int
@@ -28,7 +31,7 @@ class ResolveSummary(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """All that have an outcome."""
+        """The number of operations, each of which has an outcome."""
         return self.completed + self.expired
 
 
@@ -37,14 +40,15 @@ def resolve_files(
 ) -> ResolveSummary:
     """Read both tables, write the outcomes to the directory `out` as Parquet, and count them.
 
-    Rejected rows are written to `out`/rejected, if there are any; with `strict` they raise
-    `RejectedRows` instead, and nothing is written. `OutputExists` when `out` holds files,
-    `TableError` for what cannot be read, `SparkError` for what fails later on. All rows are looked
-    at before the work starts.
+    Writes rejected rows to `out`/rejected, if there are any; with `strict`, raises `RejectedRows`
+    instead, and writes nothing. Raises `OutputExists` if `out` holds files, `TableError` for a
+    table that cannot be read, `SparkError` for a later failure. All rows are checked before the
+    resolving starts.
     """
     check_output_is_empty(spark, out)
-    ours, theirs = read_operations(spark, operations), read_events(spark, events)
-    rejected = ours.rejected.union(theirs.rejected)
+    checked_operations = read_operations(spark, operations)
+    checked_events = read_events(spark, events)
+    rejected = checked_operations.rejected.union(checked_events.rejected)
     with wrapping_spark_errors("reading the tables"):
         count = (
             _raise_if_rejected(rejected)
@@ -52,13 +56,14 @@ def resolve_files(
             else _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
         )
     with wrapping_spark_errors(f"resolving into {out}"):
-        resolve(ours.good, theirs.good).write.mode("append").parquet(out)
+        outcomes = resolve(checked_operations.good, checked_events.good)
+        outcomes.write.mode("append").parquet(out)
         counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
     return ResolveSummary(counts.get(COMPLETED, 0), counts.get(EXPIRED, 0), count)
 
 
 def check_output_is_empty(spark: SparkSession, out: str) -> None:
-    """`OutputExists` when there are files under a path."""
+    """Raise `OutputExists` if there are files below a path."""
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
         found = files.load(out).inputFiles()

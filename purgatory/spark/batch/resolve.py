@@ -1,15 +1,15 @@
-"""A batch: operations and events in, outcomes out, to the millisecond those of a replay.
+"""Resolves operations and events to outcomes, to the millisecond those of a replay.
 
 Pure DataFrame transformations of built-in functions: no session, no action, no UDF. Any thread may
 call.
 
-How: a row for each operation and watch key is laid among the events of that key, in order of time;
-a window over each key, read backwards, tells every such row the first event at or after the
-submission. That is one sort, however often a key occurs, where a join of operations and events on
-a hot key would make each pair. A second window, over each operation, puts those first events in
-order; the one at place `need` decides, if it is there by the deadline.
+How it works: the rows of all operations and watch keys and the rows of all events are sorted
+together, by key and time. A window over each key, read backwards, gives each operation's row the
+first event at or after the submission. That is one sort, however often a key occurs, where a join
+of operations and events on a hot key would produce every pair. A second window, over each
+operation, orders those first events; the event at place `need` decides, if it is in time.
 
-Rows of operations need no distinct `op_id`: each row has an outcome of its own.
+Operations need no distinct `op_id`: each row has an outcome of its own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.tables.schema import COMPLETED, EXPIRED, OPERATIONS, OUTCOMES, SEQUENCE
 
-# What is known of the operation in a row of its own; null in the row of an event.
+# The columns of an operation; null in the row of an event.
 _OPERATION: Final = ("op_id", "kind", "submitted_ms", "deadline_ms", "need", "_digest")
-# When something is: a submission, or an event.
+# The time of a submission, or of an event.
 _TIME: Final = "_time_ms"
-# The event that a row stands for, and later the first one that counts for the row.
+# In the row of an event, that event; later, the first event that counts for an operation's row.
 _AT: Final = "_at_ms"
 _SEQ: Final = "_seq"
 
@@ -44,16 +44,16 @@ def resolve(operations: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _watch_rows(operations: DataFrame) -> DataFrame:
-    """A row for each operation and distinct watch key."""
+    """Make a row for each operation and distinct watch key."""
     return operations.select(
         "op_id",
         "kind",
         "submitted_ms",
         (F.col("submitted_ms") + F.col("timeout_ms")).alias("deadline_ms"),
         "need",
-        # With op_id, the identity of a row. What is the same in all columns has the same outcome,
-        # so those need no telling apart; a number for each row would change when a part of the
-        # work is done again after a failure.
+        # With op_id, the identity of a row. Rows that are equal in all columns have the same
+        # outcome, so they need not be distinguished. A number for each row would not do: it
+        # changes when Spark repeats a task after a failure.
         F.xxhash64(*OPERATIONS.names).alias("_digest"),
         F.col("submitted_ms").alias(_TIME),
         F.explode(F.array_distinct("keys")).alias("key"),
@@ -61,18 +61,18 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
 
 
 def _event_rows(events: DataFrame) -> DataFrame:
-    """A row for each event, in the columns that `_watch_rows` has too, and its own."""
-    # Never null: the window below looks for the nearest that is not.
+    """Make a row for each event, with the shared columns of `_watch_rows` and its own."""
+    # Never null, as `_first_events` looks for the nearest value that is not null.
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in events.columns else F.lit(0)
     at = F.col("at_ms")
     return events.select("key", at.alias(_TIME), at.alias(_AT), seq.cast("bigint").alias(_SEQ))
 
 
 def _first_events(timeline: DataFrame) -> DataFrame:
-    """The rows of operations alone, each with the first event of its key in its time, or null."""
+    """Return the operations' rows, each with the first event of its key in time, or null."""
     is_operation = F.col("op_id").isNotNull()
-    # Backwards, as only the frame of all rows so far is computed in passing. At one instant events
-    # come before operations, and of events the first one last.
+    # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
+    # events come before operations, and the first of the events comes last.
     backwards = (
         Window.partitionBy("key")
         .orderBy(F.desc(_TIME), is_operation, F.desc(_SEQ))
@@ -89,10 +89,10 @@ def _first_events(timeline: DataFrame) -> DataFrame:
 
 
 def _deciding_rows(firsts: DataFrame) -> DataFrame:
-    """Of each operation the row that decides: the one at place `need`, in order of time.
+    """Return the row of each operation that decides: the one at place `need`, in order of time.
 
-    There always is one, as an operation has at least `need` rows; without an event in it, the
-    operation expired. Operations the same in all columns share the places, so all are kept.
+    There always is one, as an operation has at least `need` rows; if it has no event, the operation
+    expired. Operations that are equal in all columns share the places, so all of them are kept.
     """
     place = F.dense_rank().over(
         Window.partitionBy("op_id", "_digest").orderBy(F.asc_nulls_last(_AT), _SEQ, "key")

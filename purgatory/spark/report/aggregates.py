@@ -1,8 +1,8 @@
 """Figures of a journal: counts and shares, quantiles, ends over time, hot keys.
 
 Each function takes outcomes (or operations) as a DataFrame and returns a DataFrame: no session, no
-action. Rows of results are labelled by two columns: ``total``, true where a row is about all kinds
-together (``kind`` is null then), and ``kind``, null where `fold_kinds` put a small kind among the
+action. Rows of results are labelled by two columns: `total`, true where a row is about all kinds
+together (`kind` is null then), and `kind`, null where `fold_kinds` put a small kind among the
 others. Any thread that may use the DataFrames may call them.
 """
 
@@ -34,25 +34,25 @@ _WIDTHS: Final = (
 
 
 def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
-    """The same rows, with null for a kind that is not one of ``kinds``."""
+    """The same rows, with null for a kind that is not one of `kinds`."""
     known = F.col("kind").isin(list(kinds))
     return rows.withColumn("kind", F.when(known, F.col("kind")))
 
 
 def count_kinds(rows: DataFrame) -> DataFrame:
-    """Rows of any table with a kind to ``kind, count``, largest first."""
+    """Rows of any table with a kind to `kind, count`, largest first."""
     return rows.groupBy("kind").count().orderBy(F.desc("count"), "kind")
 
 
 def summarize_kinds(outcomes: DataFrame, *, exact: bool) -> DataFrame:
     """Outcomes to a row a kind and one in total, largest first.
 
-    ``operations``, ``completed``, ``expired``, ``cancelled``: how many. ``mean_waited_ms``: of all.
-    ``waited_ms``, ``completed_waited_ms`` and ``lateness_ms``: arrays with the `QUANTILES` of the
+    `operations`, `completed`, `expired`, `cancelled`: how many. `mean_waited_ms`: of all.
+    `waited_ms`, `completed_waited_ms` and `lateness_ms`: arrays with the `QUANTILES` of the
     waits of all, of those completed, and of the lateness; null where there are none.
 
     A quantile is the smallest value that at least this share of all do not exceed (nearest rank).
-    ``exact``: by sorting; else by `approx_percentile` with `ACCURACY`.
+    `exact`: by sorting; else by `approx_percentile` with `ACCURACY`.
     """
     completed_wait = F.when(F.col("outcome") == COMPLETED, F.col("waited_ms"))
     columns = {
@@ -86,7 +86,7 @@ def _quantiles(name: str, exact: bool) -> Column:
 
 
 def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """The smallest width that people count in which cuts ``span_ms`` into ``max_bins`` or fewer.
+    """The smallest width that people count in which cuts `span_ms` into `max_bins` or fewer.
 
     Beyond 28 days: whole multiples of that.
     """
@@ -97,7 +97,7 @@ def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
 def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
     """Outcomes to how many ended when, a row a bin and kind; those without an end have no row.
 
-    ``start_ms`` of the bin, a multiple of ``width_ms``; ``completed``, ``expired``, ``cancelled``.
+    `start_ms` of the bin, a multiple of `width_ms`; `completed`, `expired`, `cancelled`.
     """
     start = F.col("at_ms") - F.pmod("at_ms", F.lit(width_ms))
     return (
@@ -108,9 +108,9 @@ def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
-    """The ``max_keys`` hottest keys in total and of each kind, hottest first.
+    """The `max_keys` hottest keys in total and of each kind, hottest first.
 
-    ``watched``: operations that have the key, null without a table of operations; ``completed``:
+    `watched`: operations that have the key, null without a table of operations; `completed`:
     operations that it completed. The hottest are those watched most, without operations those that
     completed most. A key used once only is not hot, and left out.
     """

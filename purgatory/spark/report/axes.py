@@ -45,7 +45,7 @@ def counts_axis(axes: Axes, *, vertical: bool) -> None:
 
 
 def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
-    """Unix ms from the first to the last of ``edges``, ticks at round times.
+    """Unix ms from the first to the last of `edges`, ticks at round times.
 
     The day, where it goes without saying, is only at the first tick of it.
     """
@@ -63,7 +63,7 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
 def duration_axis(
     axes: Axes, values: Iterable[float], canvas: Canvas, *, at_values: bool = False
 ) -> None:
-    """A logarithmic axis in ms that has a place for 0; ticks at round durations, or ``at_values``.
+    """A logarithmic axis in ms that has a place for 0; ticks at round durations, or `at_values`.
 
     Where there are too many, only every second, third ... is shown.
     """

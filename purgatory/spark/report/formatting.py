@@ -52,7 +52,7 @@ def count(value: int | None) -> str:
 
 
 def moment(unix_ms: int, to_ms: int = 1) -> str:
-    """A time in UTC, as far as multiples of ``to_ms`` need; Unix ms where no calendar reaches."""
+    """A time in UTC, as far as multiples of `to_ms` need; Unix ms where no calendar reaches."""
     try:
         at = _EPOCH + timedelta(milliseconds=unix_ms)
     except OverflowError:
@@ -67,7 +67,7 @@ def moment(unix_ms: int, to_ms: int = 1) -> str:
 
 
 def name(text: str, max_length: int = 60) -> str:
-    """A name from the data in one printable line of at most ``max_length`` characters."""
+    """A name from the data in one printable line of at most `max_length` characters."""
     # Control characters, lone surrogates and what changes the direction of the text around it.
     clean = "".join("\N{REPLACEMENT CHARACTER}" if _odd(letter) else letter for letter in text)
     if len(clean) <= max_length:

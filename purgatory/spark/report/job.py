@@ -57,7 +57,7 @@ class PageFile:
         return str(self._path)
 
     def write(self, text: str) -> None:
-        """Put ``text`` there."""
+        """Put `text` there."""
         try:
             self._write(text)
             self._draft.replace(self._path)
@@ -80,9 +80,9 @@ def report_journal(
     strict: bool = False,
     console: Console | None = None,
 ) -> Report:
-    """Read a journal, print its report to ``console``, and write it to ``page``.
+    """Read a journal, print its report to `console`, and write it to `page`.
 
-    Raises `TableError`; `RejectedRows` if ``strict`` and a row breaks a rule; `SparkError`.
+    Raises `TableError`; `RejectedRows` if `strict` and a row breaks a rule; `SparkError`.
     """
     console = console or Console()
     with Console(stderr=True).status("reading") as status, wrapping_spark_errors(path):

@@ -22,7 +22,7 @@ _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
-    """The page as text. ``source``: what the journal is called; ``notes`` are shown at the top."""
+    """The page as text. `source`: what the journal is called; `notes` are shown at the top."""
     title = f"Report of {formatting.name(source)}"
     parts = [_head(report, source, notes)]
     if report.operations:

@@ -56,8 +56,8 @@ class ReportOptions:
 class Report:
     """All that a report says. Rows are in the order in which they are to be shown.
 
-    ``exact``: whether quantiles and curves are. ``first_ms``, ``last_ms``: from the first
-    submission to the last end. ``kinds``: how many there are; see `MAX_KINDS`. ``bin_ms``: width
+    `exact`: whether quantiles and curves are. `first_ms`, `last_ms`: from the first
+    submission to the last end. `kinds`: how many there are; see `MAX_KINDS`. `bin_ms`: width
     of a `Bin`; those in which nothing ended are left out.
     """
 
@@ -81,9 +81,9 @@ def make_report(
     options: ReportOptions | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Report:
-    """Compute a report of checked tables; ``progress`` is told what is being worked at.
+    """Compute a report of checked tables; `progress` is told what is being worked at.
 
-    Without ``operations`` what needs them is None: how many were submitted, and watched a key.
+    Without `operations` what needs them is None: how many were submitted, and watched a key.
     """
     with ExitStack() as kept:
         progress("reading")
@@ -170,7 +170,7 @@ def _rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
 
 
 def _labelled(make: Callable[..., Any], row: Row) -> Any:
-    """A labelled row as the named tuple ``make``, whose first field is the kind."""
+    """A labelled row as the named tuple `make`, whose first field is the kind."""
     names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
     return make(_kind(row), *(row[name] for name in names))
 

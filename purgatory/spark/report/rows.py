@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 class KindSummary(NamedTuple):
     """How operations ended, and how long it took; quantiles are at `aggregates.QUANTILES`.
 
-    ``submitted``: rows of the operations table, None without one.
+    `submitted`: rows of the operations table, None without one.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ class HotKey(NamedTuple):
 class CurvePoint(NamedTuple):
     """What a timeout achieves: share completed, and the average wait; see `timeout_suggestions`.
 
-    ``watched``: how many operations waited so long, which is what the estimate rests on here.
+    `watched`: how many operations waited so long, which is what the estimate rests on here.
     """
 
     kind: Kind

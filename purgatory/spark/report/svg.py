@@ -83,9 +83,9 @@ Painter = Callable[[Canvas], None]
 def draw(
     plot_id: str, painter: Painter, *, height: int = 300, narrow_height: int | None = None
 ) -> str:
-    """Two SVG elements, classes ``wide`` and ``narrow``; heights in CSS pixels.
+    """Two SVG elements, classes `wide` and `narrow`; heights in CSS pixels.
 
-    ``plot_id`` keeps the names inside apart from those of other plots of the page.
+    `plot_id` keeps the names inside apart from those of other plots of the page.
     """
     wide = _svg(f"{plot_id}-wide", painter, (760, height), narrow=False)
     small = _svg(f"{plot_id}-narrow", painter, (350, narrow_height or height), narrow=True)

@@ -32,10 +32,10 @@ _COLUMNS: Final = ("timeout_ms", "share", "mean_wait_ms", "watched")
 def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
     """Outcomes to the curve of each kind and of all together: what each timeout would achieve.
 
-    A row for each ``timeout_ms`` that is the wait of some operation: ``share`` of operations that
-    complete by then, 0 to 1; ``mean_wait_ms``, what an operation would wait on average, both those
-    that complete and those that expire; ``watched``, how many waited as long as that. Not
-    ``exact``: waits of 10 s and more are rounded up to four digits, which keeps the curve short.
+    A row for each `timeout_ms` that is the wait of some operation: `share` of operations that
+    complete by then, 0 to 1; `mean_wait_ms`, what an operation would wait on average, both those
+    that complete and those that expire; `watched`, how many waited as long as that. Not
+    `exact`: waits of 10 s and more are rounded up to four digits, which keeps the curve short.
     """
     counts = _counts(outcomes, exact)
     steps = counts.withColumn("survive", _survive())
@@ -66,9 +66,9 @@ def check_shares(shares: Sequence[float]) -> None:
 
 
 def suggestions(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
-    """A curve to the shortest timeout for each of ``shares``, and what it would achieve.
+    """A curve to the shortest timeout for each of `shares`, and what it would achieve.
 
-    Columns: ``wanted`` and those of the curve. A share that no timeout is
+    Columns: `wanted` and those of the curve. A share that no timeout is
     known to reach has no row. Raises what `check_shares` raises.
     """
     check_shares(shares)

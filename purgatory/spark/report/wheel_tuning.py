@@ -4,12 +4,12 @@ DataFrame arithmetic that follows the placement rules of `timingwheel`, without 
 
 - A deadline is due at the next tick, rounded up.
 - An operation goes to the lowest level whose slots, counted from the one of now, reach that tick.
-- In a level whose slots are u ms wide, its bucket comes due at ``due - due % u``. There the bucket
+- In a level whose slots are u ms wide, its bucket comes due at `due - due % u`. There the bucket
   cascades: what is still in it goes further down, or is due.
 
 So the buckets that an operation passes need no simulation. Below its first level it visits those
-levels whose digit of ``due``, written in base ``wheel_size``, is not 0, and comes to each when the
-bucket of the next level up that holds ``due`` begins.
+levels whose digit of `due`, written in base `wheel_size`, is not 0, and comes to each when the
+bucket of the next level up that holds `due` begins.
 
 It is assumed that whoever advances the timer does so whenever something is submitted, as the loop
 of a purgatory does; that at one millisecond completions come first, then what is due, then
@@ -67,7 +67,7 @@ class WheelSize:
         _check_range("wheel_size", self.wheel_size, 2, MAX_WHEEL_SIZE)
 
     def slot_widths(self, longest_ms: int) -> list[int]:
-        """The ms a slot of each level, lowest first, that waits of up to ``longest_ms`` need."""
+        """The ms a slot of each level, lowest first, that waits of up to `longest_ms` need."""
         widths = [self.tick_ms]
         # Rounding up adds less than a tick, and now is less than a slot into its own slot.
         while widths[-1] * (self.wheel_size - 1) < longest_ms + self.tick_ms:
@@ -92,11 +92,11 @@ def check_candidates(candidates: Sequence[WheelSize]) -> None:
 def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     """Outcomes to a row a candidate: what its wheels would have had to do. Ordered by tick, size.
 
-    ``operations`` and ``span_ms``: how many there are, and the time from the first submission to
-    the last end. ``levels``: how many were used. ``buckets``: occupied on average over that time,
-    each from the coming of its first operation to the going of its last. ``cascades``: buckets
-    whose operations were placed again, further down; ``moves_per_operation`` counts each of these
-    operations. ``wakeups``: times at which buckets came due. ``lateness_ms``, ``max_lateness_ms``:
+    `operations` and `span_ms`: how many there are, and the time from the first submission to
+    the last end. `levels`: how many were used. `buckets`: occupied on average over that time,
+    each from the coming of its first operation to the going of its last. `cascades`: buckets
+    whose operations were placed again, further down; `moves_per_operation` counts each of these
+    operations. `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`:
     what rounding up to the tick adds to an expiry, on average and at most.
 
     Operations without a timeout never come to a wheel, yet count. Runs a small job at once, to
@@ -118,9 +118,9 @@ def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> Data
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:
-    """Outcomes to ``submitted_ms, deadline_ms, end_ms`` of those that have come to a wheel.
+    """Outcomes to `submitted_ms, deadline_ms, end_ms` of those that have come to a wheel.
 
-    ``end_ms``: when it was completed or cancelled; an expired one stays until it is due.
+    `end_ms`: when it was completed or cancelled; an expired one stays until it is due.
     """
     submitted = F.col("submitted_ms")
     last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT_MS))
@@ -133,8 +133,8 @@ def wheel_tasks(outcomes: DataFrame) -> DataFrame:
 def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms: int) -> DataFrame:
     """Tasks to a row for each bucket that each was in, of each candidate's wheels.
 
-    Columns: those of `WheelSize`, ``level``, ``expiration_ms`` of the bucket, ``enter_ms`` and
-    ``leave_ms`` of the task, and ``stayed``: whether it was there when the bucket came due.
+    Columns: those of `WheelSize`, `level`, `expiration_ms` of the bucket, `enter_ms` and
+    `leave_ms` of the task, and `stayed`: whether it was there when the bucket came due.
     """
     submitted, deadline, end = F.col("submitted_ms"), F.col("deadline_ms"), F.col("end_ms")
     due, slot, next_slot = F.col("due_ms"), F.col("slot_ms"), F.col("next_slot_ms")
@@ -168,7 +168,7 @@ def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms:
 
 
 def wheel_totals(visits: DataFrame) -> DataFrame:
-    """Visits to a row a candidate: its ``levels, occupied_ms, cascades, moves, wakeups``."""
+    """Visits to a row a candidate: its `levels, occupied_ms, cascades, moves, wakeups`."""
     stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
     buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
         # Of all buckets together it may be more than 64 bits hold.
@@ -256,7 +256,7 @@ def _due_tick_ms(deadline: Column, tick: Column) -> Column:
 
 
 def _slot_start(time: Column, width: Column) -> Column:
-    """The start of the slot of ``width`` ms that ``time`` lies in."""
+    """The start of the slot of `width` ms that `time` lies in."""
     return time - F.pmod(time, width)
 
 

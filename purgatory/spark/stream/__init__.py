@@ -1,1 +1,1 @@
-"""Outcomes of a trace, computed as a stream with checkpoints."""
+"""The outcomes of a trace, computed as a stream with checkpoints."""

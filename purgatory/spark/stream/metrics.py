@@ -1,11 +1,11 @@
-"""Metrics of a stream for Prometheus: the checkpoint's counts, and what Spark says of its batches.
+"""Metrics of a stream for Prometheus: the counts of its checkpoint, and Spark's progress reports.
 
     metrics = StreamMetrics(stream)
     spark.streams.addListener(metrics)
     registry.register(metrics)
 
-Spark calls the listener from a thread of its own, a scrape comes from another. What they share are
-references to immutable objects, so no lock is needed.
+Spark calls the listener in a thread of its own, a scrape calls `collect` in another. They share
+only references to immutable objects, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PREFIX = "purgatory_stream_"
 
 
 class StreamMetrics(StreamingQueryListener, Collector):
-    """Listens to the query of one stream, and shows its metrics with its name as a label."""
+    """Listens to the query of one stream, and exposes its metrics with its name as a label."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self.ended = threading.Event()  # set while no query runs, after the first has
-        # Written by Spark's thread alone.
+        self.ended = threading.Event()  # set once a query has ended, until the next one starts
+        # Written only by Spark's thread.
         self._run: UUID | None = None
         self._running = False
         self._progress: StreamingQueryProgress | None = None
@@ -52,12 +52,12 @@ class StreamMetrics(StreamingQueryListener, Collector):
             self.ended.clear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Keep what Spark says of the last batch."""
+        """Keep the report of the last batch."""
         if event.progress.name == self._stream.name:
             self._progress = event.progress
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing came; the last batch stays what is shown."""
+        """Keep the report of the last batch, as no rows came."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Note that the query has ended, if it was the stream's."""
@@ -66,11 +66,11 @@ class StreamMetrics(StreamingQueryListener, Collector):
             self.ended.set()
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics, of which a registry wants the names."""
+        """Return the metrics; a registry uses only their names."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
+        """Return the current metrics."""
         entry, progress, name = self._stream.entry, self._progress, self._stream.name
         yield _gauge(name, "running", "1 while the query runs", int(self._running))
         yield from _checkpoint_metrics(name, entry)

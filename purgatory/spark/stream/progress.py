@@ -1,6 +1,6 @@
-"""Where a stream stands, in the terminal: one line that changes, or a line a batch in a log.
+"""Shows the progress of a stream: one line that is rewritten on a terminal, else a line per batch.
 
-Made and closed by the main thread; `show` is called by whichever thread commits, one at a time.
+Made and closed by the main thread. The thread that commits calls `show`, one at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STARTING: Final = "starting the stream"
 
 
 class StreamProgress:
-    """Shows each commit on stderr; use it in a `with` block."""
+    """Shows each commit on stderr; use in a `with` block."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
@@ -47,11 +47,11 @@ class StreamProgress:
 
 
 def describe(entry: CheckpointEntry) -> str:
-    """One line about an entry."""
+    """Describe an entry in one line."""
     counts = entry.counts
     parts = [
         f"batch {entry.batch}",
-        f"event time {_shown(entry.closed_ms)}",
+        f"event time {_formatted_time(entry.closed_ms)}",
         f"{counts['operations']:,} operations",
         f"{counts['completed']:,} completed",
         f"{counts['expired']:,} expired",
@@ -64,8 +64,8 @@ def describe(entry: CheckpointEntry) -> str:
     return ", ".join(parts)
 
 
-def _shown(closed_ms: int) -> str:
-    """A time as people read it; one that no calendar holds as it is."""
+def _formatted_time(closed_ms: int) -> str:
+    """Format a time as a date; as milliseconds if no calendar reaches it."""
     try:
         return datetime.fromtimestamp(closed_ms / 1000, UTC).isoformat(" ", "milliseconds")
     except (OverflowError, ValueError, OSError):

@@ -1,18 +1,18 @@
 """The distributed purgatory: operations and events as streams in, each outcome out once.
 
-Structured Streaming cuts the input into micro-batches and remembers which rows belong to which
-(`foreachBatch`). Each batch is one `transition` of event time over the operations that wait, which
-are a Parquet table in the checkpoint; the `checkpoint` makes state and output of a batch one
-commit. No Python runs on rows, and executors hold no state: a stream goes on with more or fewer of
-them, and with any number of shuffle partitions.
+Structured Streaming splits the input into micro-batches and records which rows belong to which
+(`foreachBatch`). Each micro-batch is one `transition` of event time over the pending operations,
+which are a Parquet table in the checkpoint (`state`). The `checkpoint` makes state and output of a
+micro-batch one commit. No Python runs on rows, and executors hold no state: a stream continues
+with more or fewer of them, and with any number of shuffle partitions.
 
-Event time is over up to `closed_ms`: the smaller of the latest times of both sources, less the
-watermark, less the instant itself. What has an outcome by then leaves; rows of later instants are
-kept until theirs is over, so input that is out of order by less than the watermark gives the answer
-of input in order. A row of an instant that is over is late: it is counted and written to `late`.
+Event time is closed up to `closed_ms` (`watermark`). Operations with an outcome by then are written
+out; events of later instants are retained until theirs is closed, so input that is out of order by
+less than the watermark gives the outcomes of ordered input. A row of a closed instant is late: it
+is counted and written to `late`.
 
-`Stream` belongs to the thread that made it; `stop` may be called from any, and from a signal
-handler. `entry` may be read from any thread.
+`Stream` belongs to the thread that made it. Any thread may call `stop`, and so may a signal
+handler; any thread may read `entry`.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 
-_POLL_S: Final = 0.1  # between two looks whether the query still runs
+_POLL_S: Final = 0.1  # how often to check whether the query still runs
 
 
 class Stream:
     """One run of a stream on its checkpoint.
 
-    `out` and `checkpoint` are directories, made when they are not there; a checkpoint that does
-    not fit is refused with `CheckpointMismatch`. `name`: of Spark's query, of which a session runs
-    one at a time. `watermark_ms`: by how much input may be out of order. `strict`: a rejected row
-    ends the run with `RejectedRows`, and its batch is not done.
-    `on_commit` is told of each commit, in the thread that made it.
+    `out` and `checkpoint` are directories, created if they do not exist; `CheckpointMismatch` if
+    they do not fit. `name`: the name of Spark's query; a session runs one query of a name at a
+    time. `watermark_ms`: by how much input may be out of order. `strict`: a rejected row ends the
+    run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is called after each
+    commit, in the thread that committed.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class Stream:
             on_commit=on_commit,
         )
         self._stopping = threading.Event()
-        self._failure: BaseException | None = None  # of a batch; Spark passes on its text only
+        self._failure: BaseException | None = None  # of a batch, as Spark keeps only its text
 
     @property
     def entry(self) -> CheckpointEntry:
-        """Where the stream stands."""
+        """Where the stream stands; see `CheckpointEntry`."""
         return self._checkpoint_log.entry
 
     def run(self, *, once: bool = False, trigger_seconds: float = 1.0) -> CheckpointEntry:
-        """Work at the streams until `stop`; return where they stand then.
+        """Run the stream until `stop`; return where it stands then.
 
-        `once`: take what is there, let event time run on until every operation has its outcome,
-        and return. Otherwise look for new rows every `trigger_seconds`. Raises what went wrong in
-        a batch; earlier batches are done, and the next run goes on after them.
+        `once`: process the rows that exist, advance event time until every operation has its
+        outcome, and return. Otherwise look for new rows every `trigger_seconds`. Raises the error
+        of a failed micro-batch; earlier ones are committed, and the next run continues after them.
         """
         writer = (
             self._rows.writeStream.queryName(self.name)
@@ -106,11 +106,12 @@ class Stream:
         return self.entry
 
     def stop(self) -> None:
-        """Make `run` return soon. A batch in work is given up; the next run does it again."""
+        """Make `run` return soon. Abandons the current micro-batch; the next run repeats it."""
         self._stopping.set()
 
     def _wait(self, query: StreamingQuery) -> None:
-        # Not in Java: Ctrl-C there would leave the connection with an answer that nobody reads.
+        # Wait here and not in Java: Ctrl-C during a call to Java would leave its answer unread on
+        # the connection.
         try:
             while query.isActive and not self._stopping.wait(_POLL_S):
                 pass
@@ -118,7 +119,7 @@ class Stream:
             if query.isActive:
                 query.stop()
         try:
-            # It says that it has ended somewhat before it has, and must not lose its session then.
+            # `isActive` turns false before the query has ended; its session must live until then.
             query.awaitTermination()
         except StreamingQueryException as error:
             if not self._stopping.is_set():
@@ -127,7 +128,7 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Do one micro-batch. Called by Spark, in a thread of its own."""
+        """Run one micro-batch. Spark calls this in a thread of its own."""
         try:
             with wrapping_spark_errors(f"micro-batch {number}"):
                 self._runner.run_batch(batch, number)
@@ -137,9 +138,9 @@ class Stream:
 
 
 def _union_of_sources(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
-    """Both sources as one stream, so that a batch is of both.
+    """Combine both sources into one stream, so that a micro-batch has rows of both.
 
-    Two queries would have batches that nothing ties to each other.
+    Two queries would have micro-batches that are independent of each other.
     """
     operations, events = (sources[table.name].rows(spark, table) for table in TABLES)
     return operations.unionByName(events)

@@ -1,8 +1,8 @@
-"""Where the rows of a stream come from: directories that files are put into, or Kafka topics.
+"""The sources of a stream: directories that files are moved into, or Kafka topics.
 
-A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, all in the
-same columns (`ROWS`), so that both sources can be one stream. Nothing is read before the stream
-starts. Any thread may call.
+A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, with the
+same columns (`ROWS`) for every table, so that both sources can be one stream. Rows are read only
+when the stream starts. Any thread may call.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from purgatory.spark.tables.row_checks import (
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
 
-# A checked row of a stream: the `table` it is of, `time_ms` of the row, why it was rejected (null:
-# it was not) and what it was then, the `file` it came from and its `place` there; and the columns
-# of both tables, of which the other's are null. Flat, as what is kept for a second use is kept by
-# columns, and a reader takes only those that it needs.
+# A checked row of a stream: its `table`, its time, the columns of both tables (null for those of
+# the other one), the `reason` for a rejection (null for a good row) and the rejected row itself,
+# the `file` that it came from and its `place` there. Flat, because Spark caches rows by column, and
+# reads only the columns that are needed.
 ROWS: Final = StructType(
     [
         StructField("table", StringType()),
@@ -58,22 +58,22 @@ PARQUET: Final = "parquet"
 JSON: Final = "json"
 KAFKA: Final = "kafka"
 
-# What a row has besides the columns of its table: the file it came from, its place there, and
-# itself if it could not be taken apart.
+# Columns of an unchecked row besides those of its table: its file, its place there, and the row
+# itself if it could not be parsed.
 FILE: Final = "_file"
 PLACE: Final = "_place"
 MALFORMED: Final = "_malformed"
 
 _FORMATS: Final = {".parquet": PARQUET, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON}
 _COMPRESSED: Final = ".gz"
-# Skip only files that are older than the newest by more than this; the default is a week.
+# Spark ignores files that are older than the newest by more than this; its default is a week.
 _MAX_AGE: Final = "100000d"
 _OFFSET_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stream of rows.
+    """A source of rows for a stream.
 
     `place`: a directory, or for Kafka the topics, separated by commas. `format`: "parquet", "json"
     (an object a line) or "kafka" (an object a message, in its value). `options` are those of
@@ -86,15 +86,15 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What a checkpoint remembers of it."""
+        """The name by which a checkpoint recognises the source."""
         return f"{self.format}:{self.place}"
 
     def rows(self, spark: SparkSession, table: TableSpec) -> DataFrame:
-        """A streaming DataFrame of `ROWS`.
+        """Return a streaming DataFrame of `ROWS`.
 
-        For JSON `place` is where the block of the file begins that the row is in; add the number
-        of the row, which Spark does not tell of a stream. `TableError` where a file that is there
-        already is not of the table; `SparkError` where Spark has no Kafka connector.
+        For JSON, the column `place` is only where the row's block of the file begins; add the
+        number of the row, which is not known before the micro-batch. Raises `TableError` if an
+        existing file is not of the table, `SparkError` if Spark has no Kafka connector.
         """
         if self.format == KAFKA:
             return check_stream_rows(table, parse_messages(self._messages(spark), table))
@@ -121,15 +121,15 @@ class Source:
 
 
 def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
-    """Rows as they came, with `FILE`, `PLACE` and `MALFORMED`, as `ROWS`."""
+    """Check rows with the columns `FILE`, `PLACE` and `MALFORMED`; return them as `ROWS`."""
     columns = {column.name: _parsed_column(rows, column) for column in table.schema}
-    found = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
-    reason = rejection_reason(table, found)
+    parsed = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
+    reason = rejection_reason(table, parsed)
     flat = rows.select(
         F.lit(table.name).alias("table"),
         *table.good_columns(columns),
         reason.alias("reason"),
-        F.when(reason.isNotNull(), row_as_text(found)).alias("row"),
+        F.when(reason.isNotNull(), row_as_text(parsed)).alias("row"),
         F.col(FILE).alias("file"),
         F.col(PLACE).alias("place"),
     )
@@ -143,10 +143,10 @@ def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
 def directory_source(
     spark: SparkSession, path: str, options: Mapping[str, str] | None = None
 ) -> Source:
-    """A directory as a source, in the format of the files that are there; of none: Parquet.
+    """Make a source of a directory, in the format of its files; Parquet if it is empty.
 
-    Files put there later must be in the same format. `TableError` if it is not there, or holds
-    files of both formats or of none of them.
+    Files moved there later must have the same format. Raises `TableError` if the directory does not
+    exist, or has files of both formats or of another one.
     """
     file_system, place = file_system_for(spark, path)
     if not file_system.exists(place):
@@ -161,21 +161,21 @@ def directory_source(
 
 
 def topic_source(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
-    """A Kafka topic, or several with commas between, as a source; from the oldest message on.
+    """Make a source of a Kafka topic, or of several separated by commas, from the oldest message.
 
-    `servers`: as host:port, the same. The session must have Spark's Kafka connector.
+    `servers`: host:port, or several separated by commas. The session needs Spark's Kafka connector.
     """
     given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
     return Source(name, KAFKA, given | dict(options or {}))
 
 
 def format_of(name: str) -> str | None:
-    """The format that a file name tells of, None for neither."""
+    """Return the format that a file name indicates; None for another one."""
     return _FORMATS.get(PurePosixPath(name.removesuffix(_COMPRESSED)).suffix)
 
 
 def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
-    """Kafka's messages as rows of a table: a JSON object each; what is none is malformed."""
+    """Parse Kafka messages, a JSON object each, as rows of a table; others are malformed."""
     value = F.col("value").cast("string")
     row = F.try_parse_json(value)
     is_object = F.coalesce(F.schema_of_variant(row).startswith("OBJECT"), F.lit(False))
@@ -193,9 +193,9 @@ def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Look at one file, if there is any: better an error now than after hours.
+    """Check the schema of one Parquet file, if there is any: an error now, not hours later.
 
-    A Parquet file says what columns it has; of JSON each row is looked at when it comes.
+    A JSON file has no schema; its rows are checked as they come.
     """
     file_system, place = file_system_for(spark, source.place)
     names = [name for name in file_system.names(place) if format_of(name) == PARQUET]
@@ -207,10 +207,10 @@ def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> No
 
 
 def _requested_schema(format: str, table: TableSpec) -> StructType:  # noqa: A002 - as Spark calls it
-    """The columns to ask files for.
+    """Return the schema to read files with.
 
-    Of Parquet all integers as 64 bits, so that one out of range is seen. Of JSON variants: a reader
-    told to expect a string makes one of anything.
+    For Parquet, all integers as 64 bits, so that one out of range is rejected. For JSON, variants:
+    a reader that expects a string turns any value into one.
     """
     columns = []
     for column in table.schema:

@@ -1,10 +1,10 @@
-"""One step of event time: what becomes of the operations that wait, when some instants are over.
+"""One transition of event time: what becomes of pending operations when some instants are closed.
 
-DataFrame to DataFrame, no session and no action; any thread may call.
+From DataFrame to DataFrame, without a session or an action; any thread may call.
 
-Why a step needs no memory of what was found before: its events are all later than those of earlier
-steps. So an operation that is not done goes on as one that needs fewer keys, of those that are
-left, and the n-th distinct key is found by whichever step it falls into.
+A transition needs no record of the keys found before: its events are all later than those of
+earlier transitions. So an operation that stays pending becomes one that needs fewer keys, of those
+that are left, and the n-th distinct key is found by the transition that closes its instant.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from pyspark.sql import functions as F
 from purgatory.spark.stream.state import PENDING_OPERATIONS, RETAINED_EVENTS
 from purgatory.spark.tables.schema import COMPLETED, EXPIRED
 
-# By value, and not by a number given to each row: two branches of a plan that is computed again
-# after a failure agree on values. Operations that are equal in these share their findings, of
-# which each takes those of its own keys.
+# By value, and not by a number for each row: two branches of a plan agree on values even when Spark
+# repeats one of them after a failure. Operations that are equal in these columns share the keys
+# found for them; each takes those of its own keys.
 _IDENTITY: Final = ("op_id", "submitted_ms", "deadline_ms")
 
 
 def pending_operations(operations: DataFrame) -> DataFrame:
-    """Checked rows of operations as operations that wait."""
+    """Make checked rows of operations pending operations."""
     deadline = F.col("submitted_ms") + F.col("timeout_ms")
     rows = operations.withColumns({"deadline_ms": deadline, "keys": F.array_distinct("keys")})
     return rows.select(*PENDING_OPERATIONS.names)
 
 
 def closed_events(events: DataFrame) -> DataFrame:
-    """Those of the events with a clock whose instant is over."""
+    """Return the events of instants up to the column `closed_ms`."""
     return events.where(F.col("at_ms") <= F.col("closed_ms")).select(*RETAINED_EVENTS.names)
 
 
 def retained_events(events: DataFrame) -> DataFrame:
-    """Those of the events with a clock that a later step needs."""
+    """Return the events of later instants, which a later transition needs."""
     return events.where(F.col("at_ms") > F.col("closed_ms")).select(*RETAINED_EVENTS.names)
 
 
 def advance(operations: DataFrame, events: DataFrame) -> DataFrame:
-    """Operations (`PENDING_OPERATIONS`) as they are when all instants to `closed_ms` are over.
+    """Advance pending operations to when all instants up to `closed_ms` are closed.
 
-    `operations` have a clock. `events` (`RETAINED_EVENTS`): those of the instants that this
-    step closes. Adds the columns `outcome`, `at_ms` and `by_key`, all null for an operation that
-    goes on waiting. Events of one instant count in the order of `file` and `place`.
+    `operations`: `PENDING_OPERATIONS` with the column `closed_ms`. `events`: `RETAINED_EVENTS` of
+    the instants that this transition closes. Adds the columns `outcome`, `at_ms` and `by_key`, all
+    null for an operation that stays pending. Events of one instant count in the order of `file`
+    and `place`.
     """
     found = F.expr("filter(coalesce(found, array()), one -> array_contains(keys, one.key))")
     last = F.when(F.col("need") <= F.size("found"), F.expr("element_at(found, need)"))
@@ -68,7 +69,7 @@ def advance(operations: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def outcomes(advanced: DataFrame) -> DataFrame:
-    """The rows of the table of outcomes, of those operations that have one."""
+    """Return the outcomes of the operations that have one, as `schema.OUTCOMES`."""
     return advanced.where(F.col("outcome").isNotNull()).select(
         *("op_id", "kind", "outcome", "at_ms", "by_key", "submitted_ms", "deadline_ms"),
         (F.col("at_ms") - F.col("submitted_ms")).alias("waited_ms"),
@@ -77,12 +78,12 @@ def outcomes(advanced: DataFrame) -> DataFrame:
 
 
 def still_pending(advanced: DataFrame) -> DataFrame:
-    """The operations that go on waiting."""
+    """Return the operations that stay pending."""
     return advanced.where(F.col("outcome").isNull()).select(*PENDING_OPERATIONS.names)
 
 
 def _found_keys(operations: DataFrame, events: DataFrame) -> DataFrame:
-    """For each operation with any, `found`: its keys with their first events in its window."""
+    """Return, for each operation with any, `found`: its keys with their first events in time."""
     watches = operations.select(*_IDENTITY, F.explode("keys").alias("key"))
     first = F.struct("hit.*", "key")
     return (
@@ -93,13 +94,13 @@ def _found_keys(operations: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
-    """The watches whose key has an event in their window, with the first one as `hit`.
+    """Return the watches whose key has an event in time, with the first event as `hit`.
 
-    Sorted by time, the first event from a submission on is the last one seen when looking from
-    the end; one pass per key, however many watches and events it has.
+    In a backward pass over a key, sorted by time, the first event at or after a submission is the
+    last one seen; that is one pass per key, however many watches and events it has.
     """
     hit = F.struct("at_ms", "file", "place")
-    # An event of the instant of a submission comes after it: looking from the end, before it.
+    # At one instant a submission comes before the events: in the backward pass, after them.
     rows = events.select("key", F.col("at_ms").alias("time"), hit.alias("hit")).unionByName(
         watches.select("*", F.col("submitted_ms").alias("time")), allowMissingColumns=True
     )

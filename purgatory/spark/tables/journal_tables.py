@@ -1,7 +1,7 @@
-"""A journal's tables for a report: found in their directory, read and checked.
+"""The tables of a journal, for a report: found in their directory, read and checked.
 
-Like `purgatory.spark.tables.reader`, which it rests on: what is wrong with a file shows before work
-starts, and no row goes missing: it is good, or rejected with its reason. Any thread may call.
+Uses `purgatory.spark.tables.reader`, with the same promises: an unreadable file is reported before
+work starts, and each row is either good or rejected with a reason. Any thread may call.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from purgatory.spark.tables.row_checks import (
     is_non_empty_text,
 )
 from purgatory.spark.tables.schema import COMPLETED, OUTCOMES
-from purgatory.trace.rows import OUTCOMES as ENDS
+from purgatory.trace.rows import OUTCOMES as OUTCOME_NAMES
 
-# 73 million years from 1970: sums and differences of such times stay inside 64 bits.
+# 73 million years from 1970: sums and differences of such times stay within 64 bits.
 FARTHEST_MS: Final = 2**61
 _MAX_SHOWN_ROWS: Final = 5
 
 
 class JournalTables(NamedTuple):
-    """The good rows of a journal, and those rejected; ``operations`` None if it has no such table.
+    """The good rows of a journal and its rejected rows; `operations` is None without such a table.
 
-    ``source``: the path it was read from.
+    `source`: the path that the journal was read from.
     """
 
     source: str
@@ -43,10 +43,10 @@ class JournalTables(NamedTuple):
 
 
 def read_journal(spark: SparkSession, path: str) -> JournalTables:
-    """Read a directory with tables ``outcomes`` and ``operations``, or one table of outcomes.
+    """Read a directory with tables `outcomes` and `operations`, or one table of outcomes.
 
     Each is a file or a directory, with or without a suffix, of a format that a trace may have;
-    Parquet may be partitioned by further columns. `TableError` names what is wrong.
+    Parquet may be partitioned by further columns. Raises `TableError`.
     """
     outcomes_path = _table_path(spark, path, "outcomes")
     operations_path = _table_path(spark, path, "operations")
@@ -61,16 +61,16 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
 
 
 class Rejections(NamedTuple):
-    """How many rows were rejected, and what is wrong with the first of them, in words."""
+    """The number of rejected rows, and the reasons for the first of them."""
 
     rows: int
     reasons: tuple[str, ...]
 
 
 def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
-    """Count rejected rows and describe up to five; `RejectedRows` if ``strict`` and there are any.
+    """Count rejected rows and describe up to five of them, reading both tables completely.
 
-    Reads both tables through.
+    Raises `RejectedRows` if `strict` and there are any.
     """
     number = rejected.count()
     if not number:
@@ -83,7 +83,7 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
 
 
 def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
-    """The path of a table of this name in a directory; None if it has none."""
+    """Return the path of the table of this name in a directory; None if it has none."""
     file_system, directory = file_system_for(spark, path)
     try:
         names = file_system.names(directory)
@@ -102,7 +102,7 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     return [
         Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit("non-empty UTF-8 text")),
         Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
-        Rule("outcome", outcome.isin(*ENDS), F.lit("completed, expired or cancelled")),
+        Rule("outcome", outcome.isin(*OUTCOME_NAMES), F.lit("completed, expired or cancelled")),
         Rule(
             "by_key", by_key.shown.isNull() | completed_by, F.lit("a key only if it is completed")
         ),
@@ -110,7 +110,7 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
             Rule(name, columns[name].value.isNotNull(), F.lit("an integer of 64 bits"))
             for name in times
         ),
-        *(_near(name, columns) for name in ("at_ms", "submitted_ms")),
+        *(_near_1970(name, columns) for name in ("at_ms", "submitted_ms")),
         Rule("waited_ms", columns["waited_ms"].value.between(0, 2 * FARTHEST_MS), F.lit("a wait")),
         Rule(
             "deadline_ms",
@@ -120,7 +120,7 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     ]
 
 
-def _near(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
+def _near_1970(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
     near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
     return Rule(name, near, F.lit("a time within 2**61 ms of 1970"))
 

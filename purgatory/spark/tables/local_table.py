@@ -1,7 +1,7 @@
-"""Small tables made in this process, such as a clock or the numbers of files. Any thread may call.
+"""Small tables made in this process, such as the numbers of files. Any thread may call.
 
-By way of Arrow: Spark holds such a table in its plan. Of a list of rows it would make a job of its
-own, with Python workers, which cost seconds to start and which executors need not have.
+They go through Arrow, so that Spark keeps them in its plan. For a list of rows Spark would run a
+job with Python workers, which take seconds to start and which executors need not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def local_table(
     spark: SparkSession, schema: StructType, rows: Iterable[Sequence[object]] = ()
 ) -> DataFrame:
-    """The rows as a DataFrame, with their values in the order of the schema."""
+    """Return the rows, whose values are in the order of the schema, as a DataFrame."""
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(
         pa.Table.from_pylist(named, schema=to_arrow_schema(schema)), schema

@@ -1,9 +1,9 @@
-"""Files and directories of a trace, as checked DataFrames; what cannot be read is named at once.
+"""Reads files and directories of a trace as checked DataFrames.
 
 `read_operations` and `read_events` take what `purgatory.trace` takes: Parquet, CSV and JSON lines,
-by suffix, and directories of them; paths as Spark knows them (`hdfs:`, `s3a:`, globs) as well. The
-rows are read when the DataFrame is; the call itself looks at names, schemas, headers and Parquet
-footers, so that what is wrong with a file shows before work starts. Any thread may call.
+by suffix, and directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). The call
+itself reads names, schemas, headers and Parquet footers, so that an unreadable file is reported
+before work starts; rows are read when the DataFrame is used. Any thread may call.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ _FILE: Final = "_file"
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(_FILE, StringType())])
 
-# Room for the rows, or the bytes, of a file below the number of the file.
+# A sequence number has the number of the file above the position in the file; bits of the latter.
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
 _SAMPLED_LINES: Final = 20
 
-# A damaged or vanished file must stop the job, whatever a session handed in says.
+# A damaged or missing file must fail the job, whatever the settings of the caller's session are.
 _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
 class TraceFiles(NamedTuple):
-    """The files that a path stands for, by format: suffixes of their names, and all in order."""
+    """The files that a path stands for: suffixes by format, and all names in order."""
 
     path: str
     suffixes: Mapping[str, Sequence[str]]
@@ -83,18 +83,17 @@ def read_operations(spark: SparkSession, path: str) -> CheckedTable:
 def read_events(spark: SparkSession, path: str) -> CheckedTable:
     """Read a table of key events: the good rows, and the rejected ones with file and reason.
 
-    `path` is a file or a directory. Good rows have a column `seq` besides: the order of the rows
-    in the file, and of files in that of their names. `TableError` names the file or path and what
-    is wrong with it: missing, unreadable, of no known format, lacking a column, of a wrong type.
+    `path` is a file or a directory. Good rows have an additional column `seq`: the order of the
+    rows in the file, and of files by their names. Raises `TableError` for a path that is missing,
+    unreadable or of no known format, and for a column that is missing or of a wrong type.
     """
     return read_table(spark, path, EVENTS_TABLE)
 
 
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
-    """Find the files of a trace that a path stands for; `TableError` when there are none.
+    """Find the files of a trace that a path stands for; raise `TableError` if there are none.
 
-    Files of other suffixes in a directory are passed over, as are those whose names begin with an
-    underscore or a dot.
+    Skips files of other suffixes in a directory, and names that begin with an underscore or a dot.
     """
     try:
         found = spark.read.format("binaryFile").load(path).inputFiles()
@@ -122,12 +121,12 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
     for kind, suffixes in files.suffixes.items():
         only = {"pathGlobFilter": f"*{{{','.join(suffixes)}}}", **_READ_ALL}
         try:
-            found = _PARSERS[kind](spark, path, table, only)
+            parsed = _PARSERS[kind](spark, path, table, only)
         except SPARK_ERRORS as error:
             raise TableError(f"{path}: {error_message(error)}") from error
         if table is EVENTS_TABLE:
-            found = _with_sequence(spark, files, found)
-        parts.append(check_rows(table, found))
+            parsed = _with_sequence(spark, files, parsed)
+        parts.append(check_rows(table, parsed))
     return reduce(_union, parts)
 
 
@@ -138,11 +137,11 @@ def _union(one: CheckedTable, other: CheckedTable) -> CheckedTable:
 def _parse_parquet(
     spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
 ) -> ParsedRows:
-    # The schema of all files together: a column that only some of them have must not get lost.
+    # Merge the schemas of all files, so that a column that only some of them have is not lost.
     rows = spark.read.options(**options).option("mergeSchema", "true").parquet(path)
-    found = parse_rows(table, rows, f"{path}: ")
+    parsed = parse_rows(table, rows, f"{path}: ")
     return _with_file_and_position(
-        found, _names_of(table, rows.columns), F.col("_metadata.row_index")
+        parsed, _names_of(table, rows.columns), F.col("_metadata.row_index")
     )
 
 
@@ -153,8 +152,8 @@ def _parse_csv(
     header = reader.csv(path).columns
     names = [name.strip() for name in header]
     check_columns(table, names, f"{path}: ")
-    # A file whose header is another one is refused (enforceSchema) when it is read, as its columns
-    # would be mistaken. multiLine: a quoted cell may hold line breaks.
+    # Without enforceSchema, Spark refuses a file with another header when it reads it; its columns
+    # would be mixed up otherwise. multiLine: a quoted value may contain line breaks.
     schema = ", ".join(f"{_quoted(name)} string" for name in [*header, _MALFORMED])
     rows = (
         reader.options(
@@ -173,12 +172,12 @@ def _parse_csv(
         for field in table.schema
     }
     none = F.lit(None).cast("string")
-    found = ParsedRows(rows, columns, none, F.col(_MALFORMED))
-    return _with_file_and_position(found, [*renamed, _MALFORMED], _position_in_text_file())
+    parsed = ParsedRows(rows, columns, none, F.col(_MALFORMED))
+    return _with_file_and_position(parsed, [*renamed, _MALFORMED], _position_in_text_file())
 
 
 def _names_of(table: TableSpec, names: Sequence[str]) -> list[str]:
-    """Those of the table's columns that are there; others are passed over."""
+    """Return those of the table's columns that are present; other columns are ignored."""
     return [name for name in table.schema.names if name in names]
 
 
@@ -187,12 +186,12 @@ def _quoted(name: str) -> str:
 
 
 def csv_column(name: str, datatype: DataType) -> ParsedColumn:
-    """The cell of a column that CSV gave as text."""
+    """Parse a column that CSV gave as text."""
     text = F.nullif(F.col(name), F.lit(""))
     if isinstance(datatype, ArrayType):
         return ParsedColumn(F.split(text, r"\|"), text)
     if isinstance(datatype, IntegralType):
-        # Plain decimal digits only: a cast alone would take more.
+        # Decimal digits only: a cast alone would accept more.
         return ParsedColumn(
             F.when(text.rlike(r"^\s*[+-]?[0-9]+\s*$"), text.try_cast("bigint")), text
         )
@@ -204,7 +203,7 @@ def _parse_json(
 ) -> ParsedRows:
     lines = spark.read.options(**options).text(path)
     check_columns(table, _names_in(lines, table), f"{path}: ")
-    # As variants, since a reader told to expect a string makes one of anything.
+    # As variants, since a reader that expects a string turns any value into one.
     schema = ", ".join(f"{name} variant" for name in table.schema.names)
     rows = (
         spark.read.options(**options)
@@ -213,14 +212,14 @@ def _parse_json(
         .json(path)
     )
     columns = {field.name: json_column(field.name, field.dataType) for field in table.schema}
-    found = ParsedRows(rows, columns, F.lit(None).cast("string"), F.col(_MALFORMED))
+    parsed = ParsedRows(rows, columns, F.lit(None).cast("string"), F.col(_MALFORMED))
     return _with_file_and_position(
-        found, [*table.schema.names, _MALFORMED], _position_in_text_file()
+        parsed, [*table.schema.names, _MALFORMED], _position_in_text_file()
     )
 
 
 def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
-    """The names that the first lines have; all that a table has when there are no objects."""
+    """Return the names in the first lines; all names of the table if there are no objects."""
     names: set[str] = set()
     for row in lines.where(F.trim("value") != "").limit(_SAMPLED_LINES).collect():
         names |= _names_of_object(row.value)
@@ -228,7 +227,7 @@ def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
 
 
 def _names_of_object(line: str) -> set[str]:
-    """The names in a line of JSON; none if it is no object."""
+    """Return the names in a line of JSON; none if it is not an object."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -237,7 +236,7 @@ def _names_of_object(line: str) -> set[str]:
 
 
 def json_column(name: str, datatype: DataType) -> ParsedColumn:
-    """The cell of a column that JSON gave as a variant."""
+    """Parse a column that JSON gave as a variant."""
     column = F.col(name)
     kind = F.schema_of_variant(column)
     shown = F.when(
@@ -247,7 +246,7 @@ def json_column(name: str, datatype: DataType) -> ParsedColumn:
     return ParsedColumn(F.when(kind.isin(*found), F.try_variant_get(column, "$", wanted)), shown)
 
 
-# The Spark type of a column, and the types that a JSON value for it may have.
+# For a type of column, the type to cast to and the types that a JSON value may have.
 _VARIANTS: Final[dict[type[DataType], tuple[str, tuple[str, ...]]]] = {
     StringType: ("string", ("STRING",)),
     ArrayType: ("array<string>", ("ARRAY<STRING>", "ARRAY<VOID>")),
@@ -264,39 +263,40 @@ _PARSERS: Final[
 
 
 def _with_file_and_position(
-    found: ParsedRows, columns: Sequence[Column | str], place: Column
+    parsed: ParsedRows, columns: Sequence[Column | str], position: Column
 ) -> ParsedRows:
-    """Note the file of each row, and its place in it, right where it is read."""
+    """Add the file of each row and its position there, which only the scan itself knows."""
     name = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
-    rows = found.rows.select(*columns, name.alias(_FILE), place.alias(SEQUENCE))
-    # As a person writes it; a plus sign is one there, but a space where forms are decoded.
+    rows = parsed.rows.select(*columns, name.alias(_FILE), position.alias(SEQUENCE))
+    # Decode the URI. try_url_decode would turn a plus sign, which is one here, into a space.
     file = F.try_url_decode(F.replace(_FILE, F.lit("+"), F.lit("%2B")))
-    return found._replace(rows=rows, file=file)
+    return parsed._replace(rows=rows, file=file)
 
 
 def _position_in_text_file() -> Column:
-    """A number that grows from row to row of a text file.
+    """Return a number that grows from row to row of a text file.
 
-    A file is read in blocks that begin at multiples of one size, several of them, also of other
-    files, in a partition no larger than that size. Rows have a byte at least, so the row's number
-    in its partition, added to where its block begins, stays below where the next block begins.
+    Spark reads a file in blocks that begin at multiples of one size. A partition may have several
+    blocks, also of other files, but is no larger than that size. A row has at least one byte. So
+    the row's number in its partition, plus the start of its block, is below the start of the next
+    block.
     """
     row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
     return F.col("_metadata.file_block_start") + row
 
 
-def _with_sequence(spark: SparkSession, files: TraceFiles, found: ParsedRows) -> ParsedRows:
-    """Put the number of the file above the place in it."""
+def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
+    """Add the column `seq`: the number of the file above the position in the file."""
     if len(files.names) == 1:
-        return found._replace(extra=[F.col(SEQUENCE)])
+        return parsed._replace(extra=[F.col(SEQUENCE)])
     numbers = local_table(spark, _NUMBERS, enumerate(files.names))
-    rows = found.rows.join(F.broadcast(numbers), _FILE, "left")
+    rows = parsed.rows.join(F.broadcast(numbers), _FILE, "left")
     seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(SEQUENCE)
-    return found._replace(rows=rows, extra=[seq.alias(SEQUENCE)])
+    return parsed._replace(rows=rows, extra=[seq.alias(SEQUENCE)])
 
 
 def _format_of(name: str) -> tuple[str, str] | None:
-    """The format of a file, and the suffix that says so; None for an unknown one."""
+    """Return the format of a file and the suffix that says so; None for an unknown one."""
     match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
     kind = _FORMATS.get(match[1].lower()) if match else None
     if match is None or kind is None or (match[2] and kind == "parquet"):
@@ -305,5 +305,5 @@ def _format_of(name: str) -> tuple[str, str] | None:
 
 
 def _plain_name(uri: str) -> str:
-    """A file's name as `_metadata.file_path` has it, local ones without a scheme."""
+    """Return a file's name as `_metadata.file_path` has it, a local one without a scheme."""
     return re.sub("^file:/+", "/", uri)

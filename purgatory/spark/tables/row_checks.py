@@ -33,16 +33,16 @@ _INT64: Final = "an integer of 64 bits"
 
 
 class CheckedTable(NamedTuple):
-    """A table, parted: `good` rows with the table's columns and types, `rejected` as `REJECTED`."""
+    """A table, split: `good` rows with its columns and types, `rejected` rows as `REJECTED`."""
 
     good: DataFrame
     rejected: DataFrame
 
 
 class ParsedColumn(NamedTuple):
-    """One column of a table as found: its value, null when it is none of the column's type.
+    """One column of a table as parsed: `value`, null where it is not of the column's type.
 
-    `shown` is the text of what was found there, null for nothing.
+    `shown` is the text that was found there, null for nothing.
     """
 
     value: Column
@@ -50,7 +50,7 @@ class ParsedColumn(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a column must fulfil; `expected` says it in words."""
+    """A rule for a column; `expected` is its description for the reason of a rejection."""
 
     column: str
     holds: Column
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A kind of table: its schema, which columns may be absent, and its rules and result."""
+    """A kind of table: schema, optional columns, rules for its rows, and columns of good rows."""
 
     name: str
     schema: StructType
@@ -68,10 +68,10 @@ class TableSpec(NamedTuple):
 
 
 class ParsedRows(NamedTuple):
-    """The rows of a table as they were found, and where in them its columns are.
+    """The parsed rows of a table, and the expressions that give its columns.
 
-    `file`: the file that a row came from; `malformed`: the row itself when it could not be taken
-    apart, else null. `extra`: further columns for the good rows.
+    `file`: the file that a row came from. `malformed`: the row itself if it could not be parsed,
+    else null. `extra`: further columns for the good rows.
     """
 
     rows: DataFrame
@@ -82,57 +82,57 @@ class ParsedRows(NamedTuple):
 
 
 def check_operations(rows: DataFrame) -> CheckedTable:
-    """Part rows of operations in good and rejected ones.
+    """Split rows of operations into good and rejected ones.
 
-    `kind` may be absent or null (then empty), `need` too (then 1); other columns are passed over.
-    `TableError` when a column is missing or has a wrong type.
+    `kind` may be absent or null (then empty), `need` too (then 1); other columns are ignored.
+    Raises `TableError` if a column is missing or has a wrong type.
     """
     return check_rows(OPERATIONS_TABLE, parse_rows(OPERATIONS_TABLE, rows))
 
 
 def check_events(rows: DataFrame) -> CheckedTable:
-    """Part rows of events in good and rejected ones; `seq` is kept where there is one.
+    """Split rows of events into good and rejected ones; keep the column `seq` if there is one.
 
-    `TableError` when a column is missing or has a wrong type.
+    Raises `TableError` if a column is missing or has a wrong type.
     """
-    found = parse_rows(EVENTS_TABLE, rows)
+    parsed = parse_rows(EVENTS_TABLE, rows)
     if SEQUENCE in rows.columns:
-        found = found._replace(extra=[F.col(SEQUENCE).cast("bigint").alias(SEQUENCE)])
-    return check_rows(EVENTS_TABLE, found)
+        parsed = parsed._replace(extra=[F.col(SEQUENCE).cast("bigint").alias(SEQUENCE)])
+    return check_rows(EVENTS_TABLE, parsed)
 
 
-def check_rows(table: TableSpec, found: ParsedRows) -> CheckedTable:
-    """Part the rows found in good and rejected ones."""
-    rows = found.rows.withColumn("_reason", rejection_reason(table, found))
+def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
+    """Split parsed rows into good and rejected ones."""
+    rows = parsed.rows.withColumn("_reason", rejection_reason(table, parsed))
     reason = F.col("_reason")
-    good = rows.where(reason.isNull()).select(*table.good_columns(found.columns), *found.extra)
+    good = rows.where(reason.isNull()).select(*table.good_columns(parsed.columns), *parsed.extra)
     rejected = rows.where(reason.isNotNull()).select(
         F.lit(table.name).alias("table"),
-        found.file.alias("file"),
+        parsed.file.alias("file"),
         reason.alias("reason"),
-        row_as_text(found).alias("row"),
+        row_as_text(parsed).alias("row"),
     )
     return CheckedTable(good, rejected)
 
 
-def rejection_reason(table: TableSpec, found: ParsedRows) -> Column:
-    """What is wrong with a row; null for a good one."""
+def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
+    """Return the reason for rejecting a row; null for a good row."""
     rules = [
-        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, found.columns[rule.column]))
-        for rule in table.rules(found.columns)
+        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, parsed.columns[rule.column]))
+        for rule in table.rules(parsed.columns)
     ]
-    broken = F.when(found.malformed.isNotNull(), "the row cannot be taken apart")
+    broken = F.when(parsed.malformed.isNotNull(), "the row cannot be taken apart")
     return F.coalesce(broken, *rules)
 
 
-def row_as_text(found: ParsedRows) -> Column:
-    """The row as it was found: as JSON or, when it could not be taken apart, as it stood there."""
-    there = (name for name in found.columns if name in found.rows.columns)
-    return F.coalesce(found.malformed, F.to_json(F.struct(*there)))
+def row_as_text(parsed: ParsedRows) -> Column:
+    """Return the row as JSON or, if it could not be parsed, as its original text."""
+    there = (name for name in parsed.columns if name in parsed.rows.columns)
+    return F.coalesce(parsed.malformed, F.to_json(F.struct(*there)))
 
 
 def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows:
-    """Find the table's columns in typed rows; `TableError`, beginning with `where`, if not."""
+    """Find the table's columns in typed rows; raise `TableError`, beginning with `where`."""
     check_columns(table, rows.columns, where)
     columns = {}
     for field in table.schema:
@@ -149,12 +149,12 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
 
 
 def absent_column(datatype: DataType) -> ParsedColumn:
-    """The cell of a column that is not there."""
+    """Return nulls for a column that is absent."""
     return ParsedColumn(F.lit(None).cast(_widest(datatype)), F.lit(None).cast("string"))
 
 
 def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> None:
-    """`TableError`, beginning with `where`, when a required column of the table is missing."""
+    """Raise `TableError`, beginning with `where`, if a column is missing or ambiguous."""
     missing = [name for name in table.schema.names if name not in {*names, *table.optional}]
     if missing:
         raise TableError(
@@ -174,18 +174,18 @@ def _check_type(field: StructField, found: DataType, where: str) -> None:
 
 
 def _holds(found: DataType, wanted: DataType) -> bool:
-    if isinstance(found, NullType):  # a column of nulls: each row is checked
+    if isinstance(found, NullType):  # a column of nulls only: the rules decide row by row
         return True
     if isinstance(wanted, ArrayType):
         return isinstance(found, ArrayType) and _holds(found.elementType, wanted.elementType)
     if isinstance(wanted, StringType):
         return isinstance(found, StringType)
-    # Unsigned integers of 64 bits come as decimals without a fraction.
+    # Spark reads unsigned integers of 64 bits as decimals without a fraction.
     return isinstance(found, IntegralType) or (isinstance(found, DecimalType) and found.scale == 0)
 
 
 def _widest(datatype: DataType) -> DataType:
-    """All integers are checked as 64 bits, so that one out of range is seen and not wrapped."""
+    """Widen integers to 64 bits, so that one out of range is rejected and not wrapped."""
     return LongType() if isinstance(datatype, IntegralType) else datatype
 
 
@@ -193,24 +193,24 @@ def _text(column: Column) -> Column:
     return column.cast("string")
 
 
-def _reason(rule: Rule, cell: ParsedColumn) -> Column:
+def _reason(rule: Rule, column: ParsedColumn) -> Column:
     shown = F.when(
-        F.length(cell.shown) > _MAX_SHOWN,
-        F.concat(F.left(cell.shown, F.lit(_MAX_SHOWN - 3)), F.lit("...")),
+        F.length(column.shown) > _MAX_SHOWN,
+        F.concat(F.left(column.shown, F.lit(_MAX_SHOWN - 3)), F.lit("...")),
     )
-    value = F.coalesce(shown, cell.shown)
+    value = F.coalesce(shown, column.shown)
     found = F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("nothing"))
     return F.concat(F.lit(f"column {rule.column}: "), found, F.lit(", expected "), rule.expected)
 
 
 def is_non_empty_text(text: Column) -> Column:
-    """Whether a text is there, is not empty, and is UTF-8."""
+    """Tell whether a text is valid UTF-8 and not empty; null for null."""
     return (F.length(text) > 0) & F.is_valid_utf8(text)
 
 
-def is_kind_or_null(cell: ParsedColumn) -> Column:
-    """Whether a cell is nothing or text: a kind may be both."""
-    return cell.shown.isNull() | F.is_valid_utf8(cell.value)
+def is_kind_or_null(kind: ParsedColumn) -> Column:
+    """Tell whether a value is null or valid UTF-8 text: a kind may be either."""
+    return kind.shown.isNull() | F.is_valid_utf8(kind.value)
 
 
 def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:

@@ -42,8 +42,8 @@ OUTCOMES: Final = StructType(
         StructField("lateness_ms", LongType()),
     ]
 )
-# A row that was not taken: of which table and file (null: none), why, and itself, as JSON or, when
-# it could not be taken apart, as it stood there.
+# A row that breaks a rule: its table, its file (null if it came from none), the reason, and the row
+# itself as JSON or, if it could not be parsed, as text.
 REJECTED: Final = StructType(
     [
         StructField("table", StringType()),
@@ -53,7 +53,7 @@ REJECTED: Final = StructType(
     ]
 )
 
-# An optional column of events, int64: events of one instant count in its order; see `resolve`.
+# An optional column of events, int64, that orders the events of one instant; see `batch.resolve`.
 SEQUENCE: Final = "seq"
 
 COMPLETED: Final = "completed"
