@@ -1,1 +1,1 @@
-"""What outcomes say: aggregates, plots, a page."""
+"""The report of a journal: computed by Spark, shown in the terminal and on a page."""

@@ -1,9 +1,9 @@
-"""Figures of a journal: counts and shares, quantiles, ends over time, hot keys.
+"""Aggregates of a journal: counts, shares, quantiles, outcomes over time, hot keys.
 
 Each function takes outcomes (or operations) as a DataFrame and returns a DataFrame: no session, no
-action. Rows of results are labelled by two columns: `total`, true where a row is about all kinds
-together (`kind` is null then), and `kind`, null where `fold_kinds` put a small kind among the
-others. Any thread that may use the DataFrames may call them.
+action. Two columns label the rows of a result: `total`, true in a row about all kinds together
+(`kind` is null then), and `kind`, null in a row about the small kinds that `fold_kinds` has put
+together. Any thread that may use the DataFrames may call.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from purgatory.spark.tables.schema import COMPLETED, EXPIRED
 
 CANCELLED: Final = "cancelled"
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
-# Of `approx_percentile`: at most one rank in so many is wrong.
+# Of `approx_percentile`: the rank is wrong by at most one in so many.
 ACCURACY: Final = 100_000
 LABELS: Final = ("total", "kind")
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
-# Widths of bins that people count in, in ms.
+# Round widths of bins, in ms.
 _WIDTHS: Final = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
@@ -34,25 +34,25 @@ _WIDTHS: Final = (
 
 
 def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
-    """The same rows, with null for a kind that is not one of `kinds`."""
+    """Replace each kind that is not one of `kinds` by null."""
     known = F.col("kind").isin(list(kinds))
     return rows.withColumn("kind", F.when(known, F.col("kind")))
 
 
 def count_kinds(rows: DataFrame) -> DataFrame:
-    """Rows of any table with a kind to `kind, count`, largest first."""
+    """Count the rows of any table with a kind: columns `kind, count`, largest first."""
     return rows.groupBy("kind").count().orderBy(F.desc("count"), "kind")
 
 
 def summarize_kinds(outcomes: DataFrame, *, exact: bool) -> DataFrame:
-    """Outcomes to a row a kind and one in total, largest first.
+    """Summarize outcomes: a row for each kind and one for all of them, largest first.
 
-    `operations`, `completed`, `expired`, `cancelled`: how many. `mean_waited_ms`: of all.
-    `waited_ms`, `completed_waited_ms` and `lateness_ms`: arrays with the `QUANTILES` of the
-    waits of all, of those completed, and of the lateness; null where there are none.
+    `operations`, `completed`, `expired`, `cancelled`: counts. `mean_waited_ms`: of all operations.
+    `waited_ms`, `completed_waited_ms` and `lateness_ms`: arrays with the `QUANTILES` of the waits
+    of all operations, of the waits of completed ones, and of the lateness; null if there are none.
 
-    A quantile is the smallest value that at least this share of all do not exceed (nearest rank).
-    `exact`: by sorting; else by `approx_percentile` with `ACCURACY`.
+    A quantile is the smallest value that at least this share of the values do not exceed (nearest
+    rank). `exact`: by sorting; else by `approx_percentile` with `ACCURACY`.
     """
     completed_wait = F.when(F.col("outcome") == COMPLETED, F.col("waited_ms"))
     columns = {
@@ -86,18 +86,19 @@ def _quantiles(name: str, exact: bool) -> Column:
 
 
 def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """The smallest width that people count in which cuts `span_ms` into `max_bins` or fewer.
+    """Return the smallest round width that splits `span_ms` into at most `max_bins` bins.
 
-    Beyond 28 days: whole multiples of that.
+    Above 28 days, a multiple of 28 days.
     """
     wanted = max(1, -(-span_ms // max_bins))
     return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])
 
 
 def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
-    """Outcomes to how many ended when, a row a bin and kind; those without an end have no row.
+    """Count outcomes by time: a row for each kind and bin in which an operation ended.
 
-    `start_ms` of the bin, a multiple of `width_ms`; `completed`, `expired`, `cancelled`.
+    `start_ms`: start of the bin, a multiple of `width_ms`; `completed`, `expired`, `cancelled`:
+    counts.
     """
     start = F.col("at_ms") - F.pmod("at_ms", F.lit(width_ms))
     return (
@@ -108,14 +109,14 @@ def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
-    """The `max_keys` hottest keys in total and of each kind, hottest first.
+    """Find the `max_keys` hottest keys of each kind and of all kinds, hottest first.
 
-    `watched`: operations that have the key, null without a table of operations; `completed`:
-    operations that it completed. The hottest are those watched most, without operations those that
-    completed most. A key used once only is not hot, and left out.
+    `watched`: number of operations that watch the key, null without a table of operations;
+    `completed`: number of operations that it completed. The hottest keys are those watched most;
+    without operations, those that completed most. Keys that are used only once are left out.
     """
-    nobody = F.lit(None if operations is None else 0).cast("long")
-    uses = _completing_keys(outcomes, watched=nobody)
+    unwatched = F.lit(None if operations is None else 0).cast("long")
+    uses = _completing_keys(outcomes, watched=unwatched)
     if operations is not None:
         uses = _watched_keys(operations).unionByName(uses)
     of_kinds = uses.groupBy("kind", "key").agg(

@@ -1,4 +1,7 @@
-"""Axes of plots: names, times, durations. Call from one thread at a time, as `svg` says."""
+"""The axes of plots: names, counts, times and durations.
+
+Call from one thread at a time, see `svg`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from purgatory.spark.report.svg import Canvas
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
-# Durations that read well, about three each time that they grow tenfold.
+# Round durations, about three in each power of ten.
 _ROUND: Final = (
     *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(n * _SECOND for n in (1, 2, 5, 10, 20, 30)),
@@ -28,7 +31,7 @@ _ROUND: Final = (
 
 
 def names_axis(axes: Axes, names: Sequence[str]) -> None:
-    """Names from top to bottom, for bars or dots at 0, 1, 2 ..."""
+    """Label the vertical axis with names from top to bottom, for bars or dots at 0, 1, 2 ..."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -36,7 +39,7 @@ def names_axis(axes: Axes, names: Sequence[str]) -> None:
 
 
 def counts_axis(axes: Axes, *, vertical: bool) -> None:
-    """Counts from 0, their digits in groups."""
+    """Make an axis show counts from 0, with grouped digits."""
     axis = axes.yaxis if vertical else axes.xaxis
     axis.set_major_locator(MaxNLocator(5 if vertical else 4))
     axis.set_major_formatter(lambda value, _: formatting.number(value))
@@ -45,9 +48,9 @@ def counts_axis(axes: Axes, *, vertical: bool) -> None:
 
 
 def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
-    """Unix ms from the first to the last of `edges`, ticks at round times.
+    """Make the horizontal axis show Unix ms from the first to the last edge, ticks at round times.
 
-    The day, where it goes without saying, is only at the first tick of it.
+    If the ticks have times of day, the day is shown only at its first tick.
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if canvas.narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
@@ -63,9 +66,9 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
 def duration_axis(
     axes: Axes, values: Iterable[float], canvas: Canvas, *, at_values: bool = False
 ) -> None:
-    """A logarithmic axis in ms that has a place for 0; ticks at round durations, or `at_values`.
+    """Make the horizontal axis logarithmic, in ms and with 0; ticks are round or `at_values`.
 
-    Where there are too many, only every second, third ... is shown.
+    If there are too many ticks, shows only every second, third ... of them.
     """
     present = sorted(set(values))
     low, high = present[0], present[-1]
@@ -80,7 +83,7 @@ def duration_axis(
 
 
 def duration_steps(axes: Axes, highest_ms: float) -> None:
-    """A vertical axis from 0 to a duration, ticks at multiples of a round one."""
+    """Make the vertical axis show durations from 0, ticks at multiples of a round one."""
     step = bin_width_ms(int(highest_ms) + 1, 6)
     ticks = [*range(0, int(highest_ms) + step, step)]
     axes.set_yticks(ticks, [formatting.duration(tick) if tick else "0" for tick in ticks])

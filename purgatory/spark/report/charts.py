@@ -1,7 +1,6 @@
-"""The plots of a report: each a function from its rows to a `Chart`.
+"""The charts of a report: each function turns rows of the report into a `Chart`.
 
-A chart carries what it shows in words too, for those who do not see it. Call from one thread at a
-time, as `purgatory.spark.report.svg` says.
+A chart also has a text alternative, for screen readers. Call from one thread at a time, see `svg`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from purgatory.spark.report.svg import CANCELLED, COMPLETED, EXPIRED, FAINT, SER
 if TYPE_CHECKING:
     from purgatory.spark.report.rows import Bin, CurvePoint, HotKey, Kind, KindSummary, WheelRow
 
-# Kinds that have a line or a bar of their own in a plot.
+# At most so many kinds have a line or a bar of their own in a chart.
 MAX_LINES: Final = 5
 MAX_BARS: Final = 12
 _OUTCOMES: Final = {"completed": COMPLETED, "expired": EXPIRED, "cancelled": CANCELLED}
@@ -33,7 +32,7 @@ _ROW_HEIGHT: Final = 24
 
 
 class Chart(NamedTuple):
-    """A plot: its heading, two SVG elements, and what there is to see, in a sentence or two."""
+    """A chart: its title, two SVG elements, and a text alternative of a sentence or two."""
 
     title: str
     svg: str
@@ -41,7 +40,7 @@ class Chart(NamedTuple):
 
 
 def ends_over_time(bins: Sequence[Bin], bin_ms: int) -> Chart:
-    """How many operations ended when, by outcome."""
+    """Draw the number of operations that ended over time, by outcome."""
     starts, counts = _series(bins, bin_ms, lambda row: row[2:])
     edges = [*starts, starts[-1] + bin_ms]
 
@@ -72,7 +71,7 @@ def ends_over_time(bins: Sequence[Bin], bin_ms: int) -> Chart:
 
 
 def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]) -> Chart:
-    """How many of each of the largest kinds completed when."""
+    """Draw the number of completed operations over time, for each of the largest kinds."""
     lines = {kind: [row for row in bins if row.kind == kind] for kind in kinds[:MAX_LINES]}
     starts, _ = _series(bins, bin_ms, lambda row: row[2:])
 
@@ -93,7 +92,7 @@ def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]
 
 
 def outcome_shares(summaries: Sequence[KindSummary]) -> Chart:
-    """What share of each kind completed, expired, was cancelled."""
+    """Draw the shares of each kind that completed, expired and were cancelled."""
     rows = summaries[:MAX_BARS]
 
     def paint(canvas: Canvas) -> None:
@@ -121,7 +120,7 @@ def quantiles(
     summaries: Sequence[KindSummary],
     values: Callable[[KindSummary], tuple[int, ...]],
 ) -> Chart:
-    """The quantiles of some duration of each kind, as dots on a logarithmic axis."""
+    """Draw the quantiles of a duration, for each kind, as dots on a logarithmic axis."""
     rows = [row for row in summaries[:MAX_BARS] if values(row)]
     names = [_quantile_name(q) for q in QUANTILES]
 
@@ -147,10 +146,10 @@ def quantiles(
 
 
 def completion_curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Chart:
-    """What share would complete within each timeout."""
+    """Draw the share of operations that would complete within each timeout."""
     lines = _curves(curves, kinds)
     drawn = [point for points in lines.values() for point in points]
-    # Where almost nothing has completed yet there is nothing to see.
+    # Leave out the timeouts within which almost nothing completes.
     seen = [p.timeout_ms for p in drawn if p.share >= 0.005] or [p.timeout_ms for p in drawn]
 
     def paint(canvas: Canvas) -> None:
@@ -175,7 +174,7 @@ def completion_curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Ch
 
 
 def waiting_costs(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Chart:
-    """What an operation waits on average, for each share that completes."""
+    """Draw the average wait of an operation over the share that completes."""
     lines = _curves(curves, kinds)
 
     def paint(canvas: Canvas) -> None:
@@ -202,7 +201,7 @@ def waiting_costs(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> Chart:
 
 
 def hot_keys(keys: Sequence[HotKey]) -> Chart:
-    """The hottest keys of all kinds."""
+    """Draw the hottest keys of all kinds."""
     watched = any(row.watched is not None for row in keys)
 
     def paint(canvas: Canvas) -> None:
@@ -240,7 +239,7 @@ _WHEEL_PLOTS: Final[Mapping[str, Callable[[WheelRow], float]]] = {
 
 
 def wheels(rows: Sequence[WheelRow]) -> Chart:
-    """What each tick and wheel size would have meant, a small plot a figure."""
+    """Draw, for each tick and wheel size, what such a wheel would have had to do."""
     sizes = sorted({row.wheel_size for row in rows})
 
     def paint(canvas: Canvas) -> None:
@@ -271,7 +270,7 @@ def wheels(rows: Sequence[WheelRow]) -> Chart:
 def _series(
     bins: Iterable[Bin], bin_ms: int, counts: Callable[[Bin], tuple[int, ...]]
 ) -> tuple[list[int], Any]:
-    """The starts of all bins from the first to the last, and counts by bin and outcome."""
+    """Return the starts of all bins, also empty ones, and the counts by bin and outcome."""
     sums: dict[int, Any] = {}
     for row in bins:
         sums[row.start_ms] = sums.get(row.start_ms, 0) + np.array(counts(row))
@@ -284,7 +283,7 @@ def _curves(curves: Sequence[CurvePoint], kinds: Sequence[Kind]) -> dict[Kind, l
 
 
 def _label(kind: Kind, canvas: Canvas) -> str:
-    # An underscore at the start would keep a line out of a legend.
+    # matplotlib leaves a line out of the legend if its label begins with an underscore.
     return "\N{ZERO WIDTH SPACE}" + formatting.name(str(kind), canvas.name_length)
 
 

@@ -1,6 +1,6 @@
-"""Figures in words: durations, moments, shares, names, as a page and a terminal show them.
+"""Formats durations, times, shares, counts and names, for the page and the terminal.
 
-Pure functions; any thread may call them.
+Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# Units of durations, largest first: ms, and what they are called.
+# Units of durations, largest first: ms, name.
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final = "\N{EN DASH}"
 
 
 def duration(ms: float | None) -> str:
-    """A duration with its unit, to three digits or so: "250 ms", "1.25 s", "3 d"."""
+    """Format a duration with its unit, to about three digits: "250 ms", "1.25 s", "3 d"."""
     if ms is None:
         return NOTHING
     for size, unit in _UNITS:
@@ -26,7 +26,7 @@ def duration(ms: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """A number to three digits, or all of those before the point: "0.00123", "1.5", "12,345"."""
+    """Format a number to three digits, or as an integer: "0.00123", "1.5", "12,345"."""
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
     if abs(value) < 0.001:
@@ -35,24 +35,24 @@ def number(value: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage, with more digits next to 0 and 100."""
+    """Format a share as a percentage, with more digits near 0 and 100."""
     if value is None:
         return NOTHING
     percent = 100 * value
     near = min(percent, 100 - percent)
-    # Rounding must not turn nearly all into all.
+    # Rounding must not turn almost all into all.
     digits = 1 if near >= 1 or near == 0 else 2 if near >= 0.1 else 3 if near >= 0.01 else 5
     text = f"{percent:.{digits}f}".rstrip("0").rstrip(".")
     return f"{text} %"
 
 
 def count(value: int | None) -> str:
-    """A whole number, its digits in groups."""
+    """Format an integer with grouped digits."""
     return NOTHING if value is None else f"{value:,}"
 
 
 def moment(unix_ms: int, to_ms: int = 1) -> str:
-    """A time in UTC, as far as multiples of `to_ms` need; Unix ms where no calendar reaches."""
+    """Format a time in UTC, precise to multiples of `to_ms`; Unix ms if no calendar reaches it."""
     try:
         at = _EPOCH + timedelta(milliseconds=unix_ms)
     except OverflowError:
@@ -67,13 +67,15 @@ def moment(unix_ms: int, to_ms: int = 1) -> str:
 
 
 def name(text: str, max_length: int = 60) -> str:
-    """A name from the data in one printable line of at most `max_length` characters."""
-    # Control characters, lone surrogates and what changes the direction of the text around it.
-    clean = "".join("\N{REPLACEMENT CHARACTER}" if _odd(letter) else letter for letter in text)
+    """Turn a name from the data into one printable line of at most `max_length` characters."""
+    # Replace control characters, lone surrogates and characters that change the text direction.
+    clean = "".join(
+        "\N{REPLACEMENT CHARACTER}" if _is_unprintable(letter) else letter for letter in text
+    )
     if len(clean) <= max_length:
         return clean
     return f"{clean[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _odd(letter: str) -> bool:
+def _is_unprintable(letter: str) -> bool:
     return unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}

@@ -1,6 +1,6 @@
-"""The parts of a page: HTML that needs nothing else, with words for every plot.
+"""HTML elements of a page, which needs no other file; every chart has a text alternative.
 
-All that is given as text is escaped here. Pure functions; any thread may call them.
+All text arguments are escaped here. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from purgatory.spark.report.stylesheet import STYLE
 if TYPE_CHECKING:
     from purgatory.spark.report.charts import Chart
 
-_MAX_LENGTH: Final = 1000  # characters of a text
+_MAX_LENGTH: Final = 1000  # characters of one text
 
 _DOCUMENT: Final = """\
 <!DOCTYPE html>
@@ -37,27 +37,27 @@ _DOCUMENT: Final = """\
 
 
 def document(title: str, parts: Iterable[str]) -> str:
-    """The whole page."""
+    """Make the whole page."""
     return _DOCUMENT.format(title=escape(title), style=STYLE, body="\n".join(parts))
 
 
 def section(title: str, parts: Iterable[str]) -> str:
-    """A part of the page under a heading."""
+    """Make a section of the page, with a heading."""
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 
 def details(title: str, content: str) -> str:
-    """What is shown when asked for."""
+    """Make a part that the reader opens with a click."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def paragraph(content: str) -> str:
-    """Text."""
+    """Make a paragraph of text."""
     return f"<p>{escape(content)}</p>"
 
 
 def figure(chart: Chart) -> str:
-    """A plot, and for those who do not see it what there is to see."""
+    """Make a figure of a chart, with its text alternative."""
     return (
         f'<figure role="img" aria-label="{escape(f"{chart.title}. {chart.alternative}")}">'
         f'<figcaption aria-hidden="true">{escape(chart.title)}</figcaption>{chart.svg}</figure>'
@@ -65,7 +65,7 @@ def figure(chart: Chart) -> str:
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column names the row; wider than the window, it scrolls."""
+    """Make a table whose first column names the row; it scrolls if wider than the window."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     body = "".join(
         f'<tr><th scope="row">{escape(formatting.name(first))}</th>'
@@ -81,5 +81,5 @@ def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> st
 
 
 def escape(content: str) -> str:
-    """Text as it stands in HTML, what is not printable replaced."""
+    """Escape text for HTML, and replace unprintable characters."""
     return html.escape(formatting.name(content, _MAX_LENGTH), quote=True)

@@ -1,6 +1,6 @@
-"""From a journal's path to its report in the terminal and on a page: what the command does.
+"""The report job: reads a journal, computes its report, prints it and writes the page.
 
-Called from the thread that owns the console.
+Call from the thread that owns the console.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def make_report_options(
     shares: Sequence[float] | None, ticks_ms: Sequence[int] | None, sizes: Sequence[int] | None
 ) -> ReportOptions:
-    """Options of a command line, None for the defaults; `SparkError` names a bad one."""
+    """Make options from a command line, None for a default; raise `SparkError` for a bad one."""
     try:
         wheels = wheel_sizes(ticks_ms or DEFAULT_TICKS_MS, sizes or DEFAULT_WHEEL_SIZES)
         return ReportOptions(shares=shares or DEFAULT_SHARES, wheels=wheels)
@@ -40,9 +40,9 @@ def make_report_options(
 
 
 class PageFile:
-    """Where a page goes: there whole, or as it was before. `SparkError` if it cannot be written.
+    """The file of a page, replaced atomically. Raises `SparkError` if it cannot be written.
 
-    Made before the work starts, so that a mistake in the name shows at once.
+    Made before the work starts, so that a file that cannot be written is reported at once.
     """
 
     def __init__(self, path: str) -> None:
@@ -57,7 +57,7 @@ class PageFile:
         return str(self._path)
 
     def write(self, text: str) -> None:
-        """Put `text` there."""
+        """Replace the file by one with this text."""
         try:
             self._write(text)
             self._draft.replace(self._path)
@@ -82,7 +82,8 @@ def report_journal(
 ) -> Report:
     """Read a journal, print its report to `console`, and write it to `page`.
 
-    Raises `TableError`; `RejectedRows` if `strict` and a row breaks a rule; `SparkError`.
+    Raises `TableError` for a table that cannot be read, `RejectedRows` if `strict` and a row breaks
+    a rule, `SparkError` for any other failure.
     """
     console = console or Console()
     with Console(stderr=True).status("reading") as status, wrapping_spark_errors(path):

@@ -1,8 +1,7 @@
-"""Report: what a journal says, in figures that fit into memory, a page and a terminal.
+"""Computes the report of a journal: figures that fit into memory, on a page and in a terminal.
 
-`make_report` runs the Spark jobs and returns a `Report` of plain rows; `page` and
-`terminal` show it. One report at a time a session, from any thread; a Report is
-immutable and may go anywhere.
+`make_report` runs the Spark jobs and returns a `Report` of plain rows; `page` and `terminal` show
+it. Any thread may call, but a session makes one report at a time. A `Report` is immutable.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from purgatory.spark.report.rows import (
 )
 from purgatory.spark.tables import schema
 
-# Up to so many outcomes, quantiles and curves are exact; above, see `aggregates` and
+# Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates` and
 # `timeout_suggestions`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
-# Kinds that have rows of their own, largest first; the others are shown together.
+# At most so many kinds have rows of their own, the largest; the others are put together.
 MAX_KINDS: Final = 20
 MAX_KEYS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What to ask of a journal. ValueError for shares and wheels that cannot be."""
+    """Options of a report. Raises ValueError for impossible shares and wheels."""
 
     shares: Sequence[float] = DEFAULT_SHARES
     wheels: Sequence[wheel_tuning.WheelSize] = field(default_factory=wheel_tuning.wheel_sizes)
@@ -54,11 +53,11 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a report says. Rows are in the order in which they are to be shown.
+    """The content of a report. All rows are in the order in which they are shown.
 
-    `exact`: whether quantiles and curves are. `first_ms`, `last_ms`: from the first
-    submission to the last end. `kinds`: how many there are; see `MAX_KINDS`. `bin_ms`: width
-    of a `Bin`; those in which nothing ended are left out.
+    `exact`: whether quantiles and curves are exact. `first_ms`, `last_ms`: time of the first
+    submission and of the last outcome. `kinds`: number of kinds; see `MAX_KINDS`. `bin_ms`: width
+    of a `Bin`; bins in which nothing ended are left out.
     """
 
     operations: int
@@ -81,34 +80,34 @@ def make_report(
     options: ReportOptions | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Report:
-    """Compute a report of checked tables; `progress` is told what is being worked at.
+    """Compute the report of checked tables; call `progress` with the name of each step.
 
-    Without `operations` what needs them is None: how many were submitted, and watched a key.
+    Without `operations`, the numbers of operations submitted and of watchers of a key are None.
     """
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         progress("reading")
-        outcomes = _keep(kept, outcomes, _OUTCOME_COLUMNS)
+        outcomes = _persist(stack, outcomes, _OUTCOME_COLUMNS)
         if operations is not None:
-            operations = _keep(kept, operations, _OPERATION_COLUMNS)
-        return _make_report(outcomes, operations, options or ReportOptions(), progress)
+            operations = _persist(stack, operations, _OPERATION_COLUMNS)
+        return _compute_report(outcomes, operations, options or ReportOptions(), progress)
 
 
-# What a report needs of its tables.
+# The columns that a report needs.
 _OUTCOME_COLUMNS: Final = [name for name in schema.OUTCOMES.names if name != "op_id"]
 _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
 
-def _keep(kept: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
-    """Hold what is needed of a table in memory, or on disk: it is read many times.
+def _persist(stack: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
+    """Cache the needed columns of a table in memory, or on disk, as it is read many times.
 
-    The checks of its rows, which cost more than all that comes after, are then made once.
+    So the checks of its rows, which cost more than the rest of the report, are made only once.
     """
     needed = table.select(*columns).persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(needed.unpersist)
+    stack.callback(needed.unpersist)
     return needed
 
 
-def _make_report(
+def _compute_report(
     outcomes: DataFrame,
     operations: DataFrame | None,
     options: ReportOptions,
@@ -127,9 +126,9 @@ def _make_report(
     progress("waits and lateness")
     summaries = _summaries(outcomes, operations, exact)
     progress("ends over time")
-    bins = _rows(Bin, aggregates.outcomes_over_time(outcomes, bin_ms))
+    bins = _collect_rows(Bin, aggregates.outcomes_over_time(outcomes, bin_ms))
     progress("hot keys")
-    hot_keys = _rows(HotKey, aggregates.hot_keys(outcomes, operations, options.max_keys))
+    hot_keys = _collect_rows(HotKey, aggregates.hot_keys(outcomes, operations, options.max_keys))
     progress("timeouts")
     curves, suggestions = _timeouts(outcomes, options.shares, exact, [s.kind for s in summaries])
     progress("wheels")
@@ -165,12 +164,12 @@ def _kind(row: Row) -> Kind:
     return Kind("total" in row and row["total"], row["kind"])
 
 
-def _rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
+def _collect_rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
     return tuple(_labelled(make, row) for row in frame.collect())
 
 
 def _labelled(make: Callable[..., Any], row: Row) -> Any:
-    """A labelled row as the named tuple `make`, whose first field is the kind."""
+    """Turn a labelled row into the named tuple `make`, whose first field is the kind."""
     names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
     return make(_kind(row), *(row[name] for name in names))
 
@@ -208,10 +207,10 @@ def _timeouts(
 ) -> tuple[tuple[CurvePoint, ...], tuple[Suggestion, ...]]:
     curve = timeout_suggestions.completion_curve(outcomes, exact=exact).persist()
     try:
-        curves = _rows(CurvePoint, timeout_suggestions.thin_curve(curve))
+        curves = _collect_rows(CurvePoint, timeout_suggestions.thin_curve(curve))
         found = {
             (_kind(row), row["wanted"]): _labelled(CurvePoint, row)
-            for row in timeout_suggestions.suggestions(curve, shares).collect()
+            for row in timeout_suggestions.suggest_timeouts(curve, shares).collect()
         }
     finally:
         curve.unpersist()

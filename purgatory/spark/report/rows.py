@@ -1,4 +1,4 @@
-"""The rows of a report, one class a table: plain immutable tuples, in memory once Spark is done.
+"""The rows of a report: a class of plain immutable tuples for each of its tables.
 
 `report` makes them; `charts`, `page` and `terminal` show them. Any thread may use them.
 """
@@ -11,7 +11,7 @@ from purgatory.spark.report import formatting
 
 
 class Kind(NamedTuple):
-    """Whom a row is about: all kinds, one, or (neither total nor a name) the small ones."""
+    """What a row is about: all kinds, one kind, or (neither total nor a name) the small kinds."""
 
     total: bool
     name: str | None
@@ -25,9 +25,9 @@ class Kind(NamedTuple):
 
 
 class KindSummary(NamedTuple):
-    """How operations ended, and how long it took; quantiles are at `aggregates.QUANTILES`.
+    """The outcomes and waits of a kind; quantiles are at `aggregates.QUANTILES`.
 
-    `submitted`: rows of the operations table, None without one.
+    `submitted`: number of rows in the table of operations, None without one.
     """
 
     kind: Kind
@@ -43,7 +43,7 @@ class KindSummary(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """How many ended in one stretch of time."""
+    """The number of operations that ended in one bin of time."""
 
     kind: Kind
     start_ms: int
@@ -53,7 +53,7 @@ class Bin(NamedTuple):
 
 
 class HotKey(NamedTuple):
-    """A key and how many operations have it (None: unknown), and how many it completed."""
+    """A key, how many operations watch it (None: unknown), and how many it completed."""
 
     kind: Kind
     key: str
@@ -62,9 +62,9 @@ class HotKey(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a timeout achieves: share completed, and the average wait; see `timeout_suggestions`.
+    """What a timeout achieves: the share completed and the average wait; see `timeout_suggestions`.
 
-    `watched`: how many operations waited so long, which is what the estimate rests on here.
+    `watched`: number of operations that waited so long, on which the estimate is based.
     """
 
     kind: Kind
@@ -75,7 +75,7 @@ class CurvePoint(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """The shortest timeout for a wanted share; None where nothing tells of one that reaches it."""
+    """The shortest timeout for a wanted share; None if the journal has none that reaches it."""
 
     kind: Kind
     wanted: float
@@ -83,7 +83,7 @@ class Suggestion(NamedTuple):
 
 
 class WheelRow(NamedTuple):
-    """A wheel of other dimensions; see `wheel_tuning.compare_wheels`."""
+    """A timing wheel of other dimensions; see `wheel_tuning.compare_wheels`."""
 
     tick_ms: int
     wheel_size: int

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-# The variables are the colours of `plots`; the series are told apart by people who
-# see few colours, too (after Okabe and Ito), and stand out against both backgrounds.
+# The variables are the colours of `svg`. The colours of the series are distinguishable with colour
+# blindness, too (after Okabe and Ito), and have contrast against both backgrounds.
 STYLE: Final = """
 :root {
   color-scheme: light dark;

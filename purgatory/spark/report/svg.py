@@ -1,10 +1,10 @@
-"""Plots as SVG inside a page: drawn by matplotlib, coloured by the page's style sheet.
+"""Draws charts as SVG elements of a page, with matplotlib; the page's style sheet colours them.
 
-Every plot is drawn twice, for a wide and for a narrow window; the style sheet shows one. Text
-stays text, and colours are variables, so that light and dark pages share one drawing.
+Each chart is drawn twice, for a wide and for a narrow window; the style sheet shows one of them.
+Text stays text, and colours are CSS variables, so that light and dark pages share one drawing.
 
-No window system is asked for (no pyplot). The style is set for the time of a drawing, in a global
-of matplotlib: draw in one thread at a time.
+Uses no window system (no pyplot). A drawing sets its style in matplotlib's global state: draw in
+one thread at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours that stand for variables of the style sheet, and are found again in the drawing.
+# Placeholder colours: replaced in the finished drawing by variables of the style sheet.
 INK: Final = "#0a0b01"
 FAINT: Final = "#0a0b02"
 COMPLETED: Final = "#0a0b03"
@@ -62,18 +62,18 @@ _STYLE: Final[dict[Any, Any]] = {
 
 
 class Canvas(NamedTuple):
-    """Where a painter draws: a figure, and whether it is for a narrow window."""
+    """What a painter draws on: a figure, for a wide or a narrow window."""
 
     figure: Figure
     narrow: bool
 
     def axes(self) -> Axes:
-        """The only axes of a plot."""
+        """Add the axes of a chart that has only these."""
         return self.figure.add_subplot()
 
     @property
     def name_length(self) -> int:
-        """How many characters a name on an axis may have."""
+        """The maximum number of characters of a name on an axis."""
         return 16 if self.narrow else 32
 
 
@@ -83,9 +83,9 @@ Painter = Callable[[Canvas], None]
 def draw(
     plot_id: str, painter: Painter, *, height: int = 300, narrow_height: int | None = None
 ) -> str:
-    """Two SVG elements, classes `wide` and `narrow`; heights in CSS pixels.
+    """Draw two SVG elements, of classes `wide` and `narrow`; heights are in CSS pixels.
 
-    `plot_id` keeps the names inside apart from those of other plots of the page.
+    `plot_id` makes ids inside the drawing unique on the page.
     """
     wide = _svg(f"{plot_id}-wide", painter, (760, height), narrow=False)
     small = _svg(f"{plot_id}-narrow", painter, (350, narrow_height or height), narrow=True)
@@ -105,12 +105,12 @@ def _svg(svg_id: str, painter: Painter, size: tuple[int, int], *, narrow: bool) 
 
 
 def _quiet() -> warnings.catch_warnings[None]:
-    """Names may hold letters that matplotlib's own font lacks; the browser has another."""
+    """Ignore warnings about characters that matplotlib's font lacks; browsers have other fonts."""
     return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
-# What an SVG element inside a page does without: prologue, comments, ids that nothing refers to,
-# a style sheet that would apply to the whole page, and fonts that are not the page's.
+# Parts that an SVG element inside a page must not or need not have: prologue, comments, ids without
+# a reference, a style sheet that would apply to the whole page, fonts other than the page's.
 _NEEDLESS: Final = re.compile(
     r"""<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>"""
     r"""|(?<=<g) id="[^"]*"|\ font-family:[^;"]*;?""",
@@ -121,7 +121,7 @@ _COLOUR: Final = re.compile("|".join(_VARIABLES))
 
 
 def _inline(svg: str, css_class: str) -> str:
-    """An SVG document as an element of a page; it says nothing to those who do not see it."""
+    """Turn an SVG document into an element of a page that screen readers skip."""
     svg = _NEEDLESS.sub("", svg)
     svg = _ROOT.sub(rf'<svg class="{css_class}" \1 aria-hidden="true" focusable="false">', svg, 1)
     svg = svg.replace("xlink:href=", "href=")

@@ -1,4 +1,4 @@
-"""A report in the terminal: tables by rich, for 80 columns or more. The page has plots, and more.
+"""Prints a report in the terminal, as tables for 80 columns or more. The page says more.
 
 Call from the thread that owns the console.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from purgatory.spark.report.rows import KindSummary
 
 _MAX_KEYS = 5
-_NAME_WIDTH = 8  # columns of a terminal that a name has at least
+_NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
 
 
 def show(report: Report, console: Console) -> None:
@@ -30,11 +30,15 @@ def show(report: Report, console: Console) -> None:
     if not report.operations:
         console.print("There are no outcomes in the journal.")
         return
-    _print(console, "Operations", *_used(_SUMMARY_HEADS, map(_summary, report.summaries)))
+    _print(
+        console,
+        "Operations",
+        *_without_zero_columns(_SUMMARY_HEADS, map(_summary, report.summaries)),
+    )
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
     if keys := [row for row in report.hot_keys if row.kind.total][:_MAX_KEYS]:
         _print(console, "Hottest keys", ["key", "watched by", "completed"], map(key_cells, keys))
-    _print(console, "Wheels", *_used(_WHEEL_HEADS, map(wheel_cells, report.wheels)))
+    _print(console, "Wheels", *_without_zero_columns(_WHEEL_HEADS, map(wheel_cells, report.wheels)))
 
 
 _SUMMARY_HEADS = (
@@ -42,17 +46,17 @@ _SUMMARY_HEADS = (
     *(f"wait p{100 * q:g}" for q in QUANTILES),
     f"late p{100 * QUANTILES[-1]:g}",
 )
-_RARE = {formatting.share(0), formatting.duration(0)}
+_ZEROS = {formatting.share(0), formatting.duration(0)}
 
 
-def _used(
+def _without_zero_columns(
     heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """The same without columns of nothing but zeros: few journals have cancellations, or delays."""
+    """Drop columns of zeros only: few journals have cancelled or late operations."""
     columns = [
         (head, *cells)
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        if not _RARE.issuperset(cells)
+        if not _ZEROS.issuperset(cells)
     ]
     kept, *kept_rows = zip(*columns, strict=True)
     return kept, kept_rows
@@ -75,7 +79,7 @@ _TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
 
 
 def _timeouts(report: Report) -> Iterable[Sequence[str]]:
-    """Those of all kinds together; the page has those of each."""
+    """Make the rows for all kinds together; the page shows those of each kind."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
             wanted = formatting.share(suggestion.wanted)
@@ -98,12 +102,12 @@ def _print(
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, head in enumerate(heads):
         if place:
-            # On two lines: figures are narrow, what they mean is not.
+            # On two lines, because the heads are wider than the figures below them.
             table.add_column(head.replace(" ", "\n", 1), justify="right", no_wrap=True)
         else:
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
-        # As Text: a name in brackets is a name, no markup.
+        # As Text, which rich does not parse: a name in brackets is no markup.
         table.add_row(Text(formatting.name(first, 32)), *rest)
     console.print(table)
     console.print()

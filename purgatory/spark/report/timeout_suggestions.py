@@ -1,14 +1,14 @@
-"""Which timeout serves a wanted share of completions, and what the waiting for it costs.
+"""Suggests timeouts: the shortest one for a wanted share of completions, and its average wait.
 
-An operation that expired after 5 s tells that it takes longer than 5 s, not how long. Such
-*censored* waits are what survival analysis is about; the estimate here is Kaplan's and Meier's
-(1958), which counts each operation for as long as it was watched. Where all operations of a kind
-have one timeout, it is the plain share of those completed in time; where timeouts differ, or some
-operations were cancelled, it does not take the impatient ones for failures.
+An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
+analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
+counts each operation for as long as it was watched. If all operations of a kind have the same
+timeout, it is simply the share completed in time. If timeouts differ, or some operations were
+cancelled, operations with a short timeout do not count as failures of a longer one.
 
-What it presumes: those with short timeouts would have completed like those with long ones.
+The estimate assumes that operations with short timeouts would complete like those with long ones.
 
-Transformations without a session: any thread that may use the DataFrame may call them.
+Transformations without a session: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from purgatory.spark.tables.schema import COMPLETED
 
 # Rounded waits keep so many digits, as those of a replay do.
 DIGITS: Final = 4
-# Shares are sums of fractions: a wanted one counts as reached this little below it.
+# Shares are sums of fractions, so a wanted share counts as reached this little below it.
 _EPSILON: Final = 1e-12
 _COLUMNS: Final = ("timeout_ms", "share", "mean_wait_ms", "watched")
 
 
 def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
-    """Outcomes to the curve of each kind and of all together: what each timeout would achieve.
+    """Estimate what each timeout would achieve: a curve for each kind and one for all of them.
 
-    A row for each `timeout_ms` that is the wait of some operation: `share` of operations that
-    complete by then, 0 to 1; `mean_wait_ms`, what an operation would wait on average, both those
-    that complete and those that expire; `watched`, how many waited as long as that. Not
-    `exact`: waits of 10 s and more are rounded up to four digits, which keeps the curve short.
+    The result has a row for each `timeout_ms` that is the wait of some operation: `share` of
+    operations that complete by then, 0 to 1; `mean_wait_ms`, the average wait of an operation,
+    completed or expired; `watched`, the number of operations that waited so long. Unless `exact`,
+    waits of 10 s and more are rounded up to four digits, which keeps the curve short.
     """
     counts = _counts(outcomes, exact)
     steps = counts.withColumn("survive", _survive())
@@ -57,7 +57,7 @@ def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """ValueError for a share that is not above 0 and at most 1, and for none at all."""
+    """Raise ValueError for a share that is not above 0 and at most 1, and for no shares."""
     if not shares:
         raise ValueError("no shares; expected at least one")
     for share in shares:
@@ -65,11 +65,11 @@ def check_shares(shares: Sequence[float]) -> None:
             raise ValueError(f"share is {share!r}; expected more than 0 and at most 1")
 
 
-def suggestions(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
-    """A curve to the shortest timeout for each of `shares`, and what it would achieve.
+def suggest_timeouts(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
+    """Find the shortest timeout on a curve for each of `shares`.
 
-    Columns: `wanted` and those of the curve. A share that no timeout is
-    known to reach has no row. Raises what `check_shares` raises.
+    Columns: `wanted` and those of the curve. A share that no known timeout reaches has no row.
+    Raises what `check_shares` raises.
     """
     check_shares(shares)
     wanted = F.explode(F.array(*(F.lit(float(share)) for share in sorted(set(shares)))))
@@ -84,7 +84,7 @@ def suggestions(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
 
 
 def thin_curve(curve: DataFrame) -> DataFrame:
-    """A curve with a few hundred points, enough for a plot: no gap of a percent, nor of a tenth."""
+    """Reduce a curve to a few hundred points: no gap above a percent, or above a tenth in time."""
     percent = F.round(100 * F.col("share"))
     decade = F.round(24 * F.log10(F.col("timeout_ms") + 1))
     return (
@@ -96,7 +96,7 @@ def thin_curve(curve: DataFrame) -> DataFrame:
 
 
 def _counts(outcomes: DataFrame, exact: bool) -> DataFrame:
-    """How many completed after each wait, and how many were still watched just before that."""
+    """Count the operations that completed at each wait, and those watched until then."""
     wait = F.col("waited_ms") if exact else _rounded_up(F.col("waited_ms"))
     completed = F.count(F.when(F.col("outcome") == COMPLETED, 1))
     of_kinds = (
@@ -107,8 +107,8 @@ def _counts(outcomes: DataFrame, exact: bool) -> DataFrame:
     in_total = of_kinds.groupBy("timeout_ms").agg(
         F.sum("ended").alias("ended"), F.sum("completed").alias("completed")
     )
-    nobody = F.lit(None).cast("string").alias("kind")
-    labelled = of_kinds.unionByName(in_total.select(F.lit(True).alias("total"), nobody, "*"))
+    no_kind = F.lit(None).cast("string").alias("kind")
+    labelled = of_kinds.unionByName(in_total.select(F.lit(True).alias("total"), no_kind, "*"))
     from_here = (
         Window.partitionBy(*LABELS)
         .orderBy("timeout_ms")
@@ -118,14 +118,14 @@ def _counts(outcomes: DataFrame, exact: bool) -> DataFrame:
 
 
 def _survive() -> Column:
-    """The logarithm of the share of those watched that do not complete at this wait."""
-    everybody = F.col("completed") == F.col("watched")
+    """Return the logarithm of the share of watched operations that do not complete at a wait."""
+    all_complete = F.col("completed") == F.col("watched")
     share = F.col("completed") / F.col("watched")
-    return F.when(everybody, F.lit(float("-inf"))).otherwise(F.log1p(-share))
+    return F.when(all_complete, F.lit(float("-inf"))).otherwise(F.log1p(-share))
 
 
 def _rounded_up(wait: Column) -> Column:
-    """To `DIGITS` digits: a timeout that is a little long keeps its promise."""
+    """Round up to `DIGITS` digits, so that the timeout still reaches its share."""
     digits = F.length(wait.cast("string"))
     unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")
     return wait + F.pmod(-wait, unit)

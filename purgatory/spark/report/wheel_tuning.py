@@ -3,20 +3,19 @@
 DataFrame arithmetic that follows the placement rules of `timingwheel`, without running it:
 
 - A deadline is due at the next tick, rounded up.
-- An operation goes to the lowest level whose slots, counted from the one of now, reach that tick.
-- In a level whose slots are u ms wide, its bucket comes due at `due - due % u`. There the bucket
-  cascades: what is still in it goes further down, or is due.
+- An operation goes to the lowest level whose slots, counted from the current one, reach that tick.
+- In a level whose slots are u ms wide, its bucket comes due at `due - due % u`. Then the bucket
+  cascades: each operation that is still in it moves to a lower level, or is due.
 
 So the buckets that an operation passes need no simulation. Below its first level it visits those
-levels whose digit of `due`, written in base `wheel_size`, is not 0, and comes to each when the
+levels whose digit of `due`, written in base `wheel_size`, is not 0, and enters each when the
 bucket of the next level up that holds `due` begins.
 
-It is assumed that whoever advances the timer does so whenever something is submitted, as the loop
-of a purgatory does; that at one millisecond completions come first, then what is due, then
-submissions; and that ticks are counted from the Unix epoch, where a running timer counts them from
-wherever its clock began.
+Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
+millisecond completions come first, then due operations, then submissions; ticks are counted from
+the Unix epoch, where a running timer counts them from the start of its clock.
 
-Transformations without a session of their own: any thread that may use the DataFrame may call them.
+Transformations without a session of their own: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from pyspark.sql import functions as F
 DEFAULT_TICKS_MS = (1, 10, 100, 1000)
 DEFAULT_WHEEL_SIZES = (20, 64, 512)
 
-# More than a thousand years. What may wait longer is taken to wait as long as this, which keeps
-# all products of widths and sizes inside 64 bits.
+# More than a thousand years. Longer waits count as this one, which keeps all products of widths and
+# sizes within 64 bits.
 MAX_WAIT_MS = 2**45
 MAX_TICK_MS = 2**31
 MAX_WHEEL_SIZE = 2**16
@@ -39,7 +38,7 @@ NEVER_MS = 2**63 - 1
 MAX_CANDIDATES = 100
 
 WHEEL_COLUMNS = ("tick_ms", "wheel_size")
-# What `compare_wheels` says of each wheel, in its order.
+# The columns of `compare_wheels` besides the dimensions, in order.
 MEASURES = (
     "operations",
     "span_ms",
@@ -57,7 +56,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class WheelSize:
-    """Dimensions of a wheel: ms a tick and slots a level. ValueError for what no wheel has."""
+    """Dimensions of a wheel: ms per tick, slots per level. ValueError if no wheel has them."""
 
     tick_ms: int
     wheel_size: int
@@ -67,9 +66,9 @@ class WheelSize:
         _check_range("wheel_size", self.wheel_size, 2, MAX_WHEEL_SIZE)
 
     def slot_widths(self, longest_ms: int) -> list[int]:
-        """The ms a slot of each level, lowest first, that waits of up to `longest_ms` need."""
+        """Return the ms per slot of each level, lowest first, for waits of up to `longest_ms`."""
         widths = [self.tick_ms]
-        # Rounding up adds less than a tick, and now is less than a slot into its own slot.
+        # Rounding up adds less than a tick, and the current slot began less than a slot ago.
         while widths[-1] * (self.wheel_size - 1) < longest_ms + self.tick_ms:
             widths.append(widths[-1] * self.wheel_size)
         return widths
@@ -78,29 +77,29 @@ class WheelSize:
 def wheel_sizes(
     ticks_ms: Iterable[int] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
 ) -> list[WheelSize]:
-    """Each tick with each size, in order. ValueError for what no wheel has."""
+    """Combine each tick with each size, in order. ValueError if no wheel has them."""
     all_sizes = sorted(set(sizes))
     return [WheelSize(tick_ms, size) for tick_ms in sorted(set(ticks_ms)) for size in all_sizes]
 
 
 def check_candidates(candidates: Sequence[WheelSize]) -> None:
-    """ValueError if there are none, or more than Spark should be asked about at once."""
+    """Raise ValueError for no candidates, and for more than one query should compare."""
     if not 1 <= len(candidates) <= MAX_CANDIDATES:
         raise ValueError(f"{len(candidates)} wheels; expected 1 to {MAX_CANDIDATES}")
 
 
 def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
-    """Outcomes to a row a candidate: what its wheels would have had to do. Ordered by tick, size.
+    """Compute what each candidate's wheels would have had to do: a row each, by tick and size.
 
-    `operations` and `span_ms`: how many there are, and the time from the first submission to
-    the last end. `levels`: how many were used. `buckets`: occupied on average over that time,
-    each from the coming of its first operation to the going of its last. `cascades`: buckets
-    whose operations were placed again, further down; `moves_per_operation` counts each of these
-    operations. `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`:
-    what rounding up to the tick adds to an expiry, on average and at most.
+    `operations` and `span_ms`: number of operations, and time from the first submission to the
+    last outcome. `levels`: number of levels used. `buckets`: average number of occupied buckets
+    over that time, each from the arrival of its first operation to the departure of its last.
+    `cascades`: buckets whose operations were moved to a lower level; `moves_per_operation` counts
+    each of these operations. `wakeups`: times at which buckets came due. `lateness_ms`,
+    `max_lateness_ms`: what rounding up to the tick adds to an expiry, on average and at most.
 
-    Operations without a timeout never come to a wheel, yet count. Runs a small job at once, to
-    learn the longest timeout. Raises what `check_candidates` raises.
+    Operations without a timeout never enter a wheel, yet count. Runs a small job at once, for the
+    longest timeout. Raises what `check_candidates` raises.
     """
     check_candidates(candidates)
     tasks = wheel_tasks(outcomes)
@@ -118,9 +117,9 @@ def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> Data
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:
-    """Outcomes to `submitted_ms, deadline_ms, end_ms` of those that have come to a wheel.
+    """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel.
 
-    `end_ms`: when it was completed or cancelled; an expired one stays until it is due.
+    `end_ms`: the time of completion or cancellation; an expired one stays until it is due.
     """
     submitted = F.col("submitted_ms")
     last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT_MS))
@@ -131,17 +130,17 @@ def wheel_tasks(outcomes: DataFrame) -> DataFrame:
 
 
 def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms: int) -> DataFrame:
-    """Tasks to a row for each bucket that each was in, of each candidate's wheels.
+    """Make a row for each bucket that each task visits, in each candidate's wheels.
 
     Columns: those of `WheelSize`, `level`, `expiration_ms` of the bucket, `enter_ms` and
-    `leave_ms` of the task, and `stayed`: whether it was there when the bucket came due.
+    `leave_ms` of the task, and `stayed`: whether it was still there when the bucket came due.
     """
     submitted, deadline, end = F.col("submitted_ms"), F.col("deadline_ms"), F.col("end_ms")
     due, slot, next_slot = F.col("due_ms"), F.col("slot_ms"), F.col("next_slot_ms")
     expiration, enter = _slot_start(due, slot), F.col("enter_ms")
     came_from = _slot_start(due, next_slot)  # when the bucket above, if there was one, came due
     reached = expiration - _slot_start(submitted, slot) < next_slot
-    # Always true of level 0, which is below itself: what is due later is a tick away or more.
+    # Always true for level 0, whose lower level is itself: a later due time is a tick away or more.
     not_below = (
         _slot_start(due, F.col("below_ms")) - _slot_start(submitted, F.col("below_ms")) >= slot
     )
@@ -168,14 +167,14 @@ def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms:
 
 
 def wheel_totals(visits: DataFrame) -> DataFrame:
-    """Visits to a row a candidate: its `levels, occupied_ms, cascades, moves, wakeups`."""
+    """Sum up visits by candidate: `levels, occupied_ms, cascades, moves, wakeups`."""
     stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
     buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
-        # Of all buckets together it may be more than 64 bits hold.
+        # As a float, because the sum over all buckets may exceed 64 bits.
         (F.max("leave_ms") - F.min("enter_ms")).cast("double").alias("occupied_ms"),
         F.sum(stayed).alias("stayed"),
     )
-    # Buckets of several levels may come due at once: that wakes the reaper once.
+    # Buckets of several levels that come due at once wake the reaper only once.
     instants = buckets.groupBy(*WHEEL_COLUMNS, "expiration_ms").agg(
         F.max("level").alias("level"),
         F.sum("occupied_ms").alias("occupied_ms"),
@@ -215,7 +214,7 @@ def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
 
 
 def _rates(table: DataFrame) -> DataFrame:
-    """Add what is a quotient; 0 where there is nothing to divide by."""
+    """Add the columns that are quotients; 0 if the divisor is 0."""
     quotients = {
         "buckets": F.col("occupied_ms") / _null_if_zero("span_ms"),
         "cascades_per_operation": F.col("cascades") / _null_if_zero("operations"),
@@ -241,7 +240,7 @@ def _levels(candidates: Sequence[WheelSize], longest_ms: int) -> Column:
 
 
 def _constants(rows: Iterable[tuple[int, ...]], names: tuple[str, ...]) -> Column:
-    """An array of structs of 64-bit integers, the same in every row."""
+    """Return an array of structs of 64-bit integers, the same in every row."""
     return F.array(
         *(
             F.struct(*(F.lit(v).cast("long").alias(n) for v, n in zip(row, names, strict=True)))
@@ -251,12 +250,12 @@ def _constants(rows: Iterable[tuple[int, ...]], names: tuple[str, ...]) -> Colum
 
 
 def _due_tick_ms(deadline: Column, tick: Column) -> Column:
-    """The tick at which a deadline is due: rounded up."""
+    """Round a deadline up to the tick at which it is due."""
     return deadline + F.pmod(-deadline, tick)
 
 
 def _slot_start(time: Column, width: Column) -> Column:
-    """The start of the slot of `width` ms that `time` lies in."""
+    """Return the start of the slot of `width` ms that contains `time`."""
     return time - F.pmod(time, width)
 
 

@@ -45,7 +45,7 @@ def test_one_timeout_is_the_plain_share(spark):
     waits = [1, 2, 3, 4, 5, 6, 7, 8, None, None]
     rows = [ended(n, 0, 10, wait) for n, wait in enumerate(waits)]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
-    found = timeout_suggestions.suggestions(curve, [0.5, 0.8, 0.81]).where("total").collect()
+    found = timeout_suggestions.suggest_timeouts(curve, [0.5, 0.8, 0.81]).where("total").collect()
     assert [(r.wanted, r.timeout_ms, r.watched) for r in found] == [(0.5, 5, 6), (0.8, 8, 3)]
     assert [r.share for r in found] == pytest.approx([0.5, 0.8])
     # 1 to 5 wait so long, the other five 5; then 1 to 8, and the other two 8.
@@ -56,7 +56,7 @@ def test_the_impatient_are_no_failures(spark):
     """Half give up after 1 s; of those that wait longer all complete at 2 s."""
     rows = [ended(n, 0, 1000) for n in range(5)] + [ended(n, 0, 9000, 2000) for n in range(5, 10)]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
-    (found,) = timeout_suggestions.suggestions(curve, [0.99]).where("total").collect()
+    (found,) = timeout_suggestions.suggest_timeouts(curve, [0.99]).where("total").collect()
     assert (found.timeout_ms, found.share, found.watched) == (2000, 1.0, 5)
     assert found.mean_wait_ms == pytest.approx(2000)
 
