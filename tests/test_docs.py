@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED_OPTIONS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,7 +30,7 @@ def blocks(language):
 def environment():
     """The environment of a user in this virtual environment; Java does not compile so much."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    java = {"SPARK_SUBMIT_OPTS": SHORT_LIVED}
+    java = {"SPARK_SUBMIT_OPTS": SHORT_LIVED_OPTIONS}
     return os.environ | java | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 

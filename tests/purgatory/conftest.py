@@ -24,9 +24,9 @@ def run(capsys):
 def spark():
     """A local session with two threads, made the way the package makes it; one for all tests."""
     from purgatory.spark.session import local_session  # noqa: PLC0415 - an extra
-    from tests.testing.java import QUICK  # noqa: PLC0415 - likewise
+    from tests.testing.java import QUICK_CONF  # noqa: PLC0415 - likewise
 
-    session = local_session(cores=2, memory="2g", conf=QUICK)
+    session = local_session(cores=2, memory="2g", conf=QUICK_CONF)
     yield session
     session.stop()
 

@@ -1,16 +1,15 @@
-"""What the Java processes of tests are started with."""
+"""Settings of the Java processes of tests."""
 
-# The second compiler of Java earns nothing in so short a life, and takes half of the time. Without
-# it Java has room for a fifth of the compiled code, which a few tests fill: from there on it throws
-# away and compiles anew. What the tests' small tables leave behind dies young, and one thread is
-# enough to clean up after them.
-SHORT_LIVED = (
+# In processes this short, Java's second compiler takes half of the time and saves none. Without it
+# Java keeps by default only a fifth of the compiled code, and would soon discard and recompile;
+# hence the larger cache. The garbage of small tables is short-lived, and one thread collects it.
+SHORT_LIVED_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:NewRatio=1"
 )
 
-# Where the settings of a session are not what is tested. Hadoop's usual disk starts a process for
-# each file and directory, to set its mode, and puts a file with checksums beside each.
-QUICK = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
+# For tests that do not test the settings of a session. Hadoop's default local file system starts a
+# process for each file and directory, to set its mode, and writes a file of checksums beside each.
+QUICK_CONF = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED_OPTIONS,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }

@@ -1,4 +1,4 @@
-"""Small journals for the tests of figures, reports and tuning."""
+"""Small journals for the tests of aggregates, reports and wheel tuning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def ended(
+def make_outcome(
     number: int,
     start: int,
     timeout: int,
@@ -24,7 +24,7 @@ def ended(
     key: str | None = "k",
     late: int = 0,
 ) -> Outcome:
-    """An outcome: ended at `end`, completed unless said otherwise; expired if there is none."""
+    """Make an outcome that ended at `end`: completed by default; expired if `end` is None."""
     at = start + timeout if end is None else end
     result = "expired" if end is None else outcome
     by_key = key if result == "completed" else None
@@ -33,14 +33,14 @@ def ended(
 
 
 def random_outcomes(seed: int, count: int) -> list[Outcome]:
-    """Outcomes of four kinds, one of them rare, with ties and all three ends."""
+    """Make outcomes of four kinds, one of them rare, with ties and all three outcomes."""
     rng = random.Random(seed)
     rows = []
     for number in range(count):
         start, timeout = rng.randrange(1000), rng.choice([0, 5, 20, 40])
         end = rng.choice([None, start + rng.randint(0, timeout), start + timeout])
         rows.append(
-            ended(
+            make_outcome(
                 number,
                 start,
                 timeout,
@@ -55,10 +55,10 @@ def random_outcomes(seed: int, count: int) -> list[Outcome]:
 
 
 def outcomes_frame(spark: SparkSession, rows: Iterable[Outcome]) -> DataFrame:
-    """Outcomes as a DataFrame."""
+    """Return outcomes as a DataFrame."""
     return spark.createDataFrame([tuple(row) for row in rows], OUTCOMES)
 
 
 def operations_frame(spark: SparkSession, rows: Iterable[Operation]) -> DataFrame:
-    """Operations as a DataFrame."""
+    """Return operations as a DataFrame."""
     return spark.createDataFrame([(*row[:4], list(row.keys), row.need) for row in rows], OPERATIONS)

@@ -1,8 +1,8 @@
-"""A driver process that may be ended by SIGKILL in the middle of a batch; see `test_stream_killed`.
+"""A driver process that kills itself with SIGKILL during a micro-batch; see `test_stream_killed`.
 
     python -m tests.testing.killed_stream DIRECTORY BATCH SECONDS
 
-SECONDS after its batch BATCH began, counted from 0, it kills itself.
+It kills itself SECONDS after its micro-batch BATCH, counted from 0, has begun.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from purgatory.spark.session import local_session
 from purgatory.spark.stream.micro_batch import MicroBatchRunner
-from tests.testing.java import QUICK
+from tests.testing.java import QUICK_CONF
 from tests.testing.stream_input import StreamInput
 
 
@@ -23,7 +23,7 @@ def _die():
 
 
 def _kill_after(batches, seconds):
-    """From the beginning of a batch, so that it is a batch that is cut short."""
+    """Kill this process some time after a micro-batch has begun, so that it is interrupted."""
     timer = threading.Timer(seconds, _die)
     timer.daemon = True
     run_batch = MicroBatchRunner.run_batch
@@ -38,9 +38,9 @@ def _kill_after(batches, seconds):
 
 
 def main(directory, batches, seconds):
-    """Run the stream over the feed there to its end, or to ours."""
+    """Run the stream on the input in a directory, to its end or to the kill."""
     _kill_after(batches, seconds)
-    spark = local_session(cores=1, memory="1g", conf=QUICK)
+    spark = local_session(cores=1, memory="1g", conf=QUICK_CONF)
     StreamInput(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
     spark.stop()
 

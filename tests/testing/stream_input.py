@@ -1,4 +1,4 @@
-"""Directories that a stream reads, filled with the rows of a trace; and what a stream wrote."""
+"""Directories that a stream reads, filled with the rows of a trace, and what the stream wrote."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ WRITERS = {"operations": write_operations, "events": write_events}
 
 
 class StreamInput:
-    """Two directories that files are put into, the output and the checkpoint, below one path."""
+    """The two input directories of a stream, its output and its checkpoint, below one path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class StreamInput:
             (path / table).mkdir(parents=True, exist_ok=True)
 
     def put(self, table, rows, *, name=None, suffix=".parquet"):
-        """Put a file there. Spark takes files in the order of their times, so they are told."""
+        """Write a table's file. Spark reads files in the order of their times, so these are set."""
         self._files += 1
         file = self.path / table / f"{name or f'{self._files:04}'}{suffix}"
         hidden = self.path / f"{self._files}{suffix}"
@@ -33,26 +33,26 @@ class StreamInput:
         self._move(hidden, file)
 
     def adopt(self, table, file):
-        """Take a file that is there already as the next one."""
+        """Move an existing file there as the next one."""
         self._files += 1
         self._move(file, self.path / table / f"{self._files:04}{file.suffix}")
 
     def put_trace(self, trace: Trace, files: int, suffix=".parquet"):
-        """Cut both tables into so many files, in the order of their rows."""
+        """Split both tables into so many files, in the order of their rows."""
         for table, rows in zip(WRITERS, trace, strict=True):
             size = -(-len(rows) // files)
             for part in range(files):
                 self.put(table, rows[part * size : (part + 1) * size], suffix=suffix)
 
     def stream(self, spark, *, files_a_batch=1, **options):
-        """A stream over the directories."""
+        """Make a stream over the directories."""
         read = {"maxFilesPerTrigger": str(files_a_batch)}
         operations, events = (directory_source(spark, str(self.path / t), read) for t in WRITERS)
         given = {"out": str(self.out), "checkpoint": str(self.checkpoint), **options}
         return Stream(spark, operations, events, **given)
 
     def outcomes(self):
-        """All outcomes written so far, sorted."""
+        """Return all outcomes published so far, sorted."""
         if not any(self.out.glob("*.parquet")):
             return []
         with read_outcomes(self.out) as rows:

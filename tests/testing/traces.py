@@ -1,4 +1,4 @@
-"""Many small traces as one large one, so that one Spark job answers for all of them."""
+"""Many small traces joined into a large one, so that one Spark job resolves all of them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ Trace = tuple[list[Operation], list[KeyEvent]]
 
 
 def random_traces(count: int, *, in_order: bool = True, start_ms: int = 0) -> list[Trace]:
-    """Draw so many different traces from `oracle.traces`, new ones each time."""
+    """Draw so many different traces from `oracle.traces`, new ones at each call."""
     drawn: list[Trace] = []
 
     @settings(
@@ -32,9 +32,10 @@ def random_traces(count: int, *, in_order: bool = True, start_ms: int = 0) -> li
 
 
 def joined(traces: Iterable[Trace]) -> Trace:
-    """One trace of all: ids and keys begin with the number of the trace they came from.
+    """Join traces into one: ids and keys begin with the number of their trace.
 
-    The events keep their order within each trace; all are in order of time if they were.
+    The events keep their order within each trace. If the events of all traces are ordered by time,
+    so are those of the result.
     """
     operations: list[Operation] = []
     events: list[KeyEvent] = []
@@ -43,7 +44,7 @@ def joined(traces: Iterable[Trace]) -> Trace:
             keys = tuple(f"{number}:{key}" for key in row.keys)
             operations.append(row._replace(op_id=f"{number}:{row.op_id}", keys=keys))
         events.extend(KeyEvent(f"{number}:{row.key}", row.at_ms) for row in some_events)
-    # Stable: those of one trace and instant stay in their order.
+    # The sort is stable: events of one trace and instant keep their order.
     in_order = all(_is_sorted([e.at_ms for e in events]) for _, events in traces)
     if in_order:
         operations.sort(key=lambda row: row.submitted_ms)
@@ -52,12 +53,12 @@ def joined(traces: Iterable[Trace]) -> Trace:
 
 
 def expected(trace: Trace) -> list[Outcome]:
-    """What the oracle makes of a trace, sorted."""
+    """Return the oracle's outcomes of a trace, sorted."""
     return sorted(oracle.resolve(*trace), key=repr)
 
 
 def same_outcomes(one: Path, other: Path) -> bool:
-    """Whether two tables on disk, whose ids differ, have the same columns and rows."""
+    """Tell whether two tables on disk, with distinct ids, have the same columns and rows."""
     tables = [pq.read_table(path).sort_by("op_id") for path in (one, other)]
     return tables[0].equals(tables[1].cast(tables[0].schema))
 

@@ -1,4 +1,4 @@
-"""Three engines, one answer: replay, resolve and stream agree in every column of every row."""
+"""Three engines, one result: replay, resolve and stream agree in every column of every row."""
 
 import random
 
@@ -16,7 +16,7 @@ JITTER_MS = 5
 
 
 def jittered(trace, rng):
-    """The rows of a trace in an order in which no row is further behind than JITTER_MS."""
+    """Return the rows in an order in which no row is further behind than JITTER_MS."""
     operations, events = trace
     return (
         sorted(operations, key=lambda row: row.submitted_ms + rng.randint(0, JITTER_MS)),
@@ -25,7 +25,7 @@ def jittered(trace, rng):
 
 
 def replayed(trace):
-    """What the in-process purgatory makes of the trace, in order of time."""
+    """Return the outcomes of an in-process replay, sorted."""
     operations, events = trace
     outcomes = []
     with Replay(on_outcome=outcomes.append) as replay:
@@ -37,7 +37,7 @@ def replayed(trace):
 
 
 def resolved(spark, trace):
-    """What the batch makes of it, as it is; the events numbered by their place."""
+    """Return the outcomes of the batch, sorted; `seq` numbers the events by their place."""
     operations, events = trace
     numbered = [(*event, place) for place, event in enumerate(events)]
     sequenced = StructType([*EVENTS, StructField(SEQUENCE, LongType())])
@@ -48,7 +48,7 @@ def resolved(spark, trace):
 
 
 def test_two_hundred_random_traces(spark, tmp_path):
-    """Ties, need=n, shared and reused keys, zero timeouts; for the stream files out of order."""
+    """All three engines agree on ties, need=n, shared keys, zero timeouts and unordered input."""
     traces = random_traces(200, in_order=False)
     assert len(traces) >= 200
     trace = jittered(joined(traces), random.Random(3))

@@ -1,4 +1,4 @@
-"""One contract, two file systems: this machine's disks, and the same seen through Hadoop."""
+"""One contract, two file systems: the local disks, and the same disks through Hadoop."""
 
 import threading
 
@@ -9,7 +9,7 @@ from purgatory.spark.filesystem import HadoopFileSystem, LocalFileSystem, file_s
 
 @pytest.fixture(params=["local", "hadoop"])
 def file_system(request, spark):
-    """A file system."""
+    """A file system of either kind."""
     return LocalFileSystem() if request.param == "local" else HadoopFileSystem(spark)
 
 
@@ -20,7 +20,7 @@ def root(request, file_system, tmp_path):
 
 
 def test_a_file_is_made_once(file_system, root):
-    """The second maker is told, and the first one's text stays; no hidden file is left."""
+    """Creating a file again returns False and keeps the first text; no hidden file is left."""
     path = f"{root}/deep/down/file"
     assert file_system.create(path, "é") is True
     assert file_system.create(path, "other") is False
@@ -29,7 +29,7 @@ def test_a_file_is_made_once(file_system, root):
 
 
 def test_what_is_not_there(file_system, root):
-    """A directory that is not there has no names; deleting and moving nothing do nothing."""
+    """A missing directory has no names; deleting and moving missing files do nothing."""
     assert file_system.names(f"{root}/none") == []
     assert file_system.exists(f"{root}/none") is False
     file_system.delete(f"{root}/none")
@@ -38,7 +38,7 @@ def test_what_is_not_there(file_system, root):
 
 
 def test_a_move_makes_the_directory_and_replaces_what_is_there(file_system, root):
-    """So a move that was cut short can be done again."""
+    """Moving replaces the target, so that an interrupted move can be repeated."""
     for text in ("old", "new"):
         file_system.create(f"{root}/source", text)
         file_system.move(f"{root}/source", f"{root}/to/target")
@@ -47,7 +47,7 @@ def test_a_move_makes_the_directory_and_replaces_what_is_there(file_system, root
 
 
 def test_delete_takes_files_and_whole_directories(file_system, root):
-    """All that is below goes."""
+    """Deleting a directory deletes all files below it."""
     file_system.create(f"{root}/one/two/file", "")
     file_system.create(f"{root}/file", "")
     file_system.delete(f"{root}/one")
@@ -57,7 +57,7 @@ def test_delete_takes_files_and_whole_directories(file_system, root):
 
 
 def test_of_many_makers_one_wins(tmp_path):
-    """On a local disk, from several threads at once: who made it, and whose text it is, agree."""
+    """If threads create the same file at once, one gets True, and its text is in the file."""
     file_system, winners, start = LocalFileSystem(), [], threading.Barrier(8)
 
     def make(name):
@@ -84,12 +84,12 @@ def test_of_many_makers_one_wins(tmp_path):
     ],
 )
 def test_the_scheme_decides(spark, path, kind, at):
-    """A path without one is local."""
+    """A path without a scheme, or with `file:`, is local."""
     file_system, found = file_system_for(spark, path)
     assert (type(file_system), found) == (kind, at)
 
 
 def test_a_relative_path_is_made_absolute(spark, tmp_path, monkeypatch):
-    """As Spark's Java process may have another working directory."""
+    """Paths are absolute, as the Java process may have another working directory."""
     monkeypatch.chdir(tmp_path)
     assert file_system_for(spark, "a")[1] == f"{tmp_path}/a"

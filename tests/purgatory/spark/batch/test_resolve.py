@@ -23,19 +23,19 @@ SEQUENCED = StructType([*EVENTS, StructField("seq", LongType())])
 
 
 def frames(spark, trace):
-    """Both tables of a trace as DataFrames; the events with their place in the list."""
+    """Return both tables of a trace as DataFrames, with `seq` for the events."""
     operations, events = trace
     numbered = [(*event, place) for place, event in enumerate(events)]
     return spark.createDataFrame(operations, OPERATIONS), spark.createDataFrame(numbered, SEQUENCED)
 
 
 def outcomes(frame):
-    """The rows of a DataFrame of outcomes, sorted."""
+    """Return the rows of a DataFrame of outcomes, sorted."""
     return sorted((Outcome(*row) for row in frame.collect()), key=repr)
 
 
 def op(name, keys, *, need=1, submitted_ms=100, timeout_ms=50):
-    """An operation whose keys are its own: they begin with its name."""
+    """Make an operation with keys of its own, which begin with its name."""
     keys = tuple(f"{name}.{key}" for key in keys)
     return Operation(name, "kind", submitted_ms, timeout_ms, keys, need)
 
@@ -97,7 +97,7 @@ CASES = {
 
 
 def test_each_case(spark):
-    """One job over an operation of each kind; every one is told apart by its name."""
+    """Each case has its expected outcome; one job resolves all of them."""
     trace = (
         [case[0] for case in CASES.values()],
         [KeyEvent(f"{name}.{key}", at) for name, case in CASES.items() for key, at in case[1]],
@@ -114,7 +114,7 @@ def test_each_case(spark):
 
 
 def test_many_keys_and_needs_on_a_hot_key(spark):
-    """A key with a tenth of all events, watched by half of the operations."""
+    """A key with a tenth of all events, which half of the operations watch, resolves right."""
     rng = random.Random(7)
     events = [
         KeyEvent("hot" if rng.random() < 0.1 else f"k{rng.randrange(500)}", rng.randrange(20_000))
@@ -133,7 +133,7 @@ def test_many_keys_and_needs_on_a_hot_key(spark):
 
 
 def test_rows_are_never_paired(spark, capsys):
-    """Operations and events of a hot key would explode in a join, so the plan has none."""
+    """The plan has no join, which would explode on a hot key."""
     resolve(*frames(spark, ([op("o", "a")], [KeyEvent("o.a", 1)]))).explain()
     plan = capsys.readouterr().out
     assert "Window" in plan
@@ -141,7 +141,7 @@ def test_rows_are_never_paired(spark, capsys):
 
 
 def test_each_row_of_an_operation_has_an_outcome(spark):
-    """The same op_id again, with other keys or entirely alike, is one more operation."""
+    """Rows with the same op_id are operations of their own, even if they are equal."""
     twice = [op("o", "a"), op("o", "a"), op("o", "ab", need=2), op("o", "b")]
     trace = (twice, [KeyEvent("o.a", 120)])
     got = outcomes(resolve(*frames(spark, trace)))
@@ -158,7 +158,7 @@ def test_without_an_order_a_tie_goes_by_key(spark):
 
 
 def test_empty_tables_give_an_empty_table(spark):
-    """The columns and types of outcomes, and no rows."""
+    """Without operations the result has the columns of outcomes, and no rows."""
     frame = resolve(*frames(spark, ([], [])))
     assert [(f.name, f.dataType) for f in OUTCOMES] == [(f.name, f.dataType) for f in frame.schema]
     assert frame.collect() == []
@@ -166,7 +166,7 @@ def test_empty_tables_give_an_empty_table(spark):
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl.gz"])
 def test_from_files_as_from_the_oracle(spark, tmp_path, suffix):
-    """By way of files, in directories of several: ties go by the order of names and of rows."""
+    """In directories of several files, ties go by the order of file names and rows."""
     operations, events = trace = joined(random_traces(60))
     for name, rows, write in (
         ("operations", operations, write_operations),
@@ -185,7 +185,7 @@ def test_from_files_as_from_the_oracle(spark, tmp_path, suffix):
 
 
 def test_the_flights_as_in_a_replay(spark, flights, flights_outcomes, tmp_path):
-    """A year of flights: every column of every row as the in-process purgatory has it."""
+    """For a year of flights every column of every row equals a replay's."""
     done = resolve_files(
         spark, f"{flights}/operations.parquet", f"{flights}/events.parquet", f"{tmp_path}/out"
     )

@@ -1,4 +1,4 @@
-"""Figures of a journal, beside the same counted in plain Python."""
+"""Aggregates of a journal, compared with the same in plain Python."""
 
 import math
 from collections import Counter
@@ -7,18 +7,18 @@ import pytest
 
 from purgatory.spark.report import aggregates
 from purgatory.trace import Operation
-from tests.testing.journals import ended, operations_frame, outcomes_frame, random_outcomes
+from tests.testing.journals import make_outcome, operations_frame, outcomes_frame, random_outcomes
 
 
 def nearest_rank(values):
-    """The quantiles of a report, by their definition; None of nothing."""
+    """Return the quantiles of values by nearest rank; None for no values."""
     ordered = sorted(values)
     ranks = (max(1, math.ceil(q * len(ordered))) for q in aggregates.QUANTILES)
     return [ordered[rank - 1] for rank in ranks] if ordered else None
 
 
 def expected_summary(rows, kind):
-    """What `summarize_kinds` has to say of a kind, None for all."""
+    """Return what `summarize_kinds` must give for a kind, None for all kinds."""
     of = [r for r in rows if kind in (None, r.kind)]
     ends = Counter(r.outcome for r in of)
     completed = [r.waited_ms for r in of if r.outcome == "completed"]
@@ -35,7 +35,7 @@ def expected_summary(rows, kind):
 def test_summary_counts_and_ranks(spark, exact):
     """Counts, averages and nearest ranks are right for each kind and in total.
 
-    The approximation is only one beyond more rows than these.
+    With so few rows, the approximate quantiles are exact, too.
     """
     rows = random_outcomes(1, 400)
     found = aggregates.summarize_kinds(outcomes_frame(spark, rows), exact=exact).collect()
@@ -53,17 +53,17 @@ def test_summary_counts_and_ranks(spark, exact):
 
 
 def test_summary_of_nothing_completed(spark):
-    """Where none completed, there are no quantiles of those that did."""
+    """Without completed operations their quantiles are null."""
     for exact in (True, False):
         (total, kind) = aggregates.summarize_kinds(
-            outcomes_frame(spark, [ended(0, 0, 5)]), exact=exact
+            outcomes_frame(spark, [make_outcome(0, 0, 5)]), exact=exact
         ).collect()
         assert total.completed_waited_ms is None
         assert (kind.expired, kind.waited_ms) == (1, [5] * 4)
 
 
 def test_small_kinds_are_folded(spark):
-    """A kind that is not listed loses its name, and nothing else."""
+    """A kind that is not listed becomes null; nothing else changes."""
     rows = outcomes_frame(spark, random_outcomes(2, 50))
     folded = aggregates.fold_kinds(rows, ["a", ""])
     kinds = {r.kind: r["count"] for r in aggregates.count_kinds(folded).collect()}
@@ -76,13 +76,13 @@ def test_small_kinds_are_folded(spark):
 
 
 def test_over_time(spark):
-    """Each end is in the bin that it falls in, also before 1970; empty bins are no rows."""
+    """Each outcome is in the bin of its time, also before 1970; empty bins have no row."""
     rows = [
-        ended(0, -20, 15),
-        ended(1, -9, 9, 0),
-        ended(2, 0, 9, 9),
-        ended(3, 0, 9, 9, outcome="cancelled"),
-        ended(4, 0, 31, 31, kind="b"),
+        make_outcome(0, -20, 15),
+        make_outcome(1, -9, 9, 0),
+        make_outcome(2, 0, 9, 9),
+        make_outcome(3, 0, 9, 9, outcome="cancelled"),
+        make_outcome(4, 0, 31, 31, kind="b"),
     ]
     found = aggregates.outcomes_over_time(outcomes_frame(spark, rows), 10).collect()
     assert [tuple(r) for r in found] == [
@@ -102,14 +102,14 @@ def test_bins_have_round_widths(span, width):
 
 
 def test_bins_of_an_age():
-    """However long the span, there are at most 96 bins, of whole times 28 days."""
+    """A very long span has at most 96 bins, of a multiple of 28 days."""
     width = aggregates.bin_width_ms(2**61)
     assert width % (28 * 86_400_000) == 0
     assert 2**61 / width <= 96
 
 
 def test_hot_keys(spark):
-    """Keys are ranked by operations that watch them; duplicates and lone uses do not count."""
+    """Keys are ranked by operations that watch them; repeats and single uses do not count."""
     operations = [
         Operation("o0", "a", 0, 9, ("hot", "warm", "hot")),
         Operation("o1", "a", 0, 9, ("hot", "lone")),
@@ -117,12 +117,12 @@ def test_hot_keys(spark):
         Operation("o3", "b", 0, 9, ("double", "double")),
     ]
     outcomes = [
-        ended(0, 0, 9, 1, kind="a", key="warm"),
-        ended(1, 0, 9, 1, kind="a", key="hot"),
-        ended(2, 0, 9, 1, kind="b", key="warm"),
-        ended(3, 0, 9, kind="b"),
-        ended(4, 0, 9, 1, kind="c", key="elsewhere"),
-        ended(5, 0, 9, 1, kind="c", key="elsewhere"),
+        make_outcome(0, 0, 9, 1, kind="a", key="warm"),
+        make_outcome(1, 0, 9, 1, kind="a", key="hot"),
+        make_outcome(2, 0, 9, 1, kind="b", key="warm"),
+        make_outcome(3, 0, 9, kind="b"),
+        make_outcome(4, 0, 9, 1, kind="c", key="elsewhere"),
+        make_outcome(5, 0, 9, 1, kind="c", key="elsewhere"),
     ]
     found = aggregates.hot_keys(
         outcomes_frame(spark, outcomes), operations_frame(spark, operations), max_keys=2
@@ -136,8 +136,8 @@ def test_hot_keys(spark):
 
 
 def test_hot_keys_without_operations(spark):
-    """Then they are ranked by what they completed, and nothing is known of who watches."""
-    outcomes = [ended(n, 0, 9, 1, key=f"k{n % 3 % 2}") for n in range(6)]
+    """Keys are ranked by completions; the number of watchers is null."""
+    outcomes = [make_outcome(n, 0, 9, 1, key=f"k{n % 3 % 2}") for n in range(6)]
     found = aggregates.hot_keys(outcomes_frame(spark, outcomes), None, max_keys=5).collect()
     total = [(r.key, r.watched, r.completed) for r in found if r.total]
     assert total == [("k0", None, 4), ("k1", None, 2)]

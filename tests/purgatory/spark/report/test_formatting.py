@@ -1,4 +1,4 @@
-"""Figures in words."""
+"""Formatting of durations, numbers, shares, times and names."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from purgatory.spark.report import formatting
     ],
 )
 def test_durations_have_the_unit_that_fits(ms, text):
-    """The largest unit that the duration reaches, three digits or so."""
+    """Durations have the largest unit that they reach, and about three digits."""
     assert formatting.duration(ms) == text
 
 
@@ -29,7 +29,7 @@ def test_durations_have_the_unit_that_fits(ms, text):
     [(0, "0"), (12_345.6, "12,346"), (1.2345, "1.23"), (0.00123, "0.00123"), (5.3e-5, "0.000053")],
 )
 def test_numbers_have_no_exponent(value, text):
-    """Three digits, the digits of large ones in groups, small ones written out."""
+    """Numbers have three digits, or grouped digits, or are written out if small."""
     assert formatting.number(value) == text
 
 
@@ -47,7 +47,7 @@ def test_numbers_have_no_exponent(value, text):
     ],
 )
 def test_nearly_all_is_not_all(share, text):
-    """Shares get more digits where they come near to nothing or to all."""
+    """Shares get more digits near 0 and 100 percent."""
     assert formatting.share(share) == text
 
 
@@ -62,12 +62,12 @@ def test_nearly_all_is_not_all(share, text):
     ],
 )
 def test_moments_are_in_utc(unix_ms, to_ms, text):
-    """Times go as far as asked; beyond any calendar they are plain numbers."""
+    """Times are as precise as asked; beyond any calendar they are plain numbers."""
     assert formatting.moment(unix_ms, to_ms) == text
 
 
 def test_names_are_printable():
-    """A name has one line, no control characters and no more letters than there is room for."""
+    """A name is one line without control characters, and not too long."""
     assert formatting.name("a\nb\x00\u202ec\ud800d") == "a\ufffdb\ufffd\ufffdc\ufffdd"
     assert formatting.name("x" * 99, 10) == "x" * 9 + "\N{HORIZONTAL ELLIPSIS}"
     assert formatting.name("naïve 日本") == "naïve 日本"

@@ -26,7 +26,7 @@ def journal(spark, tmp_path_factory):
 
 
 def test_tables_and_page(spark, journal, tmp_path):
-    """The terminal has the tables, the page too; both say what is missing and what was left out."""
+    """Terminal and page have the tables, and say what is missing and left out."""
     out = StringIO()
     page = tmp_path / "report.html"
     console = Console(file=out, width=200)
@@ -41,13 +41,13 @@ def test_tables_and_page(spark, journal, tmp_path):
 
 
 def test_strict(spark, journal):
-    """With strict a bad row ends it."""
+    """With `strict`, a bad row raises."""
     with pytest.raises(RejectedRows, match="1 rows rejected"):
         report_journal(spark, journal, ONE_WHEEL, strict=True, console=Console(file=StringIO()))
 
 
 def test_command_line(spark, journal, tmp_path, capsys):
-    """The command runs in the session that there is, and names what is wrong in one line."""
+    """The command uses the active session, and reports errors in one line."""
     page = tmp_path / "r.html"
     command = ["spark", "report", journal, "--html", str(page), "--share", "0.5", "--tick-ms", "10"]
     assert main([*command, "--wheel-size", "20"]) == 0
@@ -66,7 +66,7 @@ def test_command_line(spark, journal, tmp_path, capsys):
 
 
 def test_page_is_there_whole_or_not_at_all(tmp_path):
-    """Nothing is left of a page that could not be written, and the old one stays."""
+    """A page that cannot be written leaves no file, and the old page stays."""
     page = tmp_path / "r.html"
     page.write_text("old")
     file = PageFile(str(page))
@@ -79,7 +79,7 @@ def test_page_is_there_whole_or_not_at_all(tmp_path):
 
 
 def test_bad_options():
-    """What cannot be asked for is told in one line."""
+    """An impossible option raises with one line."""
     with pytest.raises(SparkError, match="tick_ms is 0"):
         make_report_options(None, [0], None)
 

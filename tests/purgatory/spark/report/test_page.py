@@ -1,4 +1,4 @@
-"""The page of a report: complete in itself, well-formed, safe, with words for every plot."""
+"""The page of a report: complete in itself, well-formed, escaped, with a text for every chart."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -26,14 +26,14 @@ HOSTILE = '<script>alert("1")</script> & $x^2$ [red]--> \x00 日本 \N{RIGHT-TO-
 
 
 def summary(kind, submitted=12, lateness=(0, 0, 0, 3)):
-    """Ten operations of a kind."""
+    """Make a summary of ten operations of a kind."""
     return KindSummary(
         kind, submitted, 10, 7, 2, 1, 123.4, (5, 9, 90, 95), (5, 8, 60, 60), tuple(lateness)
     )
 
 
 def report(*names, **changes):
-    """A report with a row of everything for each kind."""
+    """Make a report with rows of every table for each kind."""
     kinds = [ALL, *(Kind(False, name) for name in names)]
     points = [
         CurvePoint(k, t, s, m, 9) for k in kinds for t, s, m in [(1, 0.1, 1.0), (9, 0.7, 5.0)]
@@ -69,12 +69,12 @@ def report(*names, **changes):
 
 @pytest.fixture(scope="module")
 def page():
-    """The page of a report on two kinds; drawing one takes seconds."""
+    """The page of a report with two kinds; drawing it takes seconds."""
     return make_page(report("a", "b"), "journal")
 
 
 class Reader(HTMLParser):
-    """Checks that elements nest, and keeps what a test wants to know."""
+    """Checks that elements nest, and keeps what a test looks for."""
 
     def __init__(self, page):
         super().__init__()
@@ -102,7 +102,7 @@ class Reader(HTMLParser):
 
 
 def test_page_needs_nothing_else(page):
-    """No script, no link, no address: it is readable without a network."""
+    """The page has no script, link or address: it is readable without a network."""
     reader = Reader(page)
     tags = {tag for tag, _ in reader.seen}
     assert not tags & {"script", "link", "img", "iframe", "object", "image", "a"}
@@ -114,7 +114,7 @@ def test_page_needs_nothing_else(page):
 
 
 def test_every_plot_has_words_and_two_sizes(page):
-    """Each figure is an image with a text of its own, and one drawing for each width."""
+    """Each figure has a text of its own, and one drawing for each width."""
     reader = Reader(page)
     figures = reader.all("figure")
     labels = [figure["aria-label"] for figure in figures]
@@ -128,7 +128,7 @@ def test_every_plot_has_words_and_two_sizes(page):
 
 
 def test_drawings_are_coloured_by_the_page(page):
-    """Plots name no colour: all come from variables that the style sheet has for light and dark."""
+    """Drawings use only variables that the style sheet has for light and dark pages."""
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     for drawing in drawings:
         ET.fromstring(drawing)
@@ -140,13 +140,13 @@ def test_drawings_are_coloured_by_the_page(page):
 
 
 def test_ids_are_not_shared(page):
-    """What one drawing refers to is in it alone."""
+    """Ids are unique on the page."""
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
 
 
 def test_names_from_the_data_are_text():
-    """Names of kinds, keys and the journal are shown, never obeyed."""
+    """Names of kinds, keys and the journal are escaped."""
     page = make_page(report(HOSTILE, "_b"), HOSTILE, [HOSTILE])
     reader = Reader(page)
     assert not reader.all("script")
@@ -179,13 +179,13 @@ NOTHING_DONE = KindSummary(ALL, 1, 1, 0, 1, 0, 0.0, (0,) * 4, (), (0,) * 4)
     ],
 )
 def test_odd_journals_have_a_page(odd):
-    """What lacks or is out of the ordinary breaks no page and no table."""
+    """Missing and extraordinary values break neither page nor terminal."""
     Reader(make_page(odd, "journal"))
     show(odd, Console(file=StringIO(), width=160))
 
 
 def test_empty_journal():
-    """Without outcomes the page says so, and so does the terminal."""
+    """Page and terminal say that there are no outcomes."""
     empty = Report(0, 0, 0, 0, exact=True, bin_ms=1)
     out = StringIO()
     show(empty, Console(file=out))
@@ -205,7 +205,7 @@ def test_terminal_shows_names_as_they_are():
 
 @pytest.mark.parametrize("busy", [True, False])
 def test_terminal_of_eighty_columns_cuts_no_figure(busy):
-    """Names are folded instead; a column in which nothing ever happened is left out."""
+    """Names are folded instead; columns of zeros only are left out."""
     kinds = [ALL, Kind(False, "a name of so many words that it needs lines of its own")]
     waits = (9_180_000, 20_700_000, 23_760_000, 38_520_000)
     late = (1_234 if busy else 0,) * len(waits)

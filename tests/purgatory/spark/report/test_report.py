@@ -1,4 +1,4 @@
-"""The report as a whole: what the parts say, put together."""
+"""The report as a whole."""
 
 from collections import Counter
 
@@ -8,14 +8,14 @@ from purgatory.spark.report.report import ReportOptions, make_report
 from purgatory.spark.report.rows import Kind
 from purgatory.spark.report.wheel_tuning import wheel_sizes
 from purgatory.trace import Operation
-from tests.testing.journals import ended, operations_frame, outcomes_frame, random_outcomes
+from tests.testing.journals import make_outcome, operations_frame, outcomes_frame, random_outcomes
 
 ALL, OTHERS = Kind(True, None), Kind(False, None)
 FEW = wheel_sizes([10], [20])
 
 
 def test_report_of_a_journal(spark):
-    """All tables are there, labelled by kind; the small kinds are shown together."""
+    """All tables are there, labelled by kind; the small kinds are put together."""
     rows = random_outcomes(5, 200)
     operations = [
         Operation(r.op_id, r.kind, r.submitted_ms, r.deadline_ms - r.submitted_ms, ("k1", "k2"))
@@ -63,8 +63,10 @@ def test_report_of_a_journal(spark):
 
 
 def test_without_operations(spark):
-    """What needs operations is unknown, the rest is there; large journals are approximated."""
-    rows = [ended(n, 0, 20_000, 10_001 + n, key="k") for n in range(8)] + [ended(9, 0, 5)]
+    """Without operations their numbers are None; large journals are approximated."""
+    rows = [make_outcome(n, 0, 20_000, 10_001 + n, key="k") for n in range(8)] + [
+        make_outcome(9, 0, 5)
+    ]
     report = make_report(
         outcomes_frame(spark, rows), options=ReportOptions(shares=[0.8], wheels=FEW, exact_rows=8)
     )
@@ -75,7 +77,7 @@ def test_without_operations(spark):
 
 
 def test_empty(spark):
-    """A journal without outcomes has a report that says so."""
+    """A journal without outcomes has an empty report."""
     report = make_report(outcomes_frame(spark, []))
     assert (report.operations, report.summaries, report.wheels) == (0, (), ())
 
@@ -84,13 +86,13 @@ def test_empty(spark):
     ("bad", "named"), [({"shares": [2]}, "share is 2"), ({"wheels": []}, "0 wheels")]
 )
 def test_bad_options(bad, named):
-    """What cannot be asked for is named before any work."""
+    """An impossible option raises before any work."""
     with pytest.raises(ValueError, match=named):
         ReportOptions(**bad)
 
 
 def test_kinds_have_names():
-    """Every kind has a name to show, also the one without."""
+    """Every kind has a name to show, also the empty one."""
     assert [str(k) for k in (ALL, OTHERS, Kind(False, ""), Kind(False, "a"))] == [
         "all kinds",
         "other kinds",

@@ -1,15 +1,15 @@
-"""Suggested timeouts, beside the estimate worked out by hand and in plain Python."""
+"""Suggested timeouts, compared with an estimate in plain Python."""
 
 from itertools import pairwise
 
 import pytest
 
 from purgatory.spark.report import timeout_suggestions
-from tests.testing.journals import ended, outcomes_frame, random_outcomes
+from tests.testing.journals import make_outcome, outcomes_frame, random_outcomes
 
 
 def naive_curve(rows):
-    """Kaplan and Meier, row by row: wait, share completed, mean wait, watched."""
+    """Estimate by Kaplan and Meier, row by row: wait, share completed, mean wait, watched."""
     points, left, area, before = [], 1.0, 0.0, 0
     for wait in sorted({r.waited_ms for r in rows}):
         watched = sum(r.waited_ms >= wait for r in rows)
@@ -22,7 +22,7 @@ def naive_curve(rows):
 
 
 def curve_of(found, total, kind=None):
-    """The points of one kind."""
+    """Return the points of one kind, sorted."""
     points = [
         (r.timeout_ms, r.share, r.mean_wait_ms, r.watched)
         for r in found
@@ -32,7 +32,7 @@ def curve_of(found, total, kind=None):
 
 
 def test_curve_is_the_estimate(spark):
-    """For each kind and for all together the curve is Kaplan's and Meier's."""
+    """The curves of each kind and of all kinds equal the naive estimate."""
     rows = random_outcomes(3, 300)
     found = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True).collect()
     assert naive_curve(rows) == curve_of(found, True)
@@ -41,9 +41,9 @@ def test_curve_is_the_estimate(spark):
 
 
 def test_one_timeout_is_the_plain_share(spark):
-    """Where all had the same patience, shares are those of operations that completed in time."""
+    """If all timeouts are equal, shares are those of operations completed in time."""
     waits = [1, 2, 3, 4, 5, 6, 7, 8, None, None]
-    rows = [ended(n, 0, 10, wait) for n, wait in enumerate(waits)]
+    rows = [make_outcome(n, 0, 10, wait) for n, wait in enumerate(waits)]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
     found = timeout_suggestions.suggest_timeouts(curve, [0.5, 0.8, 0.81]).where("total").collect()
     assert [(r.wanted, r.timeout_ms, r.watched) for r in found] == [(0.5, 5, 6), (0.8, 8, 3)]
@@ -52,9 +52,11 @@ def test_one_timeout_is_the_plain_share(spark):
     assert [r.mean_wait_ms for r in found] == pytest.approx([4.0, 5.2])
 
 
-def test_the_impatient_are_no_failures(spark):
-    """Half give up after 1 s; of those that wait longer all complete at 2 s."""
-    rows = [ended(n, 0, 1000) for n in range(5)] + [ended(n, 0, 9000, 2000) for n in range(5, 10)]
+def test_short_timeouts_are_no_failures(spark):
+    """Half expire after 1 s; all that wait longer complete at 2 s, which is then suggested."""
+    rows = [make_outcome(n, 0, 1000) for n in range(5)] + [
+        make_outcome(n, 0, 9000, 2000) for n in range(5, 10)
+    ]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
     (found,) = timeout_suggestions.suggest_timeouts(curve, [0.99]).where("total").collect()
     assert (found.timeout_ms, found.share, found.watched) == (2000, 1.0, 5)
@@ -62,17 +64,17 @@ def test_the_impatient_are_no_failures(spark):
 
 
 def test_long_waits_are_rounded_up(spark):
-    """Not exact: four digits from 10 s on, never down, so that a timeout keeps its promise."""
+    """Unless exact, waits of 10 s and more are rounded up, never down, to four digits."""
     waits = [0, 9_999, 10_000, 10_001, 123_456, 999_999]
-    rows = [ended(n, 0, 10**7, wait) for n, wait in enumerate(waits)]
+    rows = [make_outcome(n, 0, 10**7, wait) for n, wait in enumerate(waits)]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=False)
     found = sorted(r.timeout_ms for r in curve.where("total").collect())
     assert found == [0, 9_999, 10_000, 10_010, 123_500, 1_000_000]
 
 
-def test_thinned_keeps_the_ends(spark):
-    """Few points are left of many, the last among them, and no gap of more than a percent."""
-    rows = [ended(n, 0, 10_000, n) for n in range(1, 3001)]
+def test_thin_curve_keeps_the_ends(spark):
+    """A thinned curve has few points, also the last one, and no gap above a percent."""
+    rows = [make_outcome(n, 0, 10_000, n) for n in range(1, 3001)]
     curve = timeout_suggestions.completion_curve(outcomes_frame(spark, rows), exact=True)
     shares = [r.share for r in timeout_suggestions.thin_curve(curve).where("total").collect()]
     assert len(shares) < 300
@@ -85,6 +87,6 @@ def test_thinned_keeps_the_ends(spark):
     ("shares", "named"), [([0], "share is 0"), ([0.5, 1.1], "1.1"), ([], "no")]
 )
 def test_bad_shares(shares, named):
-    """A share that cannot be wanted is named."""
+    """An impossible share is named."""
     with pytest.raises(ValueError, match=named):
         timeout_suggestions.check_shares(shares)

@@ -1,4 +1,4 @@
-"""The tuning table, beside a real Timer that is driven through the same deadlines."""
+"""Wheel tuning, compared with a real Timer that is driven through the same deadlines."""
 
 import random
 from collections import defaultdict
@@ -15,12 +15,12 @@ from purgatory.spark.report.wheel_tuning import (
     wheel_sizes,
 )
 from purgatory.trace import Outcome
-from tests.testing.journals import ended, outcomes_frame
+from tests.testing.journals import make_outcome, outcomes_frame
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 
 
 def random_rows(seed: int) -> list[Outcome]:
-    """Bursts and silences, short and long timeouts; some end early, some at once, some on time."""
+    """Make bursts and silences, short and long timeouts, early and late ends."""
     rng = random.Random(seed)
     now = rng.choice([1_700_000_000_123, -5_000, 0])
     rows = []
@@ -28,12 +28,12 @@ def random_rows(seed: int) -> list[Outcome]:
         now += rng.choice([0, 0, 1, 3, rng.randrange(100)])
         timeout = rng.choice([0, 1, 2, rng.randrange(30), rng.randrange(500), rng.randrange(5000)])
         end = rng.choice([None, now + rng.randint(0, timeout), now + timeout])
-        rows.append(ended(number, now, timeout, end))
+        rows.append(make_outcome(number, now, timeout, end))
     return rows
 
 
-class Driven:
-    """A Timer that is sent through outcomes, from instant to instant, and what it did."""
+class DrivenTimer:
+    """Drives a Timer through outcomes, instant by instant, and records what it did."""
 
     def __init__(self, rows: list[Outcome], wheel: WheelSize) -> None:
         self.wakeups = 0
@@ -79,7 +79,7 @@ class Driven:
             self._look(now + 1)
 
     def _next(self, instants: list[int]) -> int | None:
-        """The next instant at which something is submitted, ends, or comes due."""
+        """Return the next instant at which an operation is submitted, ends, or comes due."""
         now, delay = self._clock(), self._timer.delay_to_next()
         while instants and instants[-1] <= now:
             instants.pop()
@@ -92,10 +92,10 @@ class Driven:
                 self._tasks[r.op_id].cancel()
 
     def _advance(self) -> None:
-        self._timer.delay_to_next()  # drops what was emptied, where it comes first
+        self._timer.delay_to_next()  # drops an emptied bucket at the head of the queue
         queue = self._timer._wheel_state.queue.snapshot()
         due = [bucket for bucket in queue if bucket.expiration_ms <= self._clock()]
-        # One that was emptied and stands behind another comes due with it, to no effect.
+        # An emptied bucket behind the head comes due, too, without an effect.
         self._empty_cascades += sum(bucket.level > 0 and not len(bucket) for bucket in due)
         self.wakeups += any(map(len, due))
         assert self._timer.advance_clock() == bool(due)
@@ -110,7 +110,7 @@ class Driven:
         self.late.append(self._clock() - deadline_ms)
 
     def _look(self, now: int) -> None:
-        """Note which buckets were occupied in the millisecond before."""
+        """Record the buckets that were occupied in the previous millisecond."""
         for bucket in self._timer._wheel_state.queue.snapshot():
             if len(bucket):
                 stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now - 1, now])
@@ -119,13 +119,13 @@ class Driven:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_does_what_a_timer_does(spark, seed):
-    """Cascades, moves, wake-ups, buckets and lateness are those of a real Timer, exactly."""
+    """Cascades, moves, wake-ups, buckets and lateness are exactly those of a real Timer."""
     rows = random_rows(seed)
     candidates = wheel_sizes((1, 7, 100), (2, 20))
     table = compare_wheels(outcomes_frame(spark, rows), candidates).collect()
     span = max(r.at_ms for r in rows) - min(r.submitted_ms for r in rows)
     for wheel, found in zip(candidates, table, strict=True):
-        timer = Driven(rows, wheel)
+        timer = DrivenTimer(rows, wheel)
         occupied = sum(last - first for first, last in timer.stays.values())
         assert (found.tick_ms, found.wheel_size) == (wheel.tick_ms, wheel.wheel_size)
         assert (found.operations, found.span_ms) == (len(rows), span)
@@ -140,18 +140,18 @@ def test_does_what_a_timer_does(spark, seed):
 
 
 def test_worked_example(spark):
-    """The example of the wheel's own documentation: two levels down for one, three for another."""
-    rows = [ended(0, 0, 20), ended(1, 0, 25)]
+    """One operation cascades two levels down, another three, as in the wheel's documentation."""
+    rows = [make_outcome(0, 0, 20), make_outcome(1, 0, 25)]
     (found,) = compare_wheels(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
-    # Both lie in [18..26]; at 18 one comes to level 0, the other to [24 25 26], and at 24 to 0.
+    # Both start in [18..26]; at 18 one moves to level 0, the other to [24 25 26], at 24 to level 0.
     assert (found.levels, found.cascades, found.wakeups) == (3, 2, 4)
     assert found.moves_per_operation == 1.5
     assert found.buckets == (18 + 2 + 6 + 1) / 25
 
 
 def test_nothing_to_place(spark):
-    """Without operations, or without timeouts, every wheel stands still."""
-    none = outcomes_frame(spark, [ended(0, 5, 0)])
+    """Without operations, or without timeouts, a wheel does nothing."""
+    none = outcomes_frame(spark, [make_outcome(0, 5, 0)])
     for outcomes, count in ((none, 1), (none.limit(0), 0)):
         (found,) = compare_wheels(outcomes, [WheelSize(10, 20)]).collect()
         assert found.operations == count
@@ -159,12 +159,12 @@ def test_nothing_to_place(spark):
 
 
 def test_the_longest_waits(spark):
-    """Timeouts and times at the ends of their range neither overflow nor get lost."""
+    """Timeouts and times at the ends of their range do not overflow."""
     far = 2**62 - MAX_WAIT_MS
     rows = [
-        ended(0, 0, 2**62, 2**62),
-        ended(1, far, MAX_WAIT_MS),
-        ended(2, -far, 2**61, -far + 1),
+        make_outcome(0, 0, 2**62, 2**62),
+        make_outcome(1, far, MAX_WAIT_MS),
+        make_outcome(2, -far, 2**61, -far + 1),
     ]
     corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(MAX_TICK_MS, MAX_WHEEL_SIZE)]
     table = compare_wheels(outcomes_frame(spark, rows), corners).collect()
@@ -177,12 +177,12 @@ def test_the_longest_waits(spark):
     [(0, 20, "tick_ms is 0"), (1, 1, "wheel_size is 1"), (2**32, 20, "tick_ms is 4294967296")],
 )
 def test_dimensions_of_no_wheel(tick_ms, size, named):
-    """A tick or a size that no timer takes is named."""
+    """An impossible tick or size is named."""
     with pytest.raises(ValueError, match=named):
         wheel_sizes([tick_ms], [size])
 
 
 def test_no_candidates(spark):
-    """A table of nothing is refused."""
+    """An empty list of candidates is refused."""
     with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
         compare_wheels(outcomes_frame(spark, []), [])

@@ -1,6 +1,6 @@
-"""A checkpoint: each output is there once, wherever a run ended; what does not fit is refused.
+"""A checkpoint: each output is published once, wherever a run ended; a misfit is refused.
 
-No Spark here: what a micro-batch writes is played by small files.
+Without Spark: small files stand for what a micro-batch writes.
 """
 
 import itertools
@@ -21,11 +21,11 @@ BATCHES = 3
 
 
 class Killed(BaseException):
-    """The process ended here."""
+    """The process was killed here."""
 
 
 class FragileFileSystem(LocalFileSystem):
-    """A disk whose process is ended at the n-th operation that changes something, or after it."""
+    """A disk: its process is killed before or after the n-th operation that changes something."""
 
     def __init__(self, steps, *, done):
         self.steps = steps
@@ -61,14 +61,14 @@ def opened(tmp_path):
 
 
 def write(path, text=""):
-    """Make a file and its directory."""
+    """Write a file; create its directory."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 def do_batch(checkpoint_log, number):
-    """What a micro-batch and Spark around it do."""
+    """Do what a micro-batch and Spark around it do."""
     spark = Path(checkpoint_log.spark_path)
     write(spark / "metadata", '{"id": "query"}')
     write(spark / "offsets" / f"{number}")
@@ -85,7 +85,7 @@ def do_batch(checkpoint_log, number):
 
 
 def run(opened):
-    """A run from where the stream stands to its end; Spark repeats the batch it had not noted."""
+    """Run from where the stream stands to its end; Spark repeats the batch it had not noted."""
     checkpoint_log = opened()
     spark = Path(checkpoint_log.spark_path)
     noted = len(list(spark.glob("commits/*")))
@@ -95,13 +95,13 @@ def run(opened):
 
 
 def texts(path):
-    """What the Parquet files of a directory hold, sorted."""
+    """Return the contents of the Parquet files of a directory, sorted."""
     return sorted(file.read_text() for file in path.glob("*.parquet"))
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeypatch, done):
-    """Ended at each operation on files in turn, and again in the run that mends it."""
+    """A kill at any file operation, and another in the next run, lose and repeat nothing."""
     for steps in itertools.count(1):
         killed = []
         for again in (steps, steps % 7 + 1):
@@ -124,13 +124,13 @@ def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeyp
         assert not list((tmp_path / "out").glob("_staging/*"))
         shutil.rmtree(tmp_path / "out")
         shutil.rmtree(tmp_path / "checkpoint")
-        if steps not in killed[:1]:  # it came through
+        if steps not in killed[:1]:  # this run was not killed
             assert steps > 20
             return
 
 
 def test_a_run_that_was_taken_for_dead_cannot_commit(opened, tmp_path):
-    """Not even when the newer one has gone on so far that entries were deleted."""
+    """An older run cannot commit, even after the newer one has deleted entries."""
     older = opened()
     do_batch(older, 0)
     newer = opened()
@@ -144,7 +144,7 @@ def test_a_run_that_was_taken_for_dead_cannot_commit(opened, tmp_path):
 
 
 def test_an_entry_comes_back_as_it_was(opened):
-    """All that a run needs to go on, but for what belongs to the run."""
+    """All fields of an entry but those of the run are read back."""
     checkpoint_log = opened()
     do_batch(checkpoint_log, 0)
     entry = replace(
@@ -218,7 +218,7 @@ def _output_of_another(checkpoint, out):
     ],
 )
 def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change, words):
-    """The message names the directory and what is wrong with it."""
+    """The message names the directory and what is wrong; no file is changed."""
     checkpoint_log = opened()
     do_batch(checkpoint_log, 0)
     do_batch(checkpoint_log, 1)
@@ -231,7 +231,7 @@ def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change
 
 @pytest.mark.parametrize("name", ["operations", "events"])
 def test_other_sources_are_refused(opened, name):
-    """What the checkpoint has, and what was asked for, are both named."""
+    """The message names the source of the checkpoint and the wanted one."""
     opened()
     with pytest.raises(CheckpointMismatch, match=f"whose {name} is .*, not json:/in/other;"):
         opened(SOURCES | {name: "json:/in/other"})

@@ -1,4 +1,4 @@
-"""The stream: the same outcomes as in one process, whatever the order of the input and its cuts."""
+"""The stream: the oracle's outcomes, whatever the order of the input and its micro-batches."""
 
 import random
 
@@ -15,17 +15,17 @@ from tests.testing.traces import expected, same_outcomes
 
 @pytest.fixture
 def feed(tmp_path):
-    """Empty directories."""
+    """Empty directories for the input of a stream."""
     return StreamInput(tmp_path)
 
 
 def op(name, keys="a", *, at=0, timeout=10, need=1):
-    """An operation with a key for each letter."""
+    """Make an operation with a key for each letter."""
     return Operation(name, "", at, timeout, tuple(keys), need)
 
 
 def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed):
-    """A source that is behind holds event time back; its rows are not late."""
+    """A source that is behind holds event time back, so that its rows are not late."""
     feed.put("events", [KeyEvent("a", 5), KeyEvent("b", 1_000)])
     feed.put("events", [KeyEvent("c", 2_000)])
     feed.put("operations", [], name="none yet")
@@ -35,8 +35,8 @@ def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed
     assert entry.counts["late_operations"] == entry.counts["late_events"] == 0
 
 
-def test_what_is_later_than_the_watermark_is_put_aside_and_counted(spark, feed):
-    """A row at the watermark is in time; one before it goes to `late`, in the form of its table."""
+def test_what_is_later_than_the_watermark_is_written_apart_and_counted(spark, feed):
+    """A row at the watermark is in time; one before it is written to `late` as it came."""
     feed.put("operations", [op("first", at=1_000), op("waits", "z", at=995, timeout=5_000)])
     feed.put("events", [KeyEvent("x", 1_000)])
     feed.put("operations", [op("in time", "x", at=900, timeout=200), op("late", at=899)])
@@ -54,8 +54,8 @@ def test_what_is_later_than_the_watermark_is_put_aside_and_counted(spark, feed):
         assert list(rows) == [KeyEvent("z", 899)]
 
 
-def test_rows_that_break_a_rule_are_put_aside_with_the_reason(spark, feed):
-    """JSON lines here: each bad row is in `rejected`, whole, with its file; the others count."""
+def test_rows_that_break_a_rule_are_written_apart_with_the_reason(spark, feed):
+    """Each bad row is written to `rejected` with its file; the good rows count."""
     (feed.path / "operations" / "o.json").write_text(
         '{"op_id": "good", "submitted_ms": 0, "timeout_ms": 9, "keys": ["a"]}\n'
         '{"op_id": "negative", "submitted_ms": 0, "timeout_ms": -1, "keys": ["a"]}\n'
@@ -78,8 +78,8 @@ def test_rows_that_break_a_rule_are_put_aside_with_the_reason(spark, feed):
     assert (entry.counts["rejected_operations"], entry.counts["rejected_events"]) == (4, 1)
 
 
-def test_strict_stops_at_a_bad_row_and_the_batch_is_not_done(spark, feed):
-    """The error tells which row; with the rule relaxed the same checkpoint goes on."""
+def test_strict_stops_at_a_bad_row_and_the_batch_is_not_committed(spark, feed):
+    """The error names the row; without `strict` the same checkpoint continues."""
     feed.put("operations", [op("o")])
     (feed.path / "events" / "e.json").write_text('{"key": "", "at_ms": 1}\n')
     with pytest.raises(RejectedRows, match=r"^e\.json, column key: '', expected non-empty"):
@@ -89,7 +89,7 @@ def test_strict_stops_at_a_bad_row_and_the_batch_is_not_done(spark, feed):
 
 
 def test_the_order_of_lines_decides_between_keys_of_one_instant(spark, feed):
-    """JSON files of several thousand lines: as in the order of files and rows."""
+    """Events of one instant in large JSON files count in the order of files and rows."""
     rng = random.Random(5)
     keys = "abcdefgh"
     operations = [
@@ -106,7 +106,7 @@ def test_the_order_of_lines_decides_between_keys_of_one_instant(spark, feed):
 
 
 def test_rows_the_same_in_all_columns_have_an_outcome_each(spark, feed):
-    """And operations of one id and different keys do not take each other's."""
+    """Equal operations have an outcome each; those of one id keep their own keys."""
     operations = [op("o", "ab", need=2), op("o", "ab", need=2), op("o", "bc"), op("o", "d")]
     events = [KeyEvent("a", 1), KeyEvent("b", 2), KeyEvent("c", 0)]
     feed.put("operations", operations)
@@ -116,7 +116,7 @@ def test_rows_the_same_in_all_columns_have_an_outcome_each(spark, feed):
 
 
 def test_a_stream_goes_on_where_it_stopped(spark, feed):
-    """Operations that wait, keys found and events kept outlive a run; nothing is read twice."""
+    """Pending operations, found keys and retained events survive; no row is read twice."""
     feed.put("operations", [op("two of three", "abc", need=2, timeout=100), op("more", "x")])
     feed.put("events", [KeyEvent("a", 5), KeyEvent("q", 50)])
     stopped = feed.stream(spark, watermark_ms=0, on_commit=lambda entry: stopped.stop())
@@ -136,7 +136,7 @@ def test_a_stream_goes_on_where_it_stopped(spark, feed):
 
 
 def test_once_on_an_ended_stream_changes_nothing_and_goes_on_after_the_end(spark, feed):
-    """Event time has run to the last deadline, no further: later rows are still in time."""
+    """Event time is closed up to the last deadline only: later rows are still in time."""
     feed.put("operations", [op("o", timeout=100)])
     feed.put("events", [KeyEvent("q", 50)])
     ended = feed.stream(spark).run(once=True)
@@ -149,9 +149,9 @@ def test_once_on_an_ended_stream_changes_nothing_and_goes_on_after_the_end(spark
 
 
 def test_a_deadline_at_the_end_of_time(spark, feed):
-    """64 bits suffice for it, for a watermark below the first instant, and for the run to the end.
+    """Deadlines and watermarks at the ends of 64 bits do not overflow.
 
-    The very first instant of 64 bits stands for "none is over yet".
+    The first instant of 64 bits means that no instant is closed.
     """
     feed.put("operations", [op("for ever", timeout=2**63 - 1), op("o", at=1 - 2**63, timeout=1)])
     feed.put("events", [KeyEvent("q", 1 - 2**63)])
@@ -163,7 +163,7 @@ def test_a_deadline_at_the_end_of_time(spark, feed):
 
 
 def test_a_column_that_is_missing_is_named_before_the_stream_starts(spark, feed):
-    """Of a Parquet file, which says what it has; nothing is left behind."""
+    """A Parquet file without a column is refused at once, and no checkpoint is made."""
     pq.write_table(pq.read_table(_events_file(feed)).drop(["at_ms"]), _events_file(feed))
     with pytest.raises(SparkError, match="not a table of events, it has no column at_ms"):
         feed.stream(spark)
@@ -171,7 +171,7 @@ def test_a_column_that_is_missing_is_named_before_the_stream_starts(spark, feed)
 
 
 def test_a_file_that_cannot_be_read_ends_the_run_and_is_named(spark, feed):
-    """Neither skipped nor taken for empty; when it is mended, the stream goes on."""
+    """A damaged file is not skipped; once it is repaired, the stream continues."""
     feed.put("operations", [op("o")])
     feed.put("operations", [op("p")])
     good = (feed.path / "operations" / "0002.parquet").read_bytes()
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_read_ends_the_run_and_is_named(spark, feed):
 
 
 def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
-    """Before anything is read, with both of them named."""
+    """Another output is refused before anything is read, and both are named."""
     feed.put("operations", [op("o")])
     feed.put("events", [])
     feed.stream(spark)
@@ -194,7 +194,7 @@ def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
 
 
 def test_two_runs_at_a_time_do_not_both_write(spark, feed):
-    """The one that began last goes on; the other is told, and its batch leaves nothing."""
+    """The newer of two runs continues; the older one raises and publishes nothing."""
     feed.put("operations", [op("o")])
     feed.put("events", [])
     older = feed.stream(spark)
@@ -212,7 +212,7 @@ def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
     for table, time in (("operations", "submitted_ms"), ("events", "at_ms")):
         rows = pq.read_table(flights / f"{table}.parquet")
         at = pc.cast(rows[time], pa.timestamp("ms"))
-        # Not beyond the year: what lands in the new year belongs to December's file.
+        # Rows of the new year belong to December's file.
         month = pc.if_else(pc.greater(pc.year(at), 2013), 12, pc.month(at))
         for number in range(1, 13):
             part = feed.path / f"{table}-{number}.parquet"

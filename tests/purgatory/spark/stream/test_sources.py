@@ -1,4 +1,4 @@
-"""Where the rows of a stream come from."""
+"""The sources of a stream."""
 
 import json
 
@@ -33,12 +33,12 @@ from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
     ],
 )
 def test_the_name_of_a_file_tells_its_format(name, form):
-    """Or that it is none that a stream reads."""
+    """The suffix decides the format; others are not read by a stream."""
     assert format_of(name) == form
 
 
 def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
-    """Files that Spark passes over tell nothing; an empty directory will be Parquet."""
+    """Files that Spark ignores do not count; an empty directory is Parquet."""
     assert directory_source(spark, str(tmp_path)).name == f"parquet:{tmp_path}"
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".a.parquet.crc").touch()
@@ -54,7 +54,7 @@ def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
     ],
 )
 def test_a_directory_of_other_files_is_refused(spark, tmp_path, names, words):
-    """Rather than read in part."""
+    """A directory with mixed or other formats is refused, not read in part."""
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(TableError, match=words):
@@ -62,20 +62,20 @@ def test_a_directory_of_other_files_is_refused(spark, tmp_path, names, words):
 
 
 def test_a_directory_that_is_not_there_is_named(spark, tmp_path):
-    """A stream that waits for a directory with a wrong name would wait for ever."""
+    """A missing directory raises, as the stream would wait for it without end."""
     with pytest.raises(TableError, match="/none: no such directory"):
         directory_source(spark, f"{tmp_path}/none")
 
 
 def test_without_the_connector_kafka_says_what_to_install(spark):
-    """It is not part of Spark."""
+    """The error names Spark's Kafka connector, which is not part of Spark."""
     source = topic_source("events", "localhost:9092")
     with pytest.raises(SparkError, match=r"--packages org\.apache\.spark:spark-sql-kafka-0-10"):
         source.rows(spark, EVENTS_TABLE)
 
 
 def test_a_topic_is_read_from_its_first_message():
-    """Unless told otherwise; what is told is passed on."""
+    """The oldest message is the default start; options are passed on."""
     assert topic_source("t", "host:1").options["startingOffsets"] == "earliest"
     source = topic_source("t", "host:1", {"startingOffsets": "latest", "kafka.group.id": "g"})
     assert source == Source(
@@ -90,7 +90,7 @@ def test_a_topic_is_read_from_its_first_message():
 
 
 def messages(spark, values):
-    """Rows as Spark's Kafka source has them."""
+    """Make rows like those of Spark's Kafka source."""
     rows = [(value and value.encode(), "t", 3, offset) for offset, value in enumerate(values)]
     return spark.createDataFrame(
         rows, "value binary, topic string, partition int, offset bigint"
@@ -98,7 +98,7 @@ def messages(spark, values):
 
 
 def test_messages_are_objects_with_the_columns_of_the_table(spark):
-    """Whatever else they are is rejected, each with the reason and the message itself."""
+    """Other messages are rejected, each with the reason and the message itself."""
     values = [
         json.dumps({"op_id": "o", "submitted_ms": 1, "timeout_ms": 2, "keys": ["a"], "x": 1}),
         json.dumps({"op_id": "o", "submitted_ms": "1", "timeout_ms": 2, "keys": ["a"]}),
@@ -120,7 +120,7 @@ def test_messages_are_objects_with_the_columns_of_the_table(spark):
 
 
 def test_messages_that_are_events(spark):
-    """Their place is that of the partition, so that those of one instant keep their order."""
+    """Their place is the offset in the partition, which orders events of one instant."""
     values = ['{"key": "a", "at_ms": 5}', '{"key": "b", "at_ms": null}']
     rows = check_stream_rows(EVENTS_TABLE, parse_messages(messages(spark, values), EVENTS_TABLE))
     found = [(row.key, row.time_ms, row.place, row.reason) for row in rows.collect()]

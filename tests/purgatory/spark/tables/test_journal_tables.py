@@ -1,24 +1,24 @@
-"""A journal's tables, found in their directory and checked."""
+"""The tables of a journal, found in their directory and checked."""
 
 import pytest
 
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.tables.journal_tables import FARTHEST_MS, count_rejected, read_journal
 from purgatory.trace import Operation
-from tests.testing.journals import ended, operations_frame, outcomes_frame
+from tests.testing.journals import make_outcome, operations_frame, outcomes_frame
 
 HEAD = "op_id,kind,outcome,at_ms,by_key,submitted_ms,deadline_ms,waited_ms,lateness_ms\n"
 GOOD = "o1,a,completed,5,k,0,9,5,0\n"
 
 
 def rows_of(frame):
-    """All rows, as tuples in order."""
+    """Return all rows as sorted tuples."""
     return sorted(tuple(row) for row in frame.collect())
 
 
 def test_directory_of_parquet(spark, tmp_path):
-    """Both tables are found in their directories, also where they are partitioned by date."""
-    rows = [ended(0, 0, 5), ended(1, 0, 9, 7, kind="a")]
+    """Both tables are found in their directories, also if they are partitioned by date."""
+    rows = [make_outcome(0, 0, 5), make_outcome(1, 0, 9, 7, kind="a")]
     outcomes = outcomes_frame(spark, rows)
     outcomes.selectExpr("*", "date'2026-11-21' day").write.partitionBy("day").parquet(
         str(tmp_path / "outcomes")
@@ -32,7 +32,7 @@ def test_directory_of_parquet(spark, tmp_path):
 
 
 def test_files_with_suffixes(spark, tmp_path):
-    """Tables may be files of any format of a trace; others beside them are passed over."""
+    """Tables may be files of any format of a trace; other files are ignored."""
     (tmp_path / "outcomes.csv").write_text(HEAD + GOOD)
     (tmp_path / "operations.jsonl").write_text(
         '{"op_id": "o1", "submitted_ms": 0, "timeout_ms": 9, "keys": ["k"]}\n'
@@ -66,7 +66,7 @@ def test_outcomes_alone(spark, tmp_path, directory):
     ],
 )
 def test_what_is_no_journal(spark, tmp_path, names, said):
-    """A directory that is no journal is refused, and the reason named."""
+    """A directory that is not a journal is refused with the reason."""
     for name in names:
         (tmp_path / name).write_text(HEAD.replace("outcome", "end") + GOOD)
     with pytest.raises(TableError, match=said) as error:
@@ -75,7 +75,7 @@ def test_what_is_no_journal(spark, tmp_path, names, said):
 
 
 def test_missing(spark, tmp_path):
-    """A path that is not there is named."""
+    """A missing path is named."""
     with pytest.raises(TableError, match="nowhere: not found"):
         read_journal(spark, str(tmp_path / "nowhere"))
 
@@ -93,7 +93,7 @@ BAD = {
 
 
 def test_bad_rows(spark, tmp_path):
-    """Each row that breaks a rule is counted and described; the good ones are used."""
+    """Rows that break a rule are counted and described; the good ones are used."""
     (tmp_path / "outcomes.csv").write_text(HEAD + GOOD + "\n".join(BAD) + "\n")
     journal = read_journal(spark, str(tmp_path))
     assert journal.outcomes.count() == 1

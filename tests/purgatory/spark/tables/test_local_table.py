@@ -1,4 +1,4 @@
-"""Small tables: the same rows and types, and nothing for Python to do in a worker."""
+"""Small tables: the same rows and types, without a Python worker."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from purgatory.spark.tables.schema import OPERATIONS
     "rows", [[], [("o", None, -(2**63), 2**63 - 1, ["a", "日本"], 1), (None,) * 6]]
 )
 def test_rows_come_back(spark, rows, capsys):
-    """Nulls, lists and the ends of 64 bits too; the plan holds the table itself."""
+    """Nulls, lists and the ends of 64 bits are kept; the plan contains the table itself."""
     table = local_table(spark, OPERATIONS, rows)
     assert table.schema == OPERATIONS
     assert rows == [tuple(row) for row in table.collect()]

@@ -1,4 +1,4 @@
-"""Files as checked tables: all formats, every row kept or told, every fault named at once."""
+"""Files as checked tables: all formats, each row good or rejected, bad files named at once."""
 
 import gzip
 import json
@@ -72,7 +72,7 @@ op_id,submitted_ms,timeout_ms,keys,need,kind
 
 
 def write(path, text):
-    """Write a text file, compressed if its name says so."""
+    """Write a text file, compressed if its name ends in .gz; return its path."""
     if path.suffix == ".gz":
         path.write_bytes(gzip.compress(text.encode()))
     else:
@@ -81,7 +81,7 @@ def write(path, text):
 
 
 def values(frame):
-    """The rows of a DataFrame as tuples, in order."""
+    """Return the rows of a DataFrame as tuples, in order."""
     return [tuple(row) for row in frame.collect()]
 
 
@@ -89,7 +89,7 @@ def values(frame):
     ("name", "text"), [("e.csv", ODD_CSV), ("e.jsonl", ODD_JSON), ("e.ndjson.gz", ODD_JSON)]
 )
 def test_the_same_events_are_good_as_in_process(spark, tmp_path, name, text):
-    """Line by line, both readers take and refuse the same."""
+    """The reader of a trace and Spark accept the same lines of events."""
     path = write(tmp_path / name, text)
     skipped = SkippedRows()
     wanted = list(read_events_in_process(path, on_bad=skipped))
@@ -104,7 +104,7 @@ def test_the_same_events_are_good_as_in_process(spark, tmp_path, name, text):
     ("name", "text"), [("o.json", ODD_OPERATIONS), ("o.csv.gz", ODD_OPERATIONS_CSV)]
 )
 def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text):
-    """Lists of keys, defaults, and numbers in text."""
+    """They also agree on lists of keys, defaults, and numbers in text."""
     path = write(tmp_path / name, text)
     skipped = SkippedRows()
     wanted = list(read_operations_in_process(path, on_bad=skipped))
@@ -114,8 +114,8 @@ def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text)
     assert skipped.count == checked.rejected.count()
 
 
-def test_a_rejected_row_is_shown_as_it_stood_there(spark, tmp_path):
-    """What could not be taken apart as text, all else as JSON."""
+def test_a_rejected_row_is_shown_in_its_original_form(spark, tmp_path):
+    """A rejected row is shown as JSON, or as text if it could not be parsed."""
     path = write(tmp_path / "a b+c%20é.jsonl", '{"key":5,"at_ms":[2]}\nnonsense\n')
     rejected = read_events(spark, path).rejected.collect()
     assert [(row.file, row.row) for row in rejected] == [
@@ -127,7 +127,7 @@ def test_a_rejected_row_is_shown_as_it_stood_there(spark, tmp_path):
 
 
 def test_a_directory_of_all_formats(spark, tmp_path):
-    """Files in the order of their names, rows in that of the file; notes and others passed over."""
+    """Events are ordered by file name and row; hidden files and other formats are ignored."""
     write(tmp_path / "3.csv", EVENTS_CSV)
     write(tmp_path / "1.jsonl", '{"key":"c","at_ms":1}\n{"key":"d","at_ms":1}\n')
     frame = spark.createDataFrame([("e", 1), ("f", 1)], "key string, at_ms int").coalesce(1)
@@ -141,7 +141,7 @@ def test_a_directory_of_all_formats(spark, tmp_path):
 
 
 def test_rows_of_a_split_file_keep_their_order(spark, tmp_path):
-    """A file that Spark reads in several blocks, some of them together with another file."""
+    """The order holds in a file of several blocks, some in one partition with another file."""
     lines = [json.dumps({"key": f"k{n}", "at_ms": 0}) for n in range(4000)]
     write(tmp_path / "a.jsonl", "\n".join(lines[:1000]) + "\n")
     write(tmp_path / "b.jsonl", "\n".join(lines[1000:]) + "\n")
@@ -161,7 +161,7 @@ def test_rows_of_a_split_file_keep_their_order(spark, tmp_path):
 
 
 def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path):
-    """`need` in the second file counts, and is 1 in the first."""
+    """`need` is read from the file that has it, and is 1 in the other one."""
     columns = "op_id string, submitted_ms long, timeout_ms long, keys array<string>"
     one = spark.createDataFrame([("a", 1, 1, ["x", "y"])], columns)
     two = spark.createDataFrame([("b", 1, 1, ["x", "y"], 2)], f"{columns}, need int")
@@ -172,7 +172,7 @@ def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path)
 
 
 def test_a_directory_that_spark_wrote(spark, tmp_path):
-    """Partitioned by a column of the table, even."""
+    """A directory partitioned by a column of the table is read."""
     frame = spark.createDataFrame([("a", 1), ("b", 2)], "key string, at_ms long")
     frame.write.partitionBy("at_ms").parquet(f"{tmp_path}/out")
     assert sorted(values(read_events(spark, f"{tmp_path}/out").good.select("key", "at_ms"))) == [
@@ -182,7 +182,7 @@ def test_a_directory_that_spark_wrote(spark, tmp_path):
 
 
 def bad_files(directory):
-    """Files that cannot be a table of events, by what is said of them."""
+    """Write files that are no table of events; return their names and error messages."""
     write(directory / "missing.csv", "key,x\n")
     write(directory / "missing.jsonl", '{"key":"a"}\n')
     write(directory / "empty.csv", "")
@@ -201,7 +201,7 @@ def bad_files(directory):
 
 
 def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
-    """By the call that opens it, before any job over its rows."""
+    """The call that opens a bad file raises, before any job over its rows."""
     for name, message in bad_files(tmp_path).items():
         with pytest.raises(TableError) as raised:
             read_events(spark, f"{tmp_path}/{name}")
@@ -211,7 +211,7 @@ def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
 
 
 def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
-    """The column, what it holds, and what it should."""
+    """The error names the column, its type and the expected type."""
     frame = spark.createDataFrame([("a", 1.5)], "key string, at_ms double")
     frame.toPandas().to_parquet(tmp_path / "e.parquet")
     with pytest.raises(TableError, match=r"e.parquet: column at_ms holds double, expected bigint"):
@@ -219,7 +219,7 @@ def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
 
 
 def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
-    """Rather than read one of them as nulls."""
+    """Files with different types of a column are refused, not read as nulls."""
     for name, kind in (("1", "long"), ("2", "string")):
         frame = spark.createDataFrame([("a", None)], f"key string, at_ms {kind}").coalesce(1)
         frame.write.parquet(f"{tmp_path}/e/n={name}")
@@ -228,7 +228,7 @@ def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
 
 
 def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
-    """Their columns would be mistaken for one another."""
+    """Files with different headers are refused, as their columns would be mixed up."""
     write(tmp_path / "1.csv", EVENTS_CSV)
     write(tmp_path / "2.csv", "at_ms,key\n1,a\n")
     checked = read_events(spark, str(tmp_path))
@@ -239,7 +239,7 @@ def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
 
 @pytest.mark.parametrize("ignore", ["true", "false"])
 def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
-    """Even in a session that would pass over it."""
+    """A damaged file raises even in a session that ignores corrupt files."""
     whole = gzip.compress(("key,at_ms\n" + "a,1\n" * 99_999).encode())
     (tmp_path / "e.csv.gz").write_bytes(whole[:-30])
     spark.conf.set("spark.sql.files.ignoreCorruptFiles", ignore)
@@ -253,7 +253,7 @@ def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
 
 
 def test_files_are_found_in_order(spark, tmp_path):
-    """Sorted by name, with the suffixes that there are."""
+    """Files are sorted by name, and their suffixes listed by format."""
     for name in ("b.csv", "a b.csv", "a.jsonl.gz", "c.PARQUET", "c.parquet.gz", ".d.csv"):
         write(tmp_path / name, "")
     files = find_files(spark, str(tmp_path))

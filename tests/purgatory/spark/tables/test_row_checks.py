@@ -65,19 +65,19 @@ BAD_OPERATIONS = {
 
 
 def changed(column, value):
-    """A good row with one bad value."""
+    """Return a good row with one bad value."""
     row = dict(zip(LOOSE.names, GOOD, strict=True)) | {column: value}
     return tuple(list(v) if isinstance(v, tuple) else v for v in row.values())
 
 
 def test_the_schemas_are_those_of_a_trace():
-    """Names and order as in the rows that the in-process engine reads and writes."""
+    """Names and their order are those of the rows of a trace."""
     for schema, row in ((OPERATIONS, Operation), (EVENTS, KeyEvent), (OUTCOMES, Outcome)):
         assert list(row._fields) == schema.names
 
 
-def test_every_broken_rule_is_told(spark):
-    """Each bad row of operations is rejected with its reason and itself; the good one stays."""
+def test_every_broken_rule_of_operations_is_reported(spark):
+    """Each bad operation is rejected with its reason and itself; the good one is kept."""
     rows = [GOOD, *(changed(*change) for change in BAD_OPERATIONS)]
     checked = check_operations(spark.createDataFrame(rows, LOOSE))
     rejected = checked.rejected.collect()
@@ -91,7 +91,7 @@ def test_every_broken_rule_is_told(spark):
 
 
 def test_a_long_value_is_shortened(spark):
-    """The reason holds its beginning, the row all of it."""
+    """The reason has the beginning of a long value, the row all of it."""
     checked = check_operations(spark.createDataFrame([changed("keys", ("x" * 99, ""))], LOOSE))
     (row,) = checked.rejected.collect()
     assert "..." in row.reason
@@ -99,8 +99,8 @@ def test_a_long_value_is_shortened(spark):
     assert "x" * 99 in row.row
 
 
-def test_every_broken_rule_of_events_is_told(spark):
-    """Events have two rules; `seq` goes with the good ones."""
+def test_every_broken_rule_of_events_is_reported(spark):
+    """Each bad event is rejected with its reason; good ones keep `seq`."""
     schema = StructType([*EVENTS, StructField("seq", ShortType())])
     rows = [("a", 1, 7), (None, 1, 8), ("", 1, 8), ("a", None, 9)]
     checked = check_events(spark.createDataFrame(rows, schema))
@@ -113,7 +113,7 @@ def test_every_broken_rule_of_events_is_told(spark):
 
 
 def test_good_rows_have_the_table_s_types(spark):
-    """Whatever integers and defaults they came with."""
+    """Good rows have the types of the table, whatever integers they came with."""
     frame = spark.createDataFrame(
         [("o", 1, Decimal(5), ["a"])],
         "op_id string, submitted_ms tinyint, timeout_ms decimal(20), keys array<string>",
@@ -124,7 +124,7 @@ def test_good_rows_have_the_table_s_types(spark):
 
 
 def test_an_unsigned_integer_out_of_range_is_rejected(spark):
-    """64 bits without a sign come as decimals; what does not fit is told, not wrapped."""
+    """An unsigned integer above 63 bits is rejected, not wrapped."""
     schema = StructType([StructField("key", StringType()), StructField("at_ms", DecimalType(20))])
     checked = check_events(spark.createDataFrame([("a", Decimal(2**63))], schema))
     assert checked.good.isEmpty()
@@ -134,7 +134,7 @@ def test_an_unsigned_integer_out_of_range_is_rejected(spark):
 
 
 def test_bytes_that_are_not_utf_8_are_rejected(spark):
-    """As every reader of a trace does."""
+    """A key that is not UTF-8 is rejected, as in every reader of a trace."""
     frame = spark.range(1).select(
         F.unhex(F.lit("61FF")).cast("string").alias("key"), F.lit(1).alias("at_ms")
     )
@@ -143,7 +143,7 @@ def test_bytes_that_are_not_utf_8_are_rejected(spark):
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_settings_of_a_session_change_nothing(spark, ansi):
-    """A session handed in may compute with or without errors on overflow."""
+    """The checks do not depend on whether overflow raises in the session."""
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         frame = spark.createDataFrame([changed("timeout_ms", INT64_MAX), GOOD], LOOSE)
@@ -169,13 +169,13 @@ def test_settings_of_a_session_change_nothing(spark, ansi):
     ],
 )
 def test_wrong_columns_are_named_at_once(spark, check, columns, message):
-    """Before any row is read."""
+    """A missing or wrong column raises before any row is read."""
     with pytest.raises(TableError, match=message.replace("(", r"\(").replace(")", r"\)")):
         check(spark.createDataFrame([], columns))
 
 
 def test_columns_of_other_names_are_passed_over(spark):
-    """Even such as this module uses for itself."""
+    """Other columns are ignored, even if named like internal ones."""
     frame = spark.createDataFrame(
         [("a", 1, "x", 2.0)], "key string, at_ms int, _reason string, z double"
     )
@@ -197,7 +197,7 @@ rows = st.tuples(
 
 
 def accepted(row):
-    """What the in-process reader makes of it; None if it refuses it."""
+    """Return the operation that the in-process reader makes of a row; None if it refuses it."""
     try:
         return operation(*row)
     except BadValue:
@@ -205,7 +205,7 @@ def accepted(row):
 
 
 def test_the_same_rows_are_good_as_in_process(spark):
-    """Random rows, most of them bad: the readers of a trace and Spark agree on each."""
+    """The reader of a trace and Spark agree on random rows, most of them bad."""
     drawn = []
 
     @settings(
