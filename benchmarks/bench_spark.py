@@ -1,13 +1,13 @@
-"""`purgatory spark resolve` beside the same job written for pandas and for DuckDB.
+"""`purgatory spark resolve` compared with the same job written for pandas and for DuckDB.
 
     python benchmarks/bench_spark.py [--sizes 100000,1000000] [--repeats 3] [--memory 4g]
 
-So many operations with one to three keys each, any number of which they need, and twice as many
-events, a tenth of them of one key. Each contestant reads both tables from Parquet, resolves, and
-writes the outcomes as Parquet, in a fresh process with all cores. Seconds of the wall: for the
-process as a whole (Spark starts its Java within), for the job alone, and for the same job again,
-when Java has compiled what it uses; and CPU seconds, which a busy machine changes less, of both
-jobs. The outcomes are compared, row by row, before any figure is printed.
+Resolves so many operations with one to three keys each, any number of which they need, and twice as
+many events, a tenth of them of one key. Each contestant reads both tables from Parquet, resolves,
+and writes the outcomes as Parquet, in a fresh process with all cores. Measures wall seconds of the
+process as a whole (Spark starts its Java in it), of the job, and of the same job once more, when
+Java has compiled what it uses; and CPU seconds of both jobs, which a busy machine changes less.
+Compares the outcomes, row by row, before it prints any figure.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def make_trace(
     counts = rng.integers(1, KEYS_PER_OPERATION + 1, size)
     ends = np.cumsum(counts, dtype=np.int32)
     numbers = rng.integers(0, size, ends[-1])
-    # A wait of a key that is completed often, in one of a hundred operations.
+    # One of a hundred operations watches the key that is completed often.
     numbers[ends[rng.random(size) < 0.01] - 1] = 0
     keys = named("key-", numbers)
     submitted = np.sort(rng.integers(0, DAY_MS, size))
@@ -78,12 +78,12 @@ def make_trace(
 
 
 def named(prefix: str, numbers: Any) -> pa.Array:
-    """Numbers as texts."""
+    """Return numbers as texts with a prefix."""
     return pc.binary_join_element_wise(prefix, pa.array(numbers).cast(pa.string()), "")
 
 
 def with_pandas(operations: str, events: str, out: str) -> None:
-    """An as-of merge of the exploded keys, and a number within each operation."""
+    """Resolve with an as-of merge of the exploded keys, and a rank within each operation."""
     ours = pd.read_parquet(operations)
     ours["deadline_ms"] = ours.submitted_ms + ours.timeout_ms
     ours["row"] = np.arange(len(ours))
@@ -121,7 +121,7 @@ def with_pandas(operations: str, events: str, out: str) -> None:
 
 
 def with_duckdb(operations: str, events: str, out: str) -> None:
-    """DuckDB's as-of join, and a window over each operation."""
+    """Resolve with DuckDB's as-of join, and a window over each operation."""
     duckdb.sql(f"""
         COPY (
             WITH ours AS (
@@ -149,7 +149,7 @@ def with_duckdb(operations: str, events: str, out: str) -> None:
 
 
 def one(name: str, directory: str, memory: str) -> dict[str, float]:
-    """Do the job twice in this process; seconds for each."""
+    """Run the job of a contestant twice in this process; return the seconds of each run."""
     if name != "spark":
         return twice({"pandas": with_pandas, "duckdb": with_duckdb}[name], name, directory)
     with open_session(memory=memory) as spark:
@@ -157,7 +157,7 @@ def one(name: str, directory: str, memory: str) -> dict[str, float]:
 
 
 def twice(job: Job, name: str, directory: str) -> dict[str, float]:
-    """The job, for the first time in this process and again."""
+    """Run a job for the first time in this process, and again."""
     figures = {}
     for run in ("first", "again"):
         begin, used = time.perf_counter(), cpu_seconds()
@@ -170,7 +170,7 @@ def twice(job: Job, name: str, directory: str) -> dict[str, float]:
 
 
 def cpu_seconds() -> float:
-    """Of this process, and of the Java process that it has started."""
+    """Return the CPU seconds of this process and of the Java process that it has started."""
     gateway = SparkContext._gateway
     if gateway is None:
         return time.process_time()
@@ -180,7 +180,7 @@ def cpu_seconds() -> float:
 
 
 def same_outcomes(ours: Path, *others: Path) -> None:
-    """Fail unless the outcomes in all of these are the same rows."""
+    """Fail unless all of these have the same outcomes."""
     order = [("op_id", "ascending")]
     wanted = pq.read_table(ours, columns=COMPARED).sort_by(order)
     for other in others:
@@ -190,7 +190,7 @@ def same_outcomes(ours: Path, *others: Path) -> None:
 
 
 def figures_for(size: int, repeats: int, memory: str) -> dict[str, dict[str, float]]:
-    """The median seconds of each contestant; they take turns."""
+    """Return the median seconds of each contestant; they take turns."""
     runs: dict[str, list[dict[str, float]]] = {"spark": [], "pandas": [], "duckdb": []}
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(prefix="bench-spark-") as name:
@@ -205,7 +205,7 @@ def figures_for(size: int, repeats: int, memory: str) -> dict[str, dict[str, flo
 
 
 def show(size: int, figures: dict[str, dict[str, float]]) -> str:
-    """A table of seconds, and of each as a multiple of Spark's."""
+    """Return a table of seconds, and of multiples of Spark's."""
     ours = figures["spark"]
     rows = [
         [

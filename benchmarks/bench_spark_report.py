@@ -1,10 +1,10 @@
-"""How long `purgatory spark report` takes: a generated journal, by default of 10 million outcomes.
+"""Measures `purgatory spark report` on a generated journal, by default of 10 million outcomes.
 
     python benchmarks/bench_spark_report.py [--rows N] [--cores N] [--memory 2g]
 
-Prints the seconds of each step and of the whole, of the wall and of CPU, and for comparison those
-of a plain count by kind that reads the same columns once. One run: Spark's work is spread over
-threads of another process, and its first steps include warming that up.
+Prints wall and CPU seconds of each step and of the whole, and for comparison those of a plain count
+by kind that reads the same columns once. One run: Spark's work is spread over threads of another
+process, and its first steps include the warm-up.
 """
 
 import argparse
@@ -26,25 +26,25 @@ from purgatory.spark.tables.journal_tables import count_rejected, read_journal
 BEGIN_MS = 1_700_000_000_000
 KINDS = ("payment", "parcel", "reply", "lease", "heartbeat")
 TIMEOUTS_MS = (500, 5_000, 30_000, 60_000)
-# Operations a millisecond: 10 million are a bit less than three hours.
+# Operations per millisecond: 10 million take a bit less than three hours.
 RATE = 1.0
 KEYS = 1_000_000
 
 
 def one_of(values: tuple[object, ...], seed: int) -> Column:
-    """A value for each row, chosen by its id."""
+    """Choose a value for each row, by its id."""
     place = F.pmod(F.xxhash64("id", F.lit(seed)), F.lit(len(values)))
     return F.element_at(F.array(*map(F.lit, values)), place.cast("int") + 1)
 
 
 def key(seed: int) -> Column:
-    """A key for each row: a tenth of them the same."""
+    """Make a key for each row: a tenth of them the same."""
     hashed = F.pmod(F.xxhash64("id", F.lit(seed)), F.lit(KEYS))
     return F.concat(F.lit("key:"), F.when(hashed < KEYS // 10, 0).otherwise(hashed))
 
 
 def operations(spark: SparkSession, rows: int) -> DataFrame:
-    """Operations with one to three keys."""
+    """Make operations with one to three keys."""
     keys = F.slice(F.array(key(1), key(2), key(3)), 1, (F.pmod("id", F.lit(3)) + 1).cast("int"))
     return spark.range(rows).select(
         F.concat(F.lit("o"), "id").alias("op_id"),
@@ -57,7 +57,7 @@ def operations(spark: SparkSession, rows: int) -> DataFrame:
 
 
 def outcomes(table_of_operations: DataFrame) -> DataFrame:
-    """What became of them: log-normal waits, cut off by the timeouts."""
+    """Make outcomes of operations: log-normal waits, cut off by the timeouts."""
     submitted, timeout = F.col("submitted_ms"), F.col("timeout_ms")
     takes = F.exp(F.randn(6) * 1.5 + 6).cast("long")
     with_wait = table_of_operations.withColumn("takes", takes)
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def run(spark: SparkSession, directory: str, rows: int) -> str:
-    """The table of the seconds."""
+    """Return the table of seconds."""
     marks: list[tuple[str, float, float]] = []
 
     def mark(step: str) -> None:

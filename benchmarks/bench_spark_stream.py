@@ -1,11 +1,11 @@
-"""How many operations a second the stream takes, beside the batch over the same rows.
+"""Measures the throughput of the stream, compared with the batch over the same rows.
 
     python benchmarks/bench_spark_stream.py [--size 1000000] [--files 10] [--memory 4g]
 
-The operations and events of a day, as in `bench_spark.py` but with timeouts of up to an hour, cut
-into files by time: each micro-batch takes one file of each table. One session does `resolve` first,
-which warms it up, then the stream. The outcomes are compared, row by row, before any figure is
-printed. One run, seconds of the wall and of CPU; a batch: the median of those after the first.
+The operations and events of a day, as in `bench_spark.py` but with timeouts of up to an hour, are
+split into files by time; each micro-batch takes one file of each table. One session runs `resolve`
+first, which warms it up, then the stream. Compares the outcomes, row by row, before it prints any
+figure. One run, wall and CPU seconds; for a batch, the median of those after the first.
 """
 
 import argparse
@@ -34,24 +34,24 @@ LONGEST_MS = 3_600_000
 
 
 class Mark(NamedTuple):
-    """A moment, or the seconds between two."""
+    """A point in time, or the seconds between two of them."""
 
     wall: float
     cpu: float
 
 
 def now() -> Mark:
-    """This moment."""
+    """Return the current point in time."""
     return Mark(time.perf_counter(), cpu_seconds())
 
 
 def since(begin: Mark, end: Mark) -> Mark:
-    """What has passed between two moments."""
+    """Return the seconds between two points in time."""
     return Mark(end.wall - begin.wall, end.cpu - begin.cpu)
 
 
 def cut(trace: Path, files: int) -> None:
-    """Cut each table into files of equal stretches of time, the oldest first."""
+    """Split each table into files of equal stretches of time, the oldest first."""
     for name, column in TIMES.items():
         rows = pq.read_table(trace / f"{name}.parquet")
         (trace / name).mkdir()
@@ -63,7 +63,7 @@ def cut(trace: Path, files: int) -> None:
 
 
 def stream(spark: SparkSession, trace: Path) -> list[Mark]:
-    """Run the stream to its end; the time before it and after each commit."""
+    """Run the stream to its end; return the times before it and after each commit."""
     marks = [now()]
 
     def mark(entry: CheckpointEntry) -> None:
@@ -84,7 +84,7 @@ def stream(spark: SparkSession, trace: Path) -> list[Mark]:
 
 
 def run(spark: SparkSession, trace: Path, size: int, files: int) -> str:
-    """The table of both."""
+    """Return the table of both."""
     begin = now()
     tables = f"{trace}/operations.parquet", f"{trace}/events.parquet"
     resolve_files(spark, *tables, f"{trace}/batch")
