@@ -15,13 +15,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 from purgatory import metrics
-from purgatory.bus.commands import Ended
 from purgatory.core.future import DeferredFuture
-from purgatory.core.journal import Journal, MailboxJournal
+from purgatory.core.journal import Journal
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
-from purgatory.core.purgatory import Purgatory
+from purgatory.core.start_and_close import Purgatory
 from purgatory.errors import (
     OperationCancelled,
     OperationExpired,
@@ -31,6 +30,7 @@ from purgatory.errors import (
     StoreError,
 )
 from purgatory.journal.files import JournalError
+from purgatory.journal.mailbox import Ended, MailboxJournal
 from purgatory.journal.parquet import ParquetJournal
 from purgatory.stats import PurgatoryStats
 

@@ -1,14 +1,13 @@
-"""Commands: what the threads of a running purgatory tell each other.
+"""Commands: what the threads of a running purgatory send each other.
 
 Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
 
-    your threads ── CompleteKey, CancelForKey ──>  the loop's mailbox
-    the timer    ── Wake ──────────────>  the loop's mailbox     an earlier deadline was added
-    who closes   ── Barrier, StopLoop ─────>  the loop's mailbox
-    the loop     ── ExpiredBatch ──────>  a worker's ypipe       many writes, one flush
-    the loop     ── Activate, Term ────>  a worker's mailbox     at most one wake-up a flush
-    a worker     ── TermAck ───────────>  the mailbox of who closes
-    who ends it  ── Ended ─────────────>  a mailbox that was given as the journal
+    your threads ────── CompleteKey, CancelForKey ──>  the loop's mailbox
+    the timer ───────── Wake ───────────────────────>  the loop's mailbox    an earlier deadline
+    a closing thread ── Barrier, StopLoop ──────────>  the loop's mailbox
+    the loop ────────── ExpiredBatch ───────────────>  a worker's ypipe      many writes, one flush
+    the loop ────────── Activate, Term ─────────────>  a worker's mailbox    one wake-up a flush
+    a worker ────────── TermAck ────────────────────>  the closing thread's mailbox
 """
 
 import threading
@@ -16,16 +15,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome
-
 if TYPE_CHECKING:
     from mq import Mailbox
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A deadline came that is earlier than the one you sleep for."""
+    """A deadline was added that is earlier than the one the loop sleeps for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +34,14 @@ class CompleteKey:
 
 @dataclass(frozen=True, slots=True)
 class CancelForKey:
-    """What waits for a key is to be cancelled."""
+    """Cancel what waits for a key."""
 
     key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All commands before this one are done when ``reached`` is set."""
+    """Set `reached`: all commands before this one are done."""
 
     reached: threading.Event
 
@@ -56,16 +52,8 @@ class StopLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """An operation has ended."""
-
-    operation: DelayedOperation
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
 class ExpiredBatch:
-    """Tasks that came due together: ``run(bucket)`` runs what is left of them."""
+    """Tasks that came due together: `run(bucket)` runs what is left of them."""
 
     run: Callable[[Any], object]
     bucket: Any
@@ -73,19 +61,19 @@ class ExpiredBatch:
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """There are batches in your pipe, and you were asleep."""
+    """Read the pipe: a flush found the worker asleep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Finish what is in your pipe, then say so and end."""
+    """Finish what is in the pipe, reply, and end."""
 
     reply_to: "Mailbox[TermAck]"
 
 
 @dataclass(frozen=True, slots=True)
 class TermAck:
-    """A worker has finished all that was handed over to it."""
+    """A worker has finished all that was handed to it."""
 
     worker: str
 

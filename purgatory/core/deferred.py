@@ -1,26 +1,26 @@
 """DeferredOperation: the operation behind a future of `Purgatory.defer`.
 
-Compiled; the future itself is not: it inherits from the standard library's, which is Python. Where
-there are steps, the operation keeps what the future shows, state, result and exception: there they
-are fields of a compiled object, and to end the future is one step that does not touch it at all. It
-goes on to keep them when it has ended, and lets go of all else. Where there are no steps the future
-keeps them itself.
+Compiled; the future is not, since it inherits from the standard library's. Where sections are
+atomic the operation keeps what the future shows: its state, result and exception. They are fields
+of a compiled object there, so that resolving the future is one atomic section that does not touch
+the future at all. The operation keeps them after its end, and drops all other references. Where
+sections are not atomic the future keeps them itself.
 """
 
 from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any
 
-from purgatory.core.future import CANCELLED, FINISHED, PENDING, DeferredFuture
+from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, DeferredFuture
 from purgatory.core.keyed import KeyedOperation
-from purgatory.core.lifecycle import RELEASED
+from purgatory.core.operation_state import RELEASED
 from purgatory.core.outcome import COMPLETED
 from purgatory.errors import OperationCancelled, OperationExpired
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
 class DeferredOperation(KeyedOperation):
-    """A `KeyedOperation` that resolves a future. Made together by `Purgatory.defer`."""
+    """A `KeyedOperation` that resolves a future. `Purgatory.defer` makes both."""
 
     __slots__ = ("_watch_keys", "cancel_requested", "error", "future", "result", "state")
 
@@ -28,12 +28,13 @@ class DeferredOperation(KeyedOperation):
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
     ) -> None:
         super().__init__(timeout, need)
-        self._op_has_condition = False  # keys complete it, and nothing else: there is no condition
+        self._op_has_condition = False  # only keys complete it
         self._watch_keys = watch_keys
-        self.cancel_requested = False  # by the future's owner
+        self.cancel_requested = False  # by `DeferredFuture.cancel`
         if ATOMIC_SECTIONS:
-            # The future to be told of the end: one that somebody looks at, or, where there are no
-            # steps, any (`PurgatoryCore.defer` sets it). Not longer, or the two would be a cycle.
+            # The future to resolve: one that a thread has registered, or, where sections are not
+            # atomic, any (`Purgatory.defer` sets it). Dropped at the end, or the two would be a
+            # reference cycle.
             self.future: DeferredFuture | None = None
             # What the future shows as _state, _result and _exception.
             self.state: object = PENDING
@@ -41,8 +42,8 @@ class DeferredOperation(KeyedOperation):
             self.error: object = None
 
     def on_first_access(self, future: Any) -> None:
-        """Note that somebody looks at what the future makes on demand; he does so afterwards."""
-        # One step: who looks finds the end, or is found by who tells of it.
+        """Register a future of which a lazy attribute is about to be accessed."""
+        # Atomic: a reader either sees the future resolved or is registered before it resolves.
         if self.state == PENDING:
             self.future = future
 
@@ -59,47 +60,50 @@ class DeferredOperation(KeyedOperation):
         )
 
     def on_cancel(self) -> None:
-        """Cancel the future if that was asked of it, else fail it."""
+        """Cancel the future if its own `cancel` was called, else fail it."""
         if self.cancel_requested:
-            self._resolve(None, None, CANCELLED)
+            self._resolve(None, None, CANCELLED_AND_NOTIFIED)
         else:
             self._resolve(None, OperationCancelled("the operation was cancelled"))
 
     def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
         future = self.future
         if ATOMIC_SECTIONS and future is None:
-            # One step. Nobody looks at it, and who begins to look from now on finds it done.
+            # Atomic. No future is registered, and one that registers from now on is done.
             self.result = result
             self.error = error
             self.state = state
         elif future is not None:
             try:
-                if state == CANCELLED:
+                if state == CANCELLED_AND_NOTIFIED:
                     future.set_cancelled()
                 elif error is None:
                     future.set_result(result)
                 else:
                     future.set_exception(error)
-            except Exception:  # its owner has ended it by hand; he is told, and no cycle is left
+            except Exception:  # the program has resolved it; reported, and no cycle is left
                 self.future = None
                 raise
-        # The future refers to us for as long as there is one.
+        # The future refers to its operation as long as it lives.
         self.future = None
         self._op_owner = None
         self._watch_keys = ()
 
     def _op_on_interrupted(self) -> None:
-        # What an interrupt kept from the future comes again: those who wait must not hang.
+        # An interrupt may have kept the future from being resolved: call the callback again, or
+        # threads that wait for the future would hang.
         if self._op_stage > RELEASED and self._unresolved():
             self._op_stage = RELEASED
 
     def _unresolved(self) -> bool:
         future = self.future
-        return (ATOMIC_SECTIONS and self.state == PENDING) if future is None else not future.done()
+        if future is None:
+            return ATOMIC_SECTIONS and self.state == PENDING
+        return not future.done()
 
 
 def _safe_repr(key: Hashable) -> str:
     try:
         return repr(key)
-    except Exception:  # noqa: BLE001  # a key that cannot be shown still expires
+    except Exception:  # noqa: BLE001  # a key whose repr fails still expires
         return object.__repr__(key)

@@ -1,27 +1,47 @@
-"""The Future form of a delayed operation: what `Purgatory.defer` returns. Any thread.
+"""DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
-Most futures of a purgatory are awaited by a callback or a look at their result, or dropped. So
-where there are steps (`atomicity`) one has nothing of its own but its operation, which
-keeps its state (see ``deferred``), and the costly parts are made when somebody looks at them (see
-``lazy_attribute``). A reader registers with the operation before it reads: either it finds the
-future done, or the thread that ends it finds the reader, and goes the standard library's way.
+Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So where
+sections are atomic a future has no state of its own: its operation keeps it (see `deferred`), and
+the costly parts are made at their first access (see `lazy_attribute`). A thread that accesses one
+registers the future with its operation first. That is atomic: either the future is done by then, or
+the thread that resolves it finds it registered, and resolves it as the standard library does.
+
+Not compiled, like its base class. Any thread.
 """
 
 import concurrent.futures
 import operator
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from purgatory.core.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
-if TYPE_CHECKING:
-    from purgatory.core.deferred import DeferredOperation
-
 # As the standard library writes them.
 PENDING: Final = "PENDING"
 FINISHED: Final = "FINISHED"
-CANCELLED: Final = "CANCELLED_AND_NOTIFIED"
+CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
+
+
+class DeferredState(Protocol):
+    """What a future reads and sets of its operation; see `DeferredOperation`."""
+
+    state: object
+    result: object
+    error: object
+    cancel_requested: bool
+
+    def on_first_access(self, future: Any) -> None:
+        """Register a future of which a lazy attribute is about to be accessed."""
+
+    def cancel(self) -> bool:
+        """Cancel the operation."""
+
+    def cancelled(self) -> bool:
+        """Whether the operation was cancelled."""
+
+    def done(self) -> bool:
+        """Whether the operation has ended."""
 
 
 def _on_first_access(future: Any) -> None:
@@ -29,36 +49,36 @@ def _on_first_access(future: Any) -> None:
 
 
 def _delegated(field: str) -> Any:
-    """A field of the future that its operation keeps."""
+    """Make an attribute of the future that its operation keeps."""
 
-    def keep(future: "DeferredFuture", value: object) -> None:
+    def set_field(future: "DeferredFuture", value: object) -> None:
         setattr(future._operation, field, value)
 
-    return property(operator.attrgetter(f"_operation.{field}"), keep)
+    return property(operator.attrgetter(f"_operation.{field}"), set_field)
 
 
 class FastResultFuture(concurrent.futures.Future[Any]):
-    """A future that is looked at mostly when its result is there."""
+    """A future whose result is mostly read when it is done."""
 
     __slots__ = ()
 
     def result(self, timeout: float | None = None) -> Any:
-        """See ``concurrent.futures.Future``; what is there already is had without its lock."""
+        """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
             return self._result
         return super().result(timeout)
 
 
 class DeferredFuture(FastResultFuture):
-    """A ``concurrent.futures.Future`` whose end is that of its operation.
+    """A `concurrent.futures.Future` that ends when its operation does.
 
-    ``result()``: the value of the completed key, or, with need > 1, a dict key -> value of those
+    `result()`: the value of the completed key, or, with need > 1, a dict key -> value of those
     that completed it. Raises OperationExpired (a TimeoutError) after the timeout, and
-    OperationCancelled when the purgatory ended it. ``asyncio.wrap_future`` awaits it.
+    OperationCancelled when the purgatory ended it. `asyncio.wrap_future` awaits it.
     """
 
     __slots__ = ("_operation",)
-    _operation: "DeferredOperation"  # set once
+    _operation: DeferredState  # set once
 
     if ATOMIC_SECTIONS:
         __init__ = object.__init__
@@ -76,10 +96,10 @@ class DeferredFuture(FastResultFuture):
             return self.cancelled()
         operation.cancel_requested = True
         operation.cancel()
-        # Another thread at work on the operation may have to tell us yet.
+        # The future itself may be cancelled later, by the thread that runs the actions.
         return operation.cancelled()
 
     def set_cancelled(self) -> None:
-        """Be cancelled; called by the operation."""
+        """Become cancelled; called by the operation."""
         super().cancel()
         self.set_running_or_notify_cancel()

@@ -1,7 +1,7 @@
-"""LazyAttribute: a part of a future that is made when somebody looks at it first. Any thread.
+"""LazyAttribute: an attribute of a future that is made at its first access. Any thread.
 
 Half of the price of the standard library's future is a condition with its lock, and two lists. Most
-of our futures are made by the thousand and never waited for.
+futures here are made by the thousand, and no thread ever waits for them.
 """
 
 import concurrent.futures
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class LazyAttribute(Generic[T]):
-    """Stands in the class of the future, under the name of the part; ``make()`` is the part.
+    """A descriptor in the future's class, under the attribute's name; `make()` is its value.
 
-    ``on_first_access(future)`` is called before the first look at the part has a result.
+    `on_first_access(future)` is called before the first access has a result.
     """
 
     def __init__(self, make: Callable[[], T], on_first_access: Callable[[Any], None]) -> None:
@@ -25,10 +25,10 @@ class LazyAttribute(Generic[T]):
         self._name = name
 
     def __get__(self, future: "concurrent.futures.Future[Any] | None", owner: type) -> Any:
-        if future is None:  # somebody looks at the class
+        if future is None:  # accessed on the class
             return self
         self._on_first_access(future)
         fields = vars(future)
-        # One of those who look at the same time makes it for all. Found in there, it is not asked
-        # for here again.
+        # If threads race here, all get the same value. From now on the instance's own attribute is
+        # found before this descriptor.
         return fields.setdefault(self._name, self._make())

@@ -1,68 +1,64 @@
-"""Duties: what is done with an operation that is checked or ends, by whoever comes first.
+"""Lifecycle: the race of completion, expiry and cancellation, and what follows from its outcome.
 
-Who sets ``_op_outcome`` has decided; that happens once. He takes the operation off wheel and lists.
-What follows is *duties*: ask ``try_complete`` (again), then tell the outcome. One thread at a time
-is at work on an operation; who finds it at work leaves his duty as a flag and goes, and the thread
-at work does it before it leaves. Hence a check that comes while another runs is never lost, it only
-runs a moment later, and the methods of one operation never overlap.
+The thread that sets `_op_outcome` has won the race; that happens once. It takes the operation off
+the wheel and the watch lists. What follows are *actions*: call `try_complete` (again), then the
+callbacks. One thread at a time runs the actions of an operation. A thread that finds it busy leaves
+a flag and returns, and the busy thread looks at the flags before it leaves. Hence a check that
+arrives while another runs is never lost, it only runs a moment later; and the methods of one
+operation never overlap.
 
-A KeyboardInterrupt may come at any call or loop. Each step is done with its mark or not at all, and
-who was interrupted takes the remaining steps before he lets the interrupt go on: an operation that
-has ended is told so, always. (A second interrupt meanwhile may cut that short.)
+A KeyboardInterrupt may come at any call or loop. Each stage is marked together with doing it, and
+an interrupted thread does the remaining stages before it lets the interrupt go on: a finished
+operation always gets its callbacks. (A second interrupt meanwhile may prevent that.)
 
-For `DelayedOperation` and those who know its inside; any thread. `_op_lock` is held for a few lines
-without a call, or not at all where they are one step; see `purgatory.core.operation`.
+For `DelayedOperation` and the classes of this room that work on its fields; any thread. `_op_lock`
+is held for a few lines without a call, and not at all where such lines are an atomic section; see
+`purgatory.core.operation`.
 """
 
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from purgatory.core.callback_depth import CALLBACK_DEPTH, OUTERMOST_CALLBACK, CallbackDepth
-from purgatory.core.outcome import CANCELLED, COMPLETED, Outcome
+from purgatory.core.callbacks import (
+    CALLBACK_DEPTH,
+    CALLED_AND_OTHERS_DEFERRED,
+    DEFERRED,
+    report,
+    run_next_callback,
+)
+from purgatory.core.operation_state import CALLBACKS_DONE, RELEASED, OperationState
+from purgatory.core.outcome import COMPLETED, Outcome
 from timingwheel import TimerTask
 from timingwheel.lowlevel import ATOMIC_SECTIONS, gc_track
-
-if TYPE_CHECKING:
-    from purgatory.core.operation import DelayedOperation
-
-log = logging.getLogger(__name__)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_track: Final = gc_track
 
-
-# The steps of an end, in order. Each is marked as done together with doing it, so that whoever goes
-# on after an interrupt neither leaves one out nor does it twice.
-PENDING: Final = 0
-COUNTED: Final = 1  # off the watch lists' count
-JOURNALED: Final = 2
-RELEASED: Final = 3  # off the wheel and the lists: it may be told
-ON_COMPLETE_CALLED: Final = 4  # expired, and on_complete was called
-CALLBACKS_DONE: Final = 5
-
-# Callbacks that complete operations whose callbacks complete operations: from this depth on they
-# wait until those around them are done, lest a long chain end in a RecursionError.
-MAX_NESTED: Final = 12
+# What `_next_action` returns.
+_NOTHING: Final = 0
+_BUSY: Final = 1  # nothing: another thread runs the actions
+_CHECK_CONDITION: Final = 2
+_RUN_CALLBACK: Final = 3
 
 
-def request_check(operation: "DelayedOperation") -> bool:
-    """Ask `try_complete`, now or by the thread at work. True if this call completed it."""
+def request_check(operation: OperationState) -> bool:
+    """Call `try_complete`, here or by the busy thread. True if this call completed it."""
     if not operation._op_has_condition:
         return False
-    # Without the lock: who is at work looks under it before leaving, and we do right after.
+    # Without the lock: a busy thread looks at it under the lock before it leaves, and so does this
+    # one right after.
     operation._op_recheck = True
     return operation._op_outcome is None and run_actions(operation)
 
 
-def finish(operation: "DelayedOperation", outcome: Outcome) -> bool:
-    """Give it this outcome, and see that it is told. False if it has one."""
+def finish(operation: OperationState, outcome: Outcome) -> bool:
+    """Set the outcome and do all that follows from it. False if the operation has one."""
     won = False
     try:
         if ATOMIC_SECTIONS:
-            won = _try_set_outcome(operation, outcome)
+            won = try_set_outcome(operation, outcome)
         else:
             with operation._op_lock:  # type: ignore[union-attr]
-                won = _try_set_outcome(operation, outcome)
+                won = try_set_outcome(operation, outcome)
         if won:
             finalize(operation, outcome)
     except BaseException:
@@ -72,39 +68,36 @@ def finish(operation: "DelayedOperation", outcome: Outcome) -> bool:
     return won
 
 
-def _try_set_outcome(operation: "DelayedOperation", outcome: Outcome) -> bool:
-    # CPython lets nobody in when a Python function returns: who has won knows it.
+def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
+    """Win the race, or return False. Locked, or in an atomic section.
+
+    The caller calls `finalize` if it won, also after an interrupt: CPython lets none in when a
+    Python function returns, so the winner knows that it won.
+    """
     if operation._op_outcome is not None:
         return False
     operation._op_outcome = outcome
     return True
 
 
-def finalize(operation: "DelayedOperation", outcome: Outcome) -> None:
-    """Let go of wheel and watch lists, and tell. Only by who set the outcome.
+def finalize(operation: OperationState, outcome: Outcome) -> None:
+    """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Goes on where an interrupt ended it when called again.
+    Idempotent: called again after an interrupt, it does what is left.
     """
     if operation._op_stage < RELEASED:
         owner = operation._op_owner
         if ATOMIC_SECTIONS and owner is not None and owner.untracks:
             _gc_track(operation)
-        TimerTask.cancel(operation)  # off the wheel, and no more than that
+        TimerTask.cancel(operation)  # off the wheel; not a subclass's cancel
         if owner is not None:
-            owner.release(operation, outcome)
+            owner.record_outcome(operation, outcome)
         operation._op_stage = RELEASED
     run_actions(operation)
 
 
-# What there is to do for who would work on an operation.
-_NOTHING: Final = 0
-_BUSY: Final = 1  # nothing: another thread is at it
-_CHECK_CONDITION: Final = 2
-_RUN_CALLBACK: Final = 3
-
-
-def run_actions(operation: "DelayedOperation") -> bool:
-    """Do the duties, unless another thread is at it. True if `try_complete` completed it."""
+def run_actions(operation: OperationState) -> bool:
+    """Run all actions, unless another thread does. True if `try_complete` completed it."""
     completed = False
     action = _NOTHING
     try:
@@ -118,18 +111,18 @@ def run_actions(operation: "DelayedOperation") -> bool:
                 return completed
             if action == _CHECK_CONDITION:
                 completed = _check_condition(operation) or completed
-            elif not _run_next_callback(operation):
+            elif not _run_callback(operation):
                 return completed
-    except BaseException:  # an interrupt, which is not the end of the duties
+    except BaseException:  # an interrupt: the remaining actions are run before it goes on
         if action >= _CHECK_CONDITION:
             operation._op_on_interrupted()
             _clear_busy(operation)
         run_actions(operation)
-        run_deferred_callbacks(CALLBACK_DEPTH.value)
+        run_deferred_callbacks()
         raise
 
 
-def _next_action(operation: "DelayedOperation", last: int) -> int:
+def _next_action(operation: OperationState, last: int) -> int:
     if operation._op_busy and last < _CHECK_CONDITION:
         return _BUSY
     action = _NOTHING
@@ -142,7 +135,7 @@ def _next_action(operation: "DelayedOperation", last: int) -> int:
     return action
 
 
-def _clear_busy(operation: "DelayedOperation") -> None:
+def _clear_busy(operation: OperationState) -> None:
     if ATOMIC_SECTIONS:
         operation._op_busy = False
     else:
@@ -150,78 +143,41 @@ def _clear_busy(operation: "DelayedOperation") -> None:
             operation._op_busy = False
 
 
-def _check_condition(operation: "DelayedOperation") -> bool:
-    operation._op_recheck = False  # before asking: what comes from now on is asked about again
+def _check_condition(operation: OperationState) -> bool:
+    operation._op_recheck = False  # before the call: a request that comes meanwhile checks again
     try:
         satisfied = bool(operation.try_complete())
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-        _report(operation, error)
+        report(operation, error)
         return False
     if not satisfied:
         return False
     return operation._op_outcome is COMPLETED or finish(operation, COMPLETED)
 
 
-def _run_next_callback(operation: "DelayedOperation") -> bool:
-    """Call the next callback; False if it nests too deep: `run_deferred_callbacks` will."""
-    depth_here = None
-    if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
-        OUTERMOST_CALLBACK.active = True
-    else:
-        depth_here = CALLBACK_DEPTH.value
-        if depth_here.depth >= MAX_NESTED:
-            depth_here.deferred.append(operation)
-            _clear_busy(operation)
-            return False
-        depth_here.depth += 1
-    try:
-        _call_next_callback(operation)
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
-        _report(operation, error)
-    finally:
-        if depth_here is None:
-            OUTERMOST_CALLBACK.active = False
-        else:
-            depth_here.depth -= 1
-            if depth_here.deferred:
-                run_deferred_callbacks(depth_here)
+def _run_callback(operation: OperationState) -> bool:
+    """Call the next callback; False if it was deferred, and the operation is busy no more."""
+    result = run_next_callback(operation)
+    if result == DEFERRED:
+        _clear_busy(operation)
+        return False
+    if result == CALLED_AND_OTHERS_DEFERRED:
+        run_deferred_callbacks()
     return True
 
 
-def _call_next_callback(operation: "DelayedOperation") -> None:
-    """Each is marked just before it is called, without a call in between."""
-    if operation._op_outcome is CANCELLED:
-        operation._op_stage = CALLBACKS_DONE
-        operation.on_cancel()
-    elif operation._op_stage == ON_COMPLETE_CALLED:
-        operation._op_stage = CALLBACKS_DONE
-        operation.on_expiration()
-    else:
-        operation._op_stage = (
-            CALLBACKS_DONE if operation._op_outcome is COMPLETED else ON_COMPLETE_CALLED
-        )
-        operation.on_complete()
-
-
-def _report(operation: "DelayedOperation", error: Exception) -> None:
-    owner = operation._op_owner
-    if owner is not None:
-        owner.report(error, operation)
-    else:
-        log.error("%r raised", operation, exc_info=error)
-
-
-def run_deferred_callbacks(depth_here: CallbackDepth) -> None:
-    """Do the duties of those who wait, once all callbacks around us are done."""
-    deferred = depth_here.deferred
-    if depth_here.depth or not deferred:
+def run_deferred_callbacks() -> None:
+    """Run the deferred actions of this thread, once all callbacks around it have returned."""
+    nesting = CALLBACK_DEPTH.value
+    deferred = nesting.deferred
+    if nesting.depth or not deferred:
         return
-    depth_here.depth = 1
+    nesting.depth = 1
     try:
         while deferred:
             run_actions(deferred[0])
             deferred.popleft()
     finally:
-        depth_here.depth = 0
-        if deferred:  # an interrupt: the others wait still
-            run_deferred_callbacks(depth_here)
+        nesting.depth = 0
+        if deferred:  # an interrupt: the others are still to be run
+            run_deferred_callbacks()

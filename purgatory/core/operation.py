@@ -1,87 +1,48 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
-The story of its lock. An operation is pulled at from all sides: completers check it, the executor
-expires it, somebody cancels it, all at once. Its own lock guards a few plain fields and is held for
-a few lines without a call, never while user code runs and never together with another lock of
-ours. So nothing that a callback does, back into the purgatory, into other operations, for its own
-key, can deadlock.
+Many threads act on an operation at once: some complete its keys, the timer's executor expires it,
+others cancel it. Its lock guards a few plain fields. It is held for a few lines without a call,
+never while user code runs, and never together with another lock of this package. So nothing that a
+callback does, to the purgatory, to other operations, or to its own key, can deadlock.
 
-Who decides, and what follows, is in `lifecycle`. Compiled, those few lines are one step (see
-``atomicity``) and take no lock at all. They are functions there and here, as is all that is
-done for each operation: compiled methods of a class that may be subclassed are looked up at each
-call.
-
-Names that begin with ``_op_`` are for this package: subclasses of users have ``_lock``s and
-``keys`` of their own, which must not meet ours.
+`lifecycle` has the race for the outcome and what follows, `callbacks` their order. Compiled, those
+few lines are an atomic section and take no lock at all. What is done for each operation is written
+as functions, there and here: compiled, a method of a class that may be subclassed is looked up at
+each call.
 """
 
-import threading
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
-from datetime import timedelta
-from typing import TYPE_CHECKING
 
-from purgatory.core.lifecycle import PENDING, finish, request_check
-from purgatory.core.mypyc_types import mypyc_attr
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
-from timingwheel import TimerTask
+from purgatory.core._cpython.mypyc_types import mypyc_attr
+from purgatory.core.lifecycle import finish, request_check
+from purgatory.core.operation_state import OperationOwner, OperationState
+from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import ATOMIC_SECTIONS
-
-if TYPE_CHECKING:
-    from purgatory.core.owner import OperationOwner
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class DelayedOperation(TimerTask):
-    """What waits for a condition, at most ``timeout`` seconds (or a timedelta).
+class DelayedOperation(OperationState):
+    """Waits for a condition, at most `timeout` seconds (or a timedelta).
 
     Subclass it: `try_complete` checks the condition, `on_complete` and `on_expiration` react.
-    Submit it with `Purgatory.try_complete_else_watch`, once. The other methods may be called from
+    Submit it once, with `Purgatory.try_complete_else_watch`. The other methods may be called from
     any thread. Raises TypeError and ValueError for a bad timeout.
     """
 
-    __slots__ = (
-        "_op_busy",
-        "_op_has_condition",
-        "_op_keys",
-        "_op_lock",
-        "_op_outcome",
-        "_op_owner",
-        "_op_recheck",
-        "_op_sequence",
-        "_op_stage",
-    )
-
-    _op_sequence: object  # of the watch lists; see `WatchLists.watch`, which sets it first
-
-    def __init__(self, timeout: float | timedelta) -> None:
-        super().__init__(timeout)
-        self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
-        self._op_owner: OperationOwner | None = None
-        self._op_has_condition = True  # whether try_complete has anything to say
-        # Guards the next three fields, where there are no steps. A leaf: no other lock is taken
-        # while it is held.
-        self._op_lock: AbstractContextManager[bool] | None = (
-            None if ATOMIC_SECTIONS else threading.Lock()
-        )
-        self._op_outcome: Outcome | None = None
-        self._op_busy = False  # a thread is at work on the duties
-        self._op_recheck = False  # duty: ask try_complete
-        # How far its end has come. Up to RELEASED written by who set the outcome, from there on by
-        # the thread at work.
-        self._op_stage = PENDING
+    __slots__ = ()
 
     def try_complete(self) -> object:
-        """Check the condition; when it is satisfied: ``return self.force_complete()``.
+        """Check the condition; when it is satisfied: `return self.force_complete()`.
 
         Called at submission and for each completion of a watch key, never twice at a time. An
         exception is reported and counts as not satisfied.
         """
         return False
 
+    # The callbacks may return anything: compiled, `None` would be enforced.
+
     def on_complete(self) -> object:
         """Called exactly once, on completion or on expiry; not when cancelled."""
-        # What these return is nobody's business; compiled, `None` would be insisted on.
         return None
 
     def on_expiration(self) -> object:
@@ -98,11 +59,11 @@ class DelayedOperation(TimerTask):
         return self._op_outcome is COMPLETED or self._op_outcome is EXPIRED
 
     def force_complete(self) -> bool:
-        """Complete it, condition or not. True for exactly one caller among all who end it.
+        """Complete it, condition or not. True for exactly one caller among all that end it.
 
-        `on_complete` has run when this returns, unless the thread at work on the operation (if
-        this is called from `try_complete`, the caller itself) is to run it next, or this is called
-        a dozen callbacks deep: then when these have returned.
+        `on_complete` has run when this returns, with two exceptions. If another thread runs the
+        operation's actions (or this is called from its own `try_complete`), that thread runs it
+        next. If this is called a dozen callbacks deep, it runs when these have returned.
         """
         check_not_forked(self)
         return finish(self, COMPLETED)
@@ -122,8 +83,8 @@ class DelayedOperation(TimerTask):
 
     def run(self) -> object:
         """Expire; called by the timer's executor."""
-        # The timer has let go of it and calls once, so interrupted it ends all the same. (Not if
-        # that is before this line, inline: then it stays on its lists, to be completed or closed.)
+        # The timer has untied it and calls once, so an interrupted call ends it all the same. (An
+        # interrupt before this line, inline, leaves it on its lists, to be completed or closed.)
         try:
             finish(self, EXPIRED)
         except BaseException:
@@ -132,7 +93,7 @@ class DelayedOperation(TimerTask):
         return None
 
     def _tt_on_close(self) -> None:
-        """Called by a timer that closes before the timeout: no one is left waiting."""
+        """Cancel it: called by a timer that closes before the timeout."""
         try:
             finish(self, CANCELLED)
         except BaseException:
@@ -141,21 +102,18 @@ class DelayedOperation(TimerTask):
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""
-        del key, value  # a condition of the user's own is asked, whatever was completed
+        del key, value  # a condition of the user's own is checked, whatever was completed
         return request_check(self)
-
-    def _op_on_interrupted(self) -> None:
-        """A callback may have been cut short. Those of users are not called twice."""
 
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)
         return f"<{type(self).__name__} {state}, timeout {self.delay_ms} ms>"
 
 
-def attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
-    """Belong to a purgatory from now on; False if it has ended, and stays where it ended.
+def attach(operation: OperationState, owner: OperationOwner) -> bool:
+    """Make an operation belong to a purgatory. False if it has ended.
 
-    ValueError if it waits already.
+    ValueError if it belongs to one already.
     """
     attached = False
     try:
@@ -173,29 +131,29 @@ def attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
     return attached
 
 
-def _attach(operation: DelayedOperation, owner: "OperationOwner") -> bool:
+def _attach(operation: OperationState, owner: OperationOwner) -> bool:
     if operation._op_outcome is not None or operation._op_owner is not None:
         return False
     operation._op_owner = owner
     return True
 
 
-def detach(operation: DelayedOperation) -> bool:
-    """Belong to no purgatory again. False if it has ended, and stays where it ended."""
+def detach(operation: OperationState) -> bool:
+    """Make an operation belong to no purgatory again. False if it has ended, and keeps its own."""
     if ATOMIC_SECTIONS:
         return _detach(operation)
     with operation._op_lock:  # type: ignore[union-attr]
         return _detach(operation)
 
 
-def _detach(operation: DelayedOperation) -> bool:
+def _detach(operation: OperationState) -> bool:
     if operation._op_outcome is not None:
         return False
     operation._op_owner = None
     return True
 
 
-def check_not_forked(operation: DelayedOperation) -> None:
+def check_not_forked(operation: OperationState) -> None:
     """Raise PurgatoryForked if it belongs to a purgatory from before a fork."""
     owner = operation._op_owner
     if owner is not None:

@@ -1,86 +1,121 @@
-"""Purgatory: what waits for keys, with a deadline each.
+"""Purgatory: its methods that submit, complete, cancel and look.
 
-Any thread submits, completes, cancels; the timer's executor expires. Each step is decided under
-one lock, the watch lists', an operation's or the timer's, never two at once, and user code runs
-under none of them. See ``operation`` for how an operation ends exactly once, and ``watch_lists``
-for why its memory is exact.
+Any thread submits, completes and cancels; the timer's executor expires. Each decision is made under
+one lock, that of the watch lists, an operation or the timer, never two at once, and user code runs
+under none of them. `submission` and `completion` have what is done for an operation and for a key,
+`lifecycle` the race of completion and expiry.
 
-What is done for each operation is inherited from `PurgatoryCore`. What is here is rare, and
-interpreted even where the rest is compiled: it can be referenced weakly then.
+Compiled, hence apart from `start_and_close`, which has the rest of the class.
 """
 
-import logging
-import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from datetime import timedelta
-from types import TracebackType
-from typing import Self
+from typing import Any, Final, overload
 
-from prometheus_client import CollectorRegistry
-
-from purgatory import metrics
 from purgatory.bus.commands import CancelForKey, CompleteKey
 from purgatory.bus.loop import Bus
-from purgatory.bus.worker_pool import WorkerPool
-from purgatory.core.journal import Journal
-from purgatory.core.lifecycle import finish
-from purgatory.core.outcome import CANCELLED, Outcome
-from purgatory.core.owner import FORK_COUNTER, OnError, OperationOwner
-from purgatory.core.submission import PurgatoryCore
+from purgatory.core._cpython.mypyc_types import mypyc_attr
+from purgatory.core.completion import cancel_for_key, check_key, complete_key
+from purgatory.core.deferred import DeferredOperation
+from purgatory.core.future import DeferredFuture
+from purgatory.core.keyed import KeyedOperation
+from purgatory.core.keys import check_need, distinct_keys
+from purgatory.core.operation import DelayedOperation, attach
+from purgatory.core.outcome_recorder import OutcomeRecorder
+from purgatory.core.submission import SubmissionTarget, submit
 from purgatory.core.watch_lists import WatchLists
-from purgatory.registry import add_purgatory
 from purgatory.stats import PurgatoryStats
-from timingwheel import Timer, TimerError
-from timingwheel.lowlevel import to_ms
+from timingwheel import Timer
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
-log = logging.getLogger(__name__)
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_future: Final[type[DeferredFuture]] = DeferredFuture
 
 
-class Purgatory(PurgatoryCore):
-    """Holds delayed operations until a watch key completes them or their timeout passes.
-
-    ``timer``: one that others may share, which is then neither started nor closed here; None: one
-    of its own, ``p.timer``. ``on_error(exc, operation)``: told of exceptions in user code; default:
-    they are logged. ``journal``: told of each outcome. ``registry``: a Prometheus registry to show
-    the metrics in. ``executor_workers``: how many threads run what expires, with a timer of its
-    own.
-
-    With a timer of its own nothing expires until it is started: ``with Purgatory() as p`` starts
-    and closes it. All methods may be called from any thread, and from callbacks.
-    """
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PurgatoryCore:
+    """What `Purgatory` inherits: all that is done for an operation, a key or a look."""
 
     def __init__(
-        self,
-        name: str = "purgatory",
-        *,
-        timer: Timer | None = None,
-        on_error: OnError | None = None,
-        journal: Journal | None = None,
-        registry: CollectorRegistry | None = None,
-        executor_workers: int | None = None,
+        self, name: str, timer: Timer, owner: OutcomeRecorder, lists: WatchLists, bus: Bus
     ) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"name is {name!r}; expected a str")
-        if timer is not None and not isinstance(timer, Timer):
-            raise TypeError(f"timer is {timer!r}; expected a Timer or None")
-        if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
-        if executor_workers is not None and timer is not None:
-            raise ValueError("executor_workers is for a timer of its own; this one has been given")
-        if registry is not None and not isinstance(registry, CollectorRegistry):
-            raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
-        self._owns_timer = timer is None
-        if timer is None:
-            timer = _own_timer(name, executor_workers)
-        own = timer if self._owns_timer else None
-        super().__init__(name, timer, OperationOwner(name, own, on_error, journal))
-        if timer.running:
-            self._owner.enable_gc_untracking()
-        self._bus = Bus(name, _CommandHandler(self._lists))
-        self._registry = registry
-        if registry is not None:
-            metrics.register(self, registry)
-        add_purgatory(self)
+        self.name = name
+        self.timer = timer
+        self._owner = owner
+        self._lists = lists
+        self._bus = bus
+        self._target = SubmissionTarget(owner, lists, timer)
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> bool:
+        """Complete an operation now, or let it wait for its keys until its timeout.
+
+        True if this call completed it. The order is check, watch, check: a completion before the
+        watching is seen by the second check, one after it finds the operation in the lists. Keys
+        that occur twice count once.
+
+        Raises TypeError and ValueError for bad arguments and an operation that waits already,
+        PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
+        """
+        if not isinstance(operation, DelayedOperation):
+            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
+        watch_keys = distinct_keys(keys)
+        _check_open(self)
+        if isinstance(operation, KeyedOperation):
+            check_need(operation.need, len(watch_keys))
+        return attach(operation, self._owner) and submit(self._target, operation, watch_keys)
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Call `try_complete` of all operations that watch a key; how many this call completed.
+
+        Raises PurgatoryClosed.
+        """
+        _check_not_drained(self)
+        return check_key(self._lists, key)
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
+        _check_not_drained(self)
+        return cancel_for_key(self._lists, key)
+
+    @overload
+    def defer(self, *keys: Hashable, timeout: float = ..., need: int = ...) -> DeferredFuture: ...
+    @overload
+    def defer(
+        self, *keys: Hashable, timeout: float | timedelta, need: int = ...
+    ) -> DeferredFuture: ...
+    def defer(self, *keys: Hashable, timeout: Any = 30.0, need: Any = 1) -> DeferredFuture:
+        """Return a future that resolves once `need` distinct keys have been completed.
+
+        `timeout` in seconds, or a timedelta. The result is the value of the key, or with need > 1
+        a dict key -> value. Raises TypeError and ValueError for bad arguments, TimerFull,
+        PurgatoryClosed.
+        """
+        watch_keys = distinct_keys(keys)
+        _check_open(self)
+        if type(need) is not int or need != 1:  # any keys can meet that
+            check_need(need, len(watch_keys))
+        operation = DeferredOperation(timeout, need, watch_keys)
+        future: DeferredFuture = _future()
+        future._operation = operation
+        if not ATOMIC_SECTIONS:
+            operation.future = future
+        try:
+            attach(operation, self._owner)
+            submit(self._target, operation, watch_keys, check_first=False)
+        except BaseException:
+            operation.future = None  # no cycle is left behind
+            raise
+        return future
+
+    def complete(self, key: Hashable, value: object = None) -> int:
+        """Complete a key: futures that wait for it get `value`, other operations are checked.
+
+        How many operations this call completed. Raises PurgatoryClosed.
+        """
+        _check_not_drained(self)
+        return complete_key(self._lists, key, value)
 
     def complete_later(self, key: Hashable, value: object = None) -> None:
         """Post a completion to the purgatory's loop, and return at once.
@@ -90,132 +125,39 @@ class Purgatory(PurgatoryCore):
         PurgatoryClosed.
         """
         hash(key)
-        self._owner.check_not_forked()
-        self._lists.check_open()
+        _check_open(self)
         self._bus.post(CompleteKey(key, value))
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
         hash(key)
-        self._owner.check_not_forked()
-        self._lists.check_open()
+        _check_open(self)
         self._bus.post(CancelForKey(key))
 
-    def step(self, timeout: float | timedelta = 0.0) -> bool:
-        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+    @property
+    def watched(self) -> int:
+        """How many pairs of pending operation and watched key there are. Exact, O(1)."""
+        return self._lists.entries
 
-        Waits up to ``timeout`` seconds for something to do. True if a bucket came due. Raises
-        RuntimeError while a loop runs, which does all that.
-        """
-        if self._loop_runs():
-            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
-        delay = self.timer.max_sleep() if self._owns_timer else None
-        seconds = to_ms(timeout) / 1000
-        self._bus.wait(seconds if delay is None else min(seconds, delay))
-        return self._owns_timer and self.timer.advance_clock()
-
-    def _loop_runs(self) -> bool:
-        return self.timer.running if self._owns_timer else self._bus.loop_runs()
+    @property
+    def delayed(self) -> int:
+        """How many operations are pending. Exact, O(1)."""
+        return self._lists.pending
 
     def stats(self) -> PurgatoryStats:
-        """The figures of this moment. O(1)."""
-        counts = self._lists.outcome_counts
+        """Return the figures of this moment. O(1)."""
+        lists, mailbox = self._lists, self._bus.mailbox
         return PurgatoryStats(
             name=self.name,
-            pending=self.delayed,
-            watch_entries=self.watched,
-            watched_keys=len(self._lists),
-            completed=counts[Outcome.COMPLETED],
-            expired=counts[Outcome.EXPIRED],
-            cancelled=counts[Outcome.CANCELLED],
-            mailbox_commands=self._bus.mailbox.sent,
-            mailbox_depth=self._bus.mailbox.depth,
+            pending=lists.pending,
+            watch_entries=lists.entries,
+            watched_keys=len(lists),
+            completed=lists.completed,
+            expired=lists.expired,
+            cancelled=lists.cancelled,
+            mailbox_commands=mailbox.sent,
+            mailbox_depth=mailbox.depth,
         )
-
-    def start(self) -> None:
-        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
-
-        Nothing happens if it runs. Raises PurgatoryClosed.
-        """
-        self._owner.check_not_forked()
-        self._lists.check_open()
-        if self._owns_timer:
-            self.timer.start(self._bus)
-        else:
-            self._bus.start_loop()
-        if self.timer.running:
-            self._owner.enable_gc_untracking()
-
-    def close(
-        self,
-        wait: bool = True,
-        cancel_pending: bool = True,
-        timeout: float | timedelta | None = None,
-    ) -> None:
-        """Refuse new operations and end those that wait. May be called again, and from a callback.
-
-        ``cancel_pending``: cancel them, so that their futures raise OperationCancelled; False: let
-        them complete or expire for up to ``timeout`` seconds, then cancel the rest. ``wait``:
-        return when all that has happened (with a shared timer, somebody else must advance its clock
-        meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
-        and ValueError for a bad timeout.
-        """
-        if self._owner.forked:
-            return
-        seconds = None if timeout is None else to_ms(timeout) / 1000
-        self._lists.close()
-        if self._registry is not None:
-            metrics.unregister(self, self._registry)
-        self._bus.flush(self._loop_runs, seconds)
-        self._bus.stop_loop(seconds if wait else 0)
-        try:
-            self._finish_pending(wait, cancel_pending, timeout)
-        finally:
-            if not self._loop_runs():
-                self._bus.mailbox.close()
-
-    def _finish_pending(
-        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
-    ) -> None:
-        if cancel_pending:
-            self._cancel_all()
-        if self._owns_timer:
-            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
-            if wait and len(self.timer):  # it was never started: nothing will expire
-                self._cancel_all()
-        elif cancel_pending:
-            return
-        elif wait:
-            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
-            self._cancel_all()
-        elif timeout is not None:
-            self._cancel_all_after(timeout)
-
-    def _cancel_all(self) -> None:
-        for operation in self._lists.all():
-            finish(operation, CANCELLED)
-
-    def _cancel_all_after(self, timeout: float | timedelta) -> None:
-        try:
-            self.timer.schedule(timeout, self._cancel_all)
-        except TimerError:
-            self._cancel_all()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _is_live(self) -> bool:
-        """Whether it is neither closed nor a forked child's copy of its parent's."""
-        return not (self._lists.closed or self._owner.forked)
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
@@ -228,31 +170,14 @@ class Purgatory(PurgatoryCore):
         return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
 
 
-class _CommandHandler:
-    """What is done with posted commands; see `purgatory.bus.loop.CommandHandler`."""
-
-    def __init__(self, lists: WatchLists) -> None:
-        self._lists = lists
-
-    def complete_posted(self, key: Hashable, value: object) -> None:
-        self._lists.complete(key, value)
-
-    def cancel_posted(self, key: Hashable) -> None:
-        self._lists.cancel(key)
+# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
 
 
-def _own_timer(name: str, workers: int | None) -> Timer:
-    workers = 1 if workers is None else workers
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise TypeError(f"executor_workers is {workers!r}; expected an int")
-    if workers < 1:
-        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
-    return Timer(name, executor=WorkerPool(name, workers))
+def _check_open(core: PurgatoryCore) -> None:
+    core._owner.check_not_forked()
+    core._lists.check_open()
 
 
-def _note_fork() -> None:
-    FORK_COUNTER.count += 1
-    metrics.reset_after_fork()
-
-
-os.register_at_fork(after_in_child=_note_fork)
+def _check_not_drained(core: PurgatoryCore) -> None:
+    core._owner.check_not_forked()
+    core._lists.check_not_drained()

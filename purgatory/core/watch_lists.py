@@ -1,68 +1,74 @@
 """WatchLists: watch key -> the operations that wait for it.
 
 Exact at any moment: an operation is in the lists of all its keys or of none, a key without
-operations takes no memory, and the counts are kept where the lists change.
+operations takes no memory, and the counts change together with the lists. It returns operations and
+calls no code of theirs: its callers do that, under no lock.
 
-One lock for all keys, held for as long as a few dictionary steps take. Kafka has 512 of them; in
-Python the second lock costs more than the waiting it saves (one thread runs at a time). It is a
-leaf: nothing of ours is called while it is held, only the ``__hash__`` and ``__eq__`` of keys. (A
-key whose hash or equality changes meanwhile leaves an entry that is never found, as in any dict.)
+There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; in Python a
+second lock costs more than the waiting it saves, because one thread runs at a time. It is a leaf
+lock: under it only `__hash__` and `__eq__` of keys run. (A key whose hash or equality changes while
+it is watched leaves an entry that is never found, as in any dict.)
 
-Compiled, even that lock is mostly left alone. While all keys are *plain*, of built-in types that
-hash and compare without running anybody's code, a change of the lists is one step (see
-``atomicity``), unless it begins in the middle of another: then, as ever, it waits its turn.
+Compiled, even that lock is mostly skipped. While all keys are of built-in types (see `keys`), a
+change of the lists is an atomic section, unless it begins in the middle of another change: then it
+takes the lock, and is deferred like any such change.
 """
 
 import threading
 from collections.abc import Hashable
+from typing import cast
 
+from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
-from purgatory.core.lifecycle import COUNTED, finish
-from purgatory.core.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
+from purgatory.core.operation_state import COUNTED, OperationState
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
-# Most keys are watched by one operation: it stands for its list, which saves a dict a key. From
-# the second on it is a dict in order of arrival, by ticket: user classes may compare as they like.
-# A ticket is a number that comes once, drawn when it is needed and kept by the operation. (Ids are
-# no neighbours in a dict, collide there, and are made anew at each look.)
+# Most keys are watched by one operation, which then stands for its list: that saves a dict for each
+# key. From the second on it is a dict by sequence number, in order of arrival: operations cannot be
+# its keys, since user classes may define __eq__ as they like. An operation draws its number when it
+# first needs one. (Ids are scattered in a dict, collide there, and are made anew at each look.)
 _BySequence = dict[object, DelayedOperation]
 
 
 class WatchLists:
-    """All methods may be called from any thread."""
+    """The watch lists of one purgatory, and its figures. All methods may be called by any thread.
+
+    `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
+    nothing is watched any more either; the latter can be read without a call. `entries`: pairs of
+    operation and key. `pending`: operations. `completed`, `expired`, `cancelled`: operations that
+    ended so.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # A key's __eq__, a finalizer or a signal handler may come back to us while it is held. They
-        # are let in; their changes wait in _deferred_changes until the current one is done.
+        # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Changes that
+        # they make are deferred until the current one is done.
         self._lock = threading.RLock()
-        self._changing = False  # by more than a step
-        self._builtin_keys_only = (
-            True  # all keys are; guarded by _lock, and True again when there are none
-        )
-        self._deferred_changes: list[
-            tuple[DelayedOperation, tuple[Hashable, ...]]
-        ] = []  # no keys: remove
+        self._changing = False  # a change that is not atomic is under way
+        # Whether all keys are of built-in types; true again once there are none. Guarded by _lock.
+        self._builtin_keys_only = True
+        # An operation and the keys to watch; no keys: remove it.
+        self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self._of_key: dict[Hashable, DelayedOperation | _BySequence] = {}
-        self._last_sequence = i64(0)  # drawn so far
+        self._last_sequence = i64(0)
         self.closed = False
-        self.entries = 0  # pairs of operation and key
-        self.pending = 0  # operations
+        self.entries = 0
+        self.pending = 0
         self.completed = 0
         self.expired = 0
         self.cancelled = 0
-        self.drained = threading.Event()  # closed, and nothing is pending
-        self.fully_drained = False  # the same, to be had without a call
+        self.drained = threading.Event()
+        self.fully_drained = False
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
-        One that has ended meanwhile stays off: who ended it has no need to come back.
+        One that has ended meanwhile stays off: the thread that ended it does not come back for it.
         """
-        operation._op_sequence = None  # it may have one of other lists, which would not take it
+        operation._op_sequence = None  # it may have a number of other lists
         if (
             ATOMIC_SECTIONS
             and self._can_skip_lock()
@@ -84,28 +90,28 @@ class WatchLists:
                         self._apply_deferred()
 
     def _can_skip_lock(self) -> bool:
-        """Whether, compiled, a change that calls nobody is a step now, and needs no lock.
+        """Whether, compiled, a change or a look that runs no foreign code is atomic now.
 
-        Not in the middle of another change. Not while the keys of others may run code when they are
-        compared. Not after close, when the last to leave sets an event.
+        Not in the middle of another change. Not while watched keys may run code when they are
+        compared. Not after `close`, when the removal of the last operation sets an event.
         """
         return self._builtin_keys_only and not (self._changing or self.closed)
 
     def check_open(self) -> None:
-        """Raise PurgatoryClosed when nothing may be watched any more."""
+        """Raise PurgatoryClosed if nothing may be watched any more."""
         if self.closed:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
     def check_not_drained(self) -> None:
-        """Raise PurgatoryClosed when nothing is watched any more, either."""
+        """Raise PurgatoryClosed if nothing is watched any more either."""
         if self.fully_drained:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
     def _append_atomically(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
-        """`_append_all` as a step, with one look at each key. False if it cannot be one.
+        """Do what `_append_all` does, with one look at each key; False if it cannot be atomic.
 
-        It is none when the operation is the second of a key: that takes a dict, and when something
-        is made that has references, the collector may run.
+        It cannot if the operation is the second of a key: that takes a new dict, and making an
+        object that the cycle collector tracks may run the collector.
         """
         if operation._op_outcome is not None:
             return True
@@ -128,8 +134,8 @@ class WatchLists:
         try:
             for key in keys:
                 self._append(key, operation)
-        except BaseException:  # a key that cannot be compared, an interrupt
-            self._remove_all_entries(operation, keys)
+        except BaseException:  # a key that cannot be compared, or an interrupt
+            self._remove_entries(operation, keys)
             raise
         self.pending += 1
         operation._op_keys = keys
@@ -145,25 +151,25 @@ class WatchLists:
             self._of_key[key] = {first: found, second: operation}
         self.entries += 1
 
-    def _sequence_of(self, operation: DelayedOperation) -> object:
-        """What an operation goes by in lists of several. Locked, or in a step."""
+    def _sequence_of(self, operation: OperationState) -> object:
+        """Return its number in lists of several. Locked, or in an atomic section."""
         if operation._op_sequence is None:
             self._last_sequence += 1
             operation._op_sequence = self._last_sequence
         return operation._op_sequence
 
-    def release(self, operation: DelayedOperation, outcome: Outcome) -> Exception | None:
-        """Count an outcome, once however often this is called, and `remove` the operation."""
+    def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
+        """Count an outcome and `remove` the operation. Idempotent."""
         if ATOMIC_SECTIONS and self._can_skip_lock():
             self._count(operation, outcome)
-            return self._remove_entries(operation)
+            return self._unwatch(operation)
         with self._lock:
             self._count(operation, outcome)
             return self._remove(operation)
 
-    def _count(self, operation: DelayedOperation, outcome: Outcome) -> None:
+    def _count(self, operation: OperationState, outcome: Outcome) -> None:
         if operation._op_stage < COUNTED:
-            # No call between these: an interrupt finds both done or neither.
+            # No call between these: after an interrupt both are done or neither.
             operation._op_stage = COUNTED
             if outcome is COMPLETED:
                 self.completed += 1
@@ -172,20 +178,15 @@ class WatchLists:
             else:
                 self.cancelled += 1
 
-    @property
-    def outcome_counts(self) -> dict[Outcome, int]:
-        """How many operations had each outcome."""
-        return {COMPLETED: self.completed, EXPIRED: self.expired, CANCELLED: self.cancelled}
+    def remove(self, operation: OperationState) -> Exception | None:
+        """Take an operation off its lists, if it is on any. Idempotent, also after an interrupt.
 
-    def remove(self, operation: DelayedOperation) -> Exception | None:
-        """Take an operation off its lists, if it is on any. May be repeated after an interrupt.
-
-        Returns what a key's ``__hash__`` or ``__eq__`` raised; that key's entry is left behind.
+        Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind.
         """
         with self._lock:
             return self._remove(operation)
 
-    def _remove(self, operation: DelayedOperation) -> Exception | None:
+    def _remove(self, operation: OperationState) -> Exception | None:
         error = None
         if self._changing:
             self._deferred_changes.append((operation, ()))
@@ -193,7 +194,7 @@ class WatchLists:
         if operation._op_keys:
             self._changing = True
             try:
-                error = self._remove_entries(operation)
+                error = self._unwatch(operation)
             finally:
                 self._changing = False
                 if self._deferred_changes:
@@ -202,8 +203,8 @@ class WatchLists:
             self._note_drained()
         return error
 
-    def _remove_entries(self, operation: DelayedOperation) -> Exception | None:
-        error = self._remove_all_entries(operation, operation._op_keys)
+    def _unwatch(self, operation: OperationState) -> Exception | None:
+        error = self._remove_entries(operation, operation._op_keys)
         if operation._op_keys:
             operation._op_keys = ()
             self.pending -= 1
@@ -211,8 +212,8 @@ class WatchLists:
                 self._builtin_keys_only = True
         return error
 
-    def _remove_all_entries(
-        self, operation: DelayedOperation, keys: tuple[Hashable, ...]
+    def _remove_entries(
+        self, operation: OperationState, keys: tuple[Hashable, ...]
     ) -> Exception | None:
         first = None
         for key in keys:
@@ -222,15 +223,15 @@ class WatchLists:
                 first = first or error
         return first
 
-    def _remove_entry(self, key: Hashable, operation: DelayedOperation) -> None:
-        """Remove one entry, if it is there; the counting follows without a call."""
+    def _remove_entry(self, key: Hashable, operation: OperationState) -> None:
+        """Remove one entry, if it is there; it is counted without a call in between."""
         found = self._of_key.get(key)
         if found is operation:
             del self._of_key[key]
             self.entries -= 1
         elif isinstance(found, dict):
             try:
-                del found[operation._op_sequence]  # if it is there, that is free of calls as well
+                del found[operation._op_sequence]  # no call, if it is there
             except KeyError:
                 return
             self.entries -= 1
@@ -238,36 +239,36 @@ class WatchLists:
                 del self._of_key[key]
 
     def _apply_deferred(self) -> None:
-        """Do the changes that came while another was under way."""
+        """Make the changes that came while another was under way."""
         while self._deferred_changes:
             operation, keys = self._deferred_changes.pop(0)
             self._changing = True
             try:
                 if not keys:
-                    self._remove_entries(operation)
+                    self._unwatch(operation)
                 elif operation._op_outcome is None:
-                    self._append_all(operation, keys)
+                    self._append_all(cast("DelayedOperation", operation), keys)
             finally:
                 self._changing = False
         self._note_drained()
 
     def _note_drained(self) -> None:
-        # Not twice: a finalizer might come back to us inside set(), which locks.
+        # Not twice: a finalizer might re-enter inside set(), which takes a lock.
         if self.closed and not self.pending and not self.drained.is_set():
             self.fully_drained = True
             self.drained.set()
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
-        """The operations that watch a key at this moment, first come first."""
+        """Return the operations that watch a key at this moment, first come first."""
         if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """The one that watches a key, if that is quickly told; None: see `watchers_of`.
+        """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`.
 
-        Compiled, that saves most completions a list of one.
+        Spares most completions a list of one.
         """
         if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             found = self._of_key.get(key)
@@ -275,35 +276,21 @@ class WatchLists:
                 return found
         return None
 
-    def complete(self, key: Hashable, value: object) -> int:
-        """Tell the operations that watch a key that it was completed; how many that completed."""
-        if ATOMIC_SECTIONS and (one := self.sole_watcher(key)) is not None:
-            return 1 if one._op_complete_key(key, value) else 0
-        completed = 0
-        for operation in self.watchers_of(key):
-            if operation._op_complete_key(key, value):
-                completed += 1
-        return completed
-
-    def cancel(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch a key, and return them."""
-        return [operation for operation in self.watchers_of(key) if finish(operation, CANCELLED)]
-
     def close(self) -> None:
-        """Refuse to watch from now on."""
+        """Refuse to watch anything from now on."""
         with self._lock:
             self.closed = True
             self._note_drained()
 
     def all(self) -> list[DelayedOperation]:
-        """Every operation of this moment, once."""
+        """Return all pending operations, each once."""
         with self._lock:
-            values = list(self._of_key.values())  # at once: finalizers may come in between
+            values = list(self._of_key.values())  # one call: finalizers may run between two
         found = {id(operation): operation for value in values for operation in _operations(value)}
         return list(found.values())
 
     def __len__(self) -> int:
-        """How many keys are watched."""
+        """Return how many keys are watched."""
         return len(self._of_key)
 
     def _check(self) -> None:

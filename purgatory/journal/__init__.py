@@ -1,5 +1,10 @@
-"""The journal: how operations ended, written down."""
+"""The journal: how operations ended, written down.
 
-from purgatory.core.journal import Journal, MailboxJournal
+`mailbox`: as commands for another thread. `parquet`: as Parquet files; its thread is in `writer`,
+its files in `files`.
+"""
 
-__all__ = ["Journal", "MailboxJournal"]
+from purgatory.core.journal import Journal
+from purgatory.journal.mailbox import Ended, MailboxJournal
+
+__all__ = ["Ended", "Journal", "MailboxJournal"]

@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
-from purgatory.core.purgatory import Purgatory
+from purgatory.core.start_and_close import Purgatory
 from purgatory.replay.quantiles import WaitQuantiles
 from purgatory.trace import KeyEvent, Operation, OutcomeRow
 from timingwheel import InlineExecutor, ManualClock, Timer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from timingwheel import monotonic_ms
 
 if TYPE_CHECKING:
-    from purgatory.core.purgatory import Purgatory
+    from purgatory.core.start_and_close import Purgatory
     from purgatory.service.server.stats import ServerStats
     from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, WheelLevel

@@ -6,8 +6,8 @@ Used by the store thread alone.
 from bisect import bisect_right
 from collections.abc import Hashable
 
+from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.lifecycle import finish
-from purgatory.core.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
 

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED, EXPIRED, Outcome
-from purgatory.core.purgatory import Purgatory
+from purgatory.core.start_and_close import Purgatory
 from purgatory.service.protocol import (
     NOTHING,
     Completion,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from purgatory.core.mypyc_types import i64
+from purgatory.core._cpython.mypyc_types import i64
 from purgatory.service.errors import (
     Malformed,
     OperationIdTaken,

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from purgatory.core import lifecycle
+from purgatory.core import callbacks
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
@@ -136,7 +136,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
     """One at the n-th place, for each n: counts, callbacks, lists and wheel agree afterwards."""
-    monkeypatch.setattr(lifecycle, "MAX_NESTED", 2)
+    monkeypatch.setattr(callbacks, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:
         at += 1

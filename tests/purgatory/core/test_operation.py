@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from purgatory import DelayedOperation, Outcome
-from purgatory.core.lifecycle import MAX_NESTED
+from purgatory.core.callbacks import MAX_NESTED
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,

@@ -1,6 +1,6 @@
-"""What mypyc needs to hear of our numbers and classes; interpreted it says nothing.
+"""Types and decorators that mypyc understands; interpreted, they do nothing.
 
-See ``timingwheel._cpython.mypyc_types``, which is not for others.
+The same as in `timingwheel._cpython.mypyc_types`, which is private to that package.
 """
 
 from collections.abc import Callable

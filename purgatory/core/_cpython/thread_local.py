@@ -1,6 +1,6 @@
-"""ThreadLocal: something of its own for each thread.
+"""ThreadLocal: one value for each thread.
 
-Interpreted, because mypyc does not compile what inherits from ``threading.local``.
+Not compiled: mypyc does not support subclasses of `threading.local`.
 """
 
 import threading
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ThreadLocal(threading.local, Generic[T]):
-    """``here.value`` is what ``make()`` returned when this thread first asked."""
+    """Holds in `value` what `make()` returned when the current thread first asked for it."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.value = make()

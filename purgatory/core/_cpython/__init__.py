@@ -1,0 +1,1 @@
+"""What the core needs for CPython and mypyc alone."""

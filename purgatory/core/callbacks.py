@@ -1,0 +1,108 @@
+"""Callbacks: their order, how deep they nest, and what happens when one raises.
+
+Order: `on_complete` when completed; `on_complete`, then `on_expiration` when expired; `on_cancel`
+when cancelled. Each is called at most once, under no lock, by the thread that runs the operation's
+actions (see `lifecycle`). An exception is reported to the owner and stops nothing.
+
+A callback may complete operations whose callbacks complete operations. From `MAX_NESTED` callbacks
+on, further ones are deferred until those around them have returned: otherwise a long chain would
+end in a RecursionError.
+"""
+
+import logging
+from collections import deque
+from typing import Final
+
+from purgatory.core._cpython.thread_local import ThreadLocal
+from purgatory.core.operation_state import (
+    CALLBACKS_DONE,
+    ON_COMPLETE_CALLED,
+    OperationState,
+)
+from purgatory.core.outcome import CANCELLED, COMPLETED
+from timingwheel.lowlevel import ATOMIC_SECTIONS
+
+log = logging.getLogger(__name__)
+
+MAX_NESTED: Final = 12
+
+# What `run_next_callback` returns.
+DEFERRED: Final = 0
+CALLED: Final = 1
+CALLED_AND_OTHERS_DEFERRED: Final = 2
+
+
+class CallbackDepth:
+    """How many callbacks are running on a thread, and the operations deferred meanwhile."""
+
+    __slots__ = ("deferred", "depth")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.deferred: deque[OperationState] = deque()
+
+
+class OutermostCallback:
+    """Taken by one callback at a time, which then need not look up the depth of its thread.
+
+    Callbacks inside it find it taken, and are counted. So they nest at most one deeper than
+    `MAX_NESTED`.
+    """
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active = False  # read and written in atomic sections; not used without them
+
+
+CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
+OUTERMOST_CALLBACK: Final = OutermostCallback()
+
+
+def run_next_callback(operation: OperationState) -> int:
+    """Call the next callback of an operation, or defer it if too many are running."""
+    nesting = None
+    if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
+        OUTERMOST_CALLBACK.active = True
+    else:
+        nesting = CALLBACK_DEPTH.value
+        if nesting.depth >= MAX_NESTED:
+            nesting.deferred.append(operation)
+            return DEFERRED
+        nesting.depth += 1
+    try:
+        _call_next(operation)
+    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+        report(operation, error)
+    finally:
+        if nesting is None:
+            OUTERMOST_CALLBACK.active = False
+        else:
+            nesting.depth -= 1
+    if nesting is not None and nesting.deferred:
+        return CALLED_AND_OTHERS_DEFERRED
+    return CALLED
+
+
+def _call_next(operation: OperationState) -> None:
+    """Each callback is marked just before it is called, without a call in between."""
+    if operation._op_outcome is CANCELLED:
+        operation._op_stage = CALLBACKS_DONE
+        operation.on_cancel()
+    elif operation._op_stage == ON_COMPLETE_CALLED:
+        operation._op_stage = CALLBACKS_DONE
+        operation.on_expiration()
+    else:
+        operation._op_stage = (
+            CALLBACKS_DONE if operation._op_outcome is COMPLETED else ON_COMPLETE_CALLED
+        )
+        operation.on_complete()
+
+
+def report(operation: OperationState, error: Exception) -> None:
+    """Report an exception of user code to the operation's owner; log it if there is none."""
+    owner = operation._op_owner
+    if owner is not None:
+        owner.report(error, operation)
+    else:
+        log.error("%r raised", operation, exc_info=error)

@@ -1,0 +1,143 @@
+"""OperationState: the fields and hooks of a delayed operation; OperationOwner: what it belongs to.
+
+`DelayedOperation` is the class for users. This one is beneath it, so that `lifecycle` and
+`callbacks` can work on an operation without importing it. Any thread.
+"""
+
+import threading
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Final
+
+from purgatory.core._cpython.mypyc_types import mypyc_attr
+from purgatory.core.outcome import Outcome
+from purgatory.errors import PurgatoryForked
+from timingwheel import TimerTask
+from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC
+
+# The stages of finishing, in order. Each is marked as done together with doing it, so that a thread
+# that goes on after an interrupt neither leaves one out nor does it twice.
+UNFINISHED: Final = 0
+COUNTED: Final = 1  # in the figures of the watch lists
+JOURNALED: Final = 2
+RELEASED: Final = 3  # off the wheel and the watch lists: callbacks may run
+ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is still to be called
+CALLBACKS_DONE: Final = 5
+
+
+class ForkCounter:
+    """Counts the forks between the first process and this one."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+FORK_COUNTER: Final = ForkCounter()
+
+
+class OperationOwner:
+    """What operations know of the purgatory that they were submitted to.
+
+    They do not refer to the purgatory itself: one that the program drops is freed, even while
+    operations are pending. No method is called while a lock is held.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._fork_number = FORK_COUNTER.value
+        # Whether pending operations are kept from the cycle collector; once True it stays so.
+        # Read only where sections are atomic. True only while a reaper runs: its thread refers to
+        # the timer, and the timer to the operations, so none of them is garbage. Without a reaper,
+        # timer and operations may be garbage together, and their cycles go through both.
+        self.untracks = False
+
+    def enable_gc_untracking(self) -> None:
+        """Untrack what is submitted from now on. Only once the timer's reaper has started."""
+        self.untracks = UNTRACKS_FROM_GC
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child's copy of its parent's."""
+        return self._fork_number != FORK_COUNTER.value
+
+    def check_not_forked(self) -> None:
+        """Raise PurgatoryForked in a forked child."""
+        if self._fork_number != FORK_COUNTER.value:
+            raise PurgatoryForked(
+                f"purgatory {self.name!r} was made before fork; make one in this process"
+            )
+
+    def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
+        """Take a finished operation off all watch lists; count and journal its outcome.
+
+        Idempotent: called again after an interrupt, it does what is left.
+        """
+        raise NotImplementedError
+
+    def report(self, error: Exception, operation: "OperationState") -> None:
+        """Report an exception of user code."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OperationState(TimerTask):
+    """The fields of an operation, and the hooks that its subclasses define.
+
+    Names begin with `_op_`, so that they cannot clash with attributes of users' subclasses.
+    """
+
+    __slots__ = (
+        "_op_busy",
+        "_op_has_condition",
+        "_op_keys",
+        "_op_lock",
+        "_op_outcome",
+        "_op_owner",
+        "_op_recheck",
+        "_op_sequence",
+        "_op_stage",
+    )
+
+    _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
+
+    def __init__(self, timeout: float | timedelta) -> None:
+        super().__init__(timeout)
+        self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
+        self._op_owner: OperationOwner | None = None
+        self._op_has_condition = True  # whether try_complete may ever be satisfied
+        # Guards the next three fields where sections are not atomic. A leaf lock.
+        self._op_lock: AbstractContextManager[bool] | None = (
+            None if ATOMIC_SECTIONS else threading.Lock()
+        )
+        self._op_outcome: Outcome | None = None
+        self._op_busy = False  # a thread runs its actions
+        self._op_recheck = False  # action: call try_complete
+        # Up to RELEASED written by the thread that set the outcome, from there on by the thread
+        # that runs the actions.
+        self._op_stage = UNFINISHED
+
+    def try_complete(self) -> object:
+        """See `DelayedOperation`."""
+        return False
+
+    def on_complete(self) -> object:
+        """See `DelayedOperation`."""
+        return None
+
+    def on_expiration(self) -> object:
+        """See `DelayedOperation`."""
+        return None
+
+    def on_cancel(self) -> object:
+        """See `DelayedOperation`."""
+        return None
+
+    def _op_complete_key(self, key: Hashable, value: object) -> bool:
+        """React to the completion of a watch key. True if this call completed the operation."""
+        raise NotImplementedError
+
+    def _op_on_interrupted(self) -> None:
+        """Called after an interrupt that may have cut a callback short."""

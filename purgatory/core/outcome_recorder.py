@@ -1,0 +1,66 @@
+"""OutcomeRecorder: records how the operations of one purgatory end.
+
+It takes them off the watch lists, counts and journals their outcomes, reports what user code
+raises, and closes the purgatory's own timer after the last one. Any thread; no method is called
+while a lock is held.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from purgatory.core.journal import Journal
+from purgatory.core.operation import DelayedOperation
+from purgatory.core.operation_state import JOURNALED, OperationOwner, OperationState
+from purgatory.core.outcome import Outcome
+from purgatory.core.watch_lists import WatchLists
+from timingwheel import Timer
+
+log = logging.getLogger(__name__)
+
+OnError = Callable[[BaseException, DelayedOperation], object]
+
+
+class OutcomeRecorder(OperationOwner):
+    """The owner of a purgatory's operations. One for each purgatory."""
+
+    def __init__(
+        self,
+        name: str,
+        lists: WatchLists,
+        own_timer: Timer | None,
+        on_error: OnError | None,
+        journal: Journal | None,
+    ) -> None:
+        super().__init__(name)
+        self._lists = lists
+        self._own_timer = own_timer
+        self._on_error = on_error
+        self._journal = journal
+
+    def record_outcome(self, operation: OperationState, outcome: Outcome) -> None:
+        """See `OperationOwner`."""
+        lists = self._lists
+        error = lists.release(operation, outcome)
+        if error is not None:
+            self.report(error, operation)
+        if lists.closed and self._own_timer is not None and lists.fully_drained:
+            # Its reaper may sleep until a deadline that does not matter any more.
+            self._own_timer.close(wait=False, cancel_pending=False)
+        if self._journal is not None and operation._op_stage < JOURNALED:
+            try:
+                # No call between these: after an interrupt both are done or neither.
+                operation._op_stage = JOURNALED
+                self._journal.ended(cast("DelayedOperation", operation), outcome)
+            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+                self.report(error, operation)
+
+    def report(self, error: Exception, operation: OperationState) -> None:
+        """Report an exception of user code to `on_error`, or log it."""
+        if self._on_error is None:
+            log.error("%r of purgatory %r raised", operation, self.name, exc_info=error)
+            return
+        try:
+            self._on_error(error, cast("DelayedOperation", operation))
+        except Exception:
+            log.exception("on_error of purgatory %r raised", self.name)

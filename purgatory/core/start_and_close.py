@@ -1,0 +1,199 @@
+"""Purgatory: the class for users; its constructor, `start`, `step` and `close`.
+
+The rarely executed half: what is done for each operation is inherited from `PurgatoryCore`, in
+`purgatory`, which is compiled. This half is not. So its loops release the GIL, and the class can be
+referenced weakly, as the registry of live purgatories does; mypyc's classes cannot be.
+"""
+
+import os
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+
+from purgatory import metrics
+from purgatory.bus.loop import Bus
+from purgatory.bus.worker_pool import WorkerPool
+from purgatory.core.completion import KeyCommandHandler
+from purgatory.core.journal import Journal
+from purgatory.core.lifecycle import finish
+from purgatory.core.operation_state import FORK_COUNTER
+from purgatory.core.outcome import CANCELLED
+from purgatory.core.outcome_recorder import OnError, OutcomeRecorder
+from purgatory.core.purgatory import PurgatoryCore
+from purgatory.core.watch_lists import WatchLists
+from purgatory.registry import add_purgatory
+from timingwheel import Timer, TimerError
+from timingwheel.lowlevel import to_ms
+
+
+class Purgatory(PurgatoryCore):
+    """Holds delayed operations until a watch key completes them or their timeout passes.
+
+    `timer`: one that others may share, which is then neither started nor closed here; None: one of
+    its own, `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they
+    are logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the
+    metrics in. `executor_workers`: how many threads run what expires, with a timer of its own.
+
+    With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
+    closes it. All methods may be called from any thread, and from callbacks.
+    """
+
+    def __init__(
+        self,
+        name: str = "purgatory",
+        *,
+        timer: Timer | None = None,
+        on_error: OnError | None = None,
+        journal: Journal | None = None,
+        registry: CollectorRegistry | None = None,
+        executor_workers: int | None = None,
+    ) -> None:
+        _check_options(name, timer, on_error, registry, executor_workers)
+        self._owns_timer = timer is None
+        if timer is None:
+            timer = _new_timer(name, executor_workers)
+        lists = WatchLists(name)
+        own_timer = timer if self._owns_timer else None
+        owner = OutcomeRecorder(name, lists, own_timer, on_error, journal)
+        super().__init__(name, timer, owner, lists, Bus(name, KeyCommandHandler(lists)))
+        if timer.running:
+            owner.enable_gc_untracking()
+        self._registry = registry
+        if registry is not None:
+            metrics.register(self, registry)
+        add_purgatory(self)
+
+    def start(self) -> None:
+        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+
+        Nothing happens if it runs. Raises PurgatoryClosed.
+        """
+        self._owner.check_not_forked()
+        self._lists.check_open()
+        if self._owns_timer:
+            self.timer.start(self._bus)
+        else:
+            self._bus.start_loop()
+        if self.timer.running:
+            self._owner.enable_gc_untracking()
+
+    def step(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+
+        Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
+        RuntimeError while a loop runs, which does all that.
+        """
+        if self._loop_runs():
+            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
+        delay = self.timer.max_sleep() if self._owns_timer else None
+        seconds = to_ms(timeout) / 1000
+        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        return self._owns_timer and self.timer.advance_clock()
+
+    def close(
+        self,
+        wait: bool = True,
+        cancel_pending: bool = True,
+        timeout: float | timedelta | None = None,
+    ) -> None:
+        """Refuse new operations and end those that wait. May be called again, and from a callback.
+
+        `cancel_pending`: cancel them, so that their futures raise OperationCancelled; False: let
+        them complete or expire for up to `timeout` seconds, then cancel the rest. `wait`: return
+        when all that has happened (with a shared timer, another thread must advance its clock
+        meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
+        and ValueError for a bad timeout.
+        """
+        if self._owner.forked:
+            return
+        seconds = None if timeout is None else to_ms(timeout) / 1000
+        self._lists.close()
+        if self._registry is not None:
+            metrics.unregister(self, self._registry)
+        self._bus.flush(self._loop_runs, seconds)
+        self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._finish_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
+
+    def _finish_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
+        if cancel_pending:
+            self._cancel_all()
+        if self._owns_timer:
+            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
+            if wait and len(self.timer):  # it was never started: nothing will expire
+                self._cancel_all()
+        elif cancel_pending:
+            return
+        elif wait:
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
+            self._cancel_all()
+        elif timeout is not None:
+            self._cancel_all_after(timeout)
+
+    def _cancel_all(self) -> None:
+        for operation in self._lists.all():
+            finish(operation, CANCELLED)
+
+    def _cancel_all_after(self, timeout: float | timedelta) -> None:
+        try:
+            self.timer.schedule(timeout, self._cancel_all)
+        except TimerError:
+            self._cancel_all()
+
+    def _loop_runs(self) -> bool:
+        return self.timer.running if self._owns_timer else self._bus.loop_runs()
+
+    def _is_live(self) -> bool:
+        """Whether it is neither closed nor a forked child's copy of its parent's."""
+        return not (self._lists.closed or self._owner.forked)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_options(
+    name: object, timer: object, on_error: object, registry: object, executor_workers: object
+) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected a str")
+    if timer is not None and not isinstance(timer, Timer):
+        raise TypeError(f"timer is {timer!r}; expected a Timer or None")
+    if on_error is not None and not callable(on_error):
+        raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+    if executor_workers is not None and timer is not None:
+        raise ValueError("executor_workers is for a timer of its own; this one has been given")
+    if registry is not None and not isinstance(registry, CollectorRegistry):
+        raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
+
+
+def _new_timer(name: str, workers: int | None) -> Timer:
+    workers = 1 if workers is None else workers
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"executor_workers is {workers!r}; expected an int")
+    if workers < 1:
+        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
+    return Timer(name, executor=WorkerPool(name, workers))
+
+
+def _note_fork() -> None:
+    FORK_COUNTER.value += 1
+    metrics.reset_after_fork()
+
+
+os.register_at_fork(after_in_child=_note_fork)
