@@ -1,9 +1,9 @@
-"""The command bus: the loop of a running purgatory, and the mailbox it sleeps on.
+"""Bus: the mailbox that the loop of a running purgatory sleeps on, and what it does with commands.
 
-The loop itself is timingwheel's `Reaper`, the only one there is. It sleeps on a `Waiter`, and the
-bus is one: it waits in the mailbox for no longer than the timer's next deadline, does the commands
-that have come, a batch at a time, and lets the reaper advance the clock. A purgatory that shares
-somebody else's timer has a loop for its commands alone.
+The loop itself is the timer's `Reaper`. It sleeps on a `Waiter`, and the bus is one: it waits in
+the mailbox, no longer than until the timer's next deadline, does the commands that have come, a
+batch at a time, and lets the reaper advance the clock. A purgatory that shares another's timer has
+a loop for its commands alone.
 """
 
 import contextlib
@@ -14,16 +14,22 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from mq import Mailbox, MailboxClosed
-from purgatory.bus.commands import Barrier, CancelForKey, CompleteKey, LoopCommand, StopLoop, Wake
+from purgatory.bus.commands import (
+    Barrier,
+    CancelForKey,
+    CompleteKey,
+    LoopCommand,
+    StopLoop,
+    Wake,
+)
+from purgatory.bus.reader import Reader
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import Reaper
 
 log = logging.getLogger(__name__)
 
-# Commands done in one go, before the clock is looked at again.
+# Commands done in a row before the loop looks at the clock again.
 BATCH = 1024
-# How often who waits for the loop sees whether it still runs, in seconds.
-LIVENESS_POLL_S = 0.05
 _WAKE = Wake()
 
 
@@ -38,22 +44,22 @@ class CommandHandler(Protocol):
 
 
 class Bus:
-    """Posting from any thread; `wait` and the handler in one, the loop's.
+    """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
-    While no loop runs, whoever calls `step` is the loop.
+    While no loop runs, the thread that calls `Purgatory.step` is the loop.
     """
 
     def __init__(self, name: str, handler: CommandHandler) -> None:
         self.mailbox: Mailbox[LoopCommand] = Mailbox()
         self._name = name
         self._handler = handler
-        # Held while commands are taken out, never while they are done. A loop that has just
-        # started and who steps may meet here.
+        # Held while commands are taken out, never while they are done. A loop that has just started
+        # and a thread that steps may meet here.
         self._reading = threading.RLock()
         self._batch: deque[LoopCommand] = deque()
-        self._reader = 0  # thread id of who did commands last
+        self._reader = Reader()
         self._stopped = False
-        self._loop: Reaper | None = None  # of our own; None if the timer's reaper is the loop
+        self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
 
     def post(self, command: LoopCommand) -> None:
         """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
@@ -67,12 +73,12 @@ class Bus:
 
     def wake(self) -> None:
         """End the sleep under way, or the next one."""
-        with contextlib.suppress(MailboxClosed):  # nobody sleeps any more
+        with contextlib.suppress(MailboxClosed):  # no loop sleeps any more
             self.mailbox.send(_WAKE)
 
     def wait(self, timeout: float | None) -> None:
-        """Sleep until a command comes, for ``timeout`` seconds at most; do what has come."""
-        self._reader = threading.get_ident()
+        """Sleep until a command comes, for `timeout` seconds at most; do what has come."""
+        self._reader.enter()
         self._take(timeout)
         while self._batch:
             command = self._batch.popleft()
@@ -83,7 +89,7 @@ class Bus:
 
     def _take(self, timeout: float | None) -> None:
         with self._reading:
-            if self._batch:  # this is called by one of the commands: go on with the others
+            if self._batch:  # called by one of the commands: go on with the others
                 return
             with contextlib.suppress(MailboxClosed):  # then there is nothing to wait for
                 command = self.mailbox.recv(timeout)
@@ -104,36 +110,36 @@ class Bus:
             case Wake():
                 pass
 
-    def flush(self, running: Callable[[], bool], timeout: float | None) -> None:
-        """Have all commands done that were posted before; ``running`` says whether a loop is.
+    def flush(self, loop_runs: Callable[[], bool], timeout: float | None) -> None:
+        """Return when all commands posted before are done; `loop_runs` says whether a loop is.
 
-        Gives up after ``timeout`` seconds. In the loop's own thread, or if there is no loop, they
-        are done here.
+        Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
+        done here.
         """
         if self.mailbox.closed:
             return
         reached = threading.Event()
         self.post(Barrier(reached))
-        waited = 0.0
-        while not reached.is_set() and (timeout is None or waited < timeout):
-            if self._reader == threading.get_ident() or not running():
+        if timeout == 0:
+            return
+        if self._reader.is_here() or not loop_runs():
+            while not reached.is_set():
                 self.wait(0)
-            else:
-                reached.wait(LIVENESS_POLL_S)
-                waited += LIVENESS_POLL_S
+        elif not self._reader.wait_unless_ended(reached, timeout):
+            self.flush(lambda: False, timeout)
 
     def start_loop(self) -> None:
-        """Start a loop of our own, with no timer to advance; nothing happens if it runs."""
+        """Start a loop for the commands alone; nothing happens if it runs."""
         if self._loop is None:
             self._loop = Reaper(_NoTimer(self), self, f"{self._name}-bus")
             self._loop.start()
 
     def loop_runs(self) -> bool:
-        """Whether a loop of our own runs."""
+        """Whether a loop for the commands alone runs."""
         return self._loop is not None and not self._loop.ended()
 
     def stop_loop(self, timeout: float | None) -> None:
-        """End our own loop, behind the commands posted before, and wait for it."""
+        """End that loop, behind the commands posted before, and wait for it."""
         if self._loop is not None:
             with contextlib.suppress(PurgatoryClosed):  # it was stopped before
                 self.post(StopLoop())

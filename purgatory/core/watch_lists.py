@@ -22,7 +22,7 @@ from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import COUNTED, OperationState
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.outcome import COMPLETED, EXPIRED, Outcome
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
@@ -44,8 +44,8 @@ class WatchLists:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Changes that
-        # they make are deferred until the current one is done.
+        # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Their
+        # changes are deferred until the current one is done.
         self._lock = threading.RLock()
         self._changing = False  # a change that is not atomic is under way
         # Whether all keys are of built-in types; true again once there are none. Guarded by _lock.

@@ -1,9 +1,9 @@
-"""JournalWriter: the thread of a journal, ``purgatory-journal``, and the queue it is fed through.
+"""JournalWriter: the thread of a journal, `purgatory-journal`, and the queue that feeds it.
 
-Any thread posts; the journal's own gathers what was posted and writes it now and then: when its
-time has come, when there is much of it, at a flush and at the end. Posting does not wake it, for
-nothing is urgent, save when much has been posted since it looked. What a disk does not take stays
-in memory, up to a bound, and is tried again with the next round.
+Any thread posts. The journal's thread collects what was posted and writes it when its time has
+come, when there is much of it, at a flush and at the end. Nothing is urgent, so a post wakes the
+thread only when much was posted since the last wake-up. What the disk does not take stays in
+memory, up to a bound, and is written again with the next round.
 """
 
 from __future__ import annotations
@@ -24,51 +24,49 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-#: Rows in memory after which they are written before their time.
+#: So many rows in memory are written before their time.
 BATCH: Final = 65_536
-# Rows posted after which the thread is woken, to see whether that is enough.
+# After so many posted rows the thread is woken, to see whether they reach BATCH.
 _WAKE_THRESHOLD: Final = 8_192
-#: Rows in memory, while the disk takes none, after which further ones are refused.
+#: While the disk takes none, and so many rows are in memory, further ones are refused.
 MAX_WAITING: Final = 1_000_000
-# How often who waits for the thread sees whether it is alive, in seconds.
-_LIVENESS_POLL_S: Final = 0.1
 
 
 class RowBuffer(Protocol[T_contra]):
-    """What waits to be written, and where to; the journal's thread alone uses it."""
+    """The rows that wait to be written, and where to. Only the journal's thread uses it."""
 
     def add(self, item: T_contra) -> None:
-        """Keep what was posted."""
+        """Keep what was posted until the next write."""
 
     def __len__(self) -> int:
-        """How many rows are kept."""
+        """Return how many rows are kept."""
 
     def write(self) -> None:
         """Write all and keep none. Raises JournalError, and then keeps what was not written."""
 
     def close(self) -> None:
-        """Let go of the files: nothing more will be written."""
+        """Release the files: nothing more will be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckQueue:
-    """Much was posted."""
+    """Look at the queue: much was posted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flush:
-    """Write what came before this, and set ``done``."""
+    """Write what came before this, and set `done`."""
 
     done: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
 class _StopWriter:
-    """Write what came before this, and end."""
+    """Write what came before this, and end the thread."""
 
 
 class JournalWriter(Generic[T]):
-    """Writes ``rows`` every ``seconds``. Started by its constructor, ended by `close`."""
+    """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends."""
 
     def __init__(self, rows: RowBuffer[T], seconds: float) -> None:
         if not seconds > 0:
@@ -76,17 +74,19 @@ class JournalWriter(Generic[T]):
         self._rows = rows
         self._seconds = seconds
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
-        # Rows of them, roughly: threads that post at once may lose some, which makes a wake-up come
-        # later. The time to write comes anyway.
+        # Approximate: threads that post at the same time may lose some, which delays a wake-up. The
+        # time to write comes anyway.
         self._rows_since_wake = 0
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
-        # Written by the thread, read by others: the last failure, until a write succeeds.
+        # Written by the journal's thread, read by others: the last failure, until a write succeeds.
         self._error: JournalError | None = None
+        self._flushes: set[threading.Event] = set()  # that threads wait for
+        self._ended = False  # written by the journal's thread
         self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
         self._thread.start()
 
     def post(self, item: T, rows: int = 1) -> None:
-        """Hand over something of so many rows, to be written; returns at once.
+        """Queue an item of so many rows, to be written; returns at once.
 
         Raises JournalError after `close`, and while too much waits for a disk that takes nothing.
         """
@@ -103,10 +103,18 @@ class JournalWriter(Generic[T]):
     def flush(self) -> None:
         """Return when all that was posted before is on disk; JournalError if it cannot be."""
         done = threading.Event()
-        self._send(_Flush(done))
-        while not done.wait(_LIVENESS_POLL_S):
-            if not self._thread.is_alive():
-                raise _closed()
+        self._flushes.add(done)
+        try:
+            self._send(_Flush(done))
+            # Added before the look: a thread that ends now is seen here, or sets the event.
+            if not self._ended:
+                done.wait()
+        finally:
+            # Removed by the journal's thread if it has written: else it has ended without.
+            written = done not in self._flushes
+            self._flushes.discard(done)
+        if not written:
+            raise _closed()
         if self._error is not None:
             raise self._error
 
@@ -133,14 +141,17 @@ class JournalWriter(Generic[T]):
             self._write()
         finally:
             self._mailbox.close()
+            self._ended = True
+            for done in tuple(self._flushes):
+                done.set()
             self._rows.close()
 
     def _gather(self) -> bool:
-        """Take what is posted until it is time to write; False to end."""
+        """Collect what is posted until it is time to write; False to end."""
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
-            # After the command: what was posted before it is to be found.
+            # After receiving the command, so that all that was posted before it is found.
             while self._posted:
                 self._rows.add(self._posted.popleft())
             match command:
@@ -150,6 +161,7 @@ class JournalWriter(Generic[T]):
                     return False
                 case _Flush(done):
                     self._write()
+                    self._flushes.discard(done)
                     done.set()
             if len(self._rows) >= BATCH and self._error is None:
                 return True

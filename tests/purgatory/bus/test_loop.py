@@ -21,6 +21,8 @@ from purgatory import (
     PurgatoryClosed,
     PurgatoryForked,
 )
+from purgatory.bus.commands import CompleteKey
+from purgatory.bus.loop import Bus
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 PATIENCE = 60
@@ -291,6 +293,66 @@ class TestClose:
         with pytest.raises(Exception, match="cancelled"):
             third.result(PATIENCE)
         p.close()
+
+    def test_waits_for_a_busy_loop_without_waking_up(self, monkeypatch):
+        """A closing thread sleeps until the loop has done what was posted: it does not poll."""
+        waits = []
+        real_wait = threading.Event.wait
+
+        def wait(event, timeout=None):
+            if threading.current_thread().name == "closing":
+                waits.append(timeout)
+                waiting.set()
+            return real_wait(event, timeout)
+
+        monkeypatch.setattr(threading.Event, "wait", wait)
+        busy, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
+        p = Purgatory()
+        p.start()
+        future = p.defer("k")
+        future.add_done_callback(lambda _: (busy.set(), go_on.wait(PATIENCE)))
+        p.complete_later("k")
+        assert busy.wait(PATIENCE)
+        closing = threading.Thread(target=p.close, name="closing")
+        closing.start()
+        assert waiting.wait(PATIENCE)
+        go_on.set()
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
+        assert waits == [None]
+
+    def test_a_loop_that_ends_leaves_nothing_undone(self):
+        """Its thread ends before it has read what was posted: the waiting thread does it."""
+        done, read, end = [], threading.Event(), threading.Event()
+
+        class Handler:
+            def complete_posted(self, key, value):
+                done.append((key, value, threading.current_thread().name))
+
+            def cancel_posted(self, key):
+                done.append(key)
+
+        bus = Bus("b", Handler())
+
+        def loop():
+            bus.wait(PATIENCE)
+            read.set()
+            end.wait(PATIENCE)
+
+        looping = threading.Thread(target=loop)
+        looping.start()
+        bus.wake()
+        assert read.wait(PATIENCE)
+        bus.post(CompleteKey("k", 1))
+        flushing = threading.Thread(target=bus.flush, args=(lambda: True, None), name="flushing")
+        flushing.start()
+        while bus.mailbox.depth < 2:
+            flushing.join(0.001)
+        assert done == []
+        end.set()
+        flushing.join(PATIENCE)
+        assert not flushing.is_alive()
+        assert done == [("k", 1, "flushing")]
 
     def test_leaves_no_thread_and_no_descriptor(self):
         """A hundred purgatories later the process has what it had."""

@@ -1,0 +1,57 @@
+"""Reader: the thread that reads a mailbox, and the threads that wait for it.
+
+A waiting thread sleeps until the reader has set its event or has ended, in whatever way: it need
+not look now and then. The end of a thread is seen by a mark in its local storage, which CPython
+drops together with the thread.
+"""
+
+import threading
+import weakref
+
+
+class _Mark:
+    """Lives as long as the thread that it was made for."""
+
+
+class Reader:
+    """The thread that called `enter` last. Any thread waits for it."""
+
+    def __init__(self) -> None:
+        self._ident = 0
+        self._ended = False
+        self._waiting: set[threading.Event] = set()
+        self._of_thread = threading.local()
+        self._mark: weakref.ref[_Mark] | None = None
+
+    def enter(self) -> None:
+        """Make the calling thread the reader."""
+        ident = threading.get_ident()
+        if self._ident == ident and not self._ended:
+            return
+        mark = self._of_thread.mark = _Mark()
+        this = weakref.ref(self)  # or the callback and this object would be a cycle
+        self._mark = weakref.ref(mark, lambda dead: _note_end(this(), dead))
+        self._ident = ident
+        self._ended = False
+
+    def is_here(self) -> bool:
+        """Whether the calling thread is the reader."""
+        return self._ident == threading.get_ident()
+
+    def wait_unless_ended(self, event: threading.Event, timeout: float | None) -> bool:
+        """Wait for an event that the reader sets. False if the reader has ended."""
+        self._waiting.add(event)
+        try:
+            # Added before the look, so a reader that ends now is either seen or sets the event.
+            if not self._ended:
+                event.wait(timeout)
+        finally:
+            self._waiting.discard(event)
+        return not self._ended
+
+
+def _note_end(reader: Reader | None, dead: "weakref.ref[_Mark]") -> None:
+    if reader is not None and reader._mark is dead:  # else another thread reads now
+        reader._ended = True
+        for event in tuple(reader._waiting):
+            event.set()
