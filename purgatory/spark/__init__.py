@@ -1,6 +1,7 @@
-"""Purgatory on Spark: the same operations, keys and deadlines, on more data than one machine holds.
+"""Purgatory on Spark, for more data than one machine holds.
 
-Needs the extra `timer-purgatory[spark]`. Importing this package alone imports nothing of Spark.
+Operations, keys, deadlines and outcomes are the same as in one process. Needs the extra
+`timer-purgatory[spark]`. Importing this package alone imports nothing of Spark.
 
     tables/      the tables of a trace as checked DataFrames
     batch/       operations and events in, outcomes out: one job

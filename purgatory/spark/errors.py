@@ -16,23 +16,23 @@ from purgatory.errors import PurgatoryError
 
 
 class SparkError(PurgatoryError):
-    """Base of the errors of this package; the message is one line that names the cause."""
+    """Base of the errors of this package, with messages of one line."""
 
 
 class JavaNotFound(SparkError):
-    """No Java that Spark can run on was found; the message says what to install."""
+    """No Java for Spark was found; the message says what to install."""
 
 
 class SessionFailed(SparkError):
-    """Spark's Java process did not start; the message ends with its own error output."""
+    """Spark's Java process did not start; the message has its output."""
 
 
 class TableError(SparkError):
-    """A table cannot be read; the message names the file, the missing column or the wrong type."""
+    """A table cannot be read; the message names the file or column."""
 
 
 class RejectedRows(SparkError):
-    """Rows break the rules of their table, and the caller asked to fail then (`strict`)."""
+    """Rows break the rules of their table, and `strict` was set."""
 
 
 class OutputExists(SparkError):
@@ -40,7 +40,7 @@ class OutputExists(SparkError):
 
 
 class CheckpointMismatch(SparkError):
-    """A checkpoint does not fit the stream that opens it; the message names the difference."""
+    """A checkpoint does not fit the stream; the message says why."""
 
 
 # What Spark raises: its own errors in Python, and errors of Java without a class in Python.
@@ -49,7 +49,7 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 @contextmanager
 def wrapping_spark_errors(doing: str) -> Iterator[None]:
-    """Turn an error of Spark within the block into a `SparkError` that begins with `doing`."""
+    """Turn Spark's errors into a `SparkError` that begins with `doing`."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -57,7 +57,7 @@ def wrapping_spark_errors(doing: str) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """Return one line about an error of Spark: its first line, and that of its root cause."""
+    """Return the first line of a Spark error and of its root cause."""
     if not isinstance(error, Py4JJavaError):
         return _first_line(str(error)) or type(error).__name__
     lines = []

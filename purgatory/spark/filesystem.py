@@ -1,4 +1,4 @@
-"""The few file operations that a checkpoint needs, on local disks and on Hadoop's file systems.
+"""The file operations of a checkpoint, on local disks and Hadoop's file systems.
 
 `file_system_for` chooses by the scheme of a path: without one, or with `file:`, it is a local disk,
 accessed by this process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's Java process.
@@ -22,10 +22,10 @@ _TMP: Final = ".tmp"
 
 
 class FileSystem(Protocol):
-    """The operations of a file system. They raise OSError, or Spark's own errors."""
+    """The operations of a file system. Raise OSError or Spark's errors."""
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; none if it is missing."""
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
@@ -34,20 +34,21 @@ class FileSystem(Protocol):
         """Return the text of a file."""
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically; return False, and change nothing, if the name is taken.
+        """Create a file atomically, unless the name is taken.
 
-        Of several callers with the same name, one gets True. Missing directories are created.
+        Returns whether the file was created. Of several callers with the same name, one gets True.
+        Missing directories are created.
         """
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file within the file system, replacing `target`; ignore a missing `source`."""
+        """Rename a file, replacing `target`; ignore a missing `source`."""
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it exists."""
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and the path as that file system and Spark take it."""
+    """Return the file system of a path, and the path for it and for Spark."""
     parts = urlsplit(path)
     if parts.scheme and parts.scheme != "file" and "/" in path:
         return HadoopFileSystem(spark), path.rstrip("/")
@@ -59,7 +60,7 @@ class LocalFileSystem:
     """The local disks of this machine, with all that is mounted there."""
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; none if it is missing."""
         try:
             return sorted(child.name for child in Path(path).iterdir())
         except FileNotFoundError:
@@ -113,7 +114,7 @@ class HadoopFileSystem:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; none if it is missing."""
         system, at = self._at(path)
         if not system.exists(at):
             return []
@@ -170,6 +171,6 @@ class HadoopFileSystem:
 
 
 def _hidden(path: str) -> str:
-    """Return a unique name beside a file; readers skip names that begin with a dot."""
+    """Return a unique hidden name beside a file, which readers skip."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.{secrets.token_hex(8)}{_TMP}"

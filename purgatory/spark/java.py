@@ -1,4 +1,4 @@
-"""Finds a Java for Spark, and makes a Java that lacks an optional module usable.
+"""Finds a Java for Spark, and wraps one that lacks an optional module.
 
 Any thread may call.
 """
@@ -58,11 +58,11 @@ def find_java() -> Path:
 
 @contextmanager
 def java_for_spark() -> Iterator[Path]:
-    """Provide the home of a Java that Spark's launcher can start, within a `with` block.
+    """Provide the home of a Java that Spark's launcher can start.
 
-    Gives the Java found, if it has the module that the launcher asks for, or does not list its
-    modules. Otherwise gives a temporary directory, whose `java` drops that argument and runs the
-    Java found. Raises what `find_java` raises.
+    For a `with` block. Gives the Java found, if it has the module that the launcher asks for, or
+    does not list its modules. Otherwise gives a temporary directory; its `java` drops that argument
+    and runs the Java found. Raises what `find_java` raises.
     """
     home = find_java()
     modules = _MODULES.search(_release_file(home))
@@ -90,7 +90,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _defect(home: Path) -> str | None:
-    """Say why Spark cannot use a Java; None if there is no sign that it cannot."""
+    """Say why Spark cannot use a Java; None if it probably can."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     version = _version(home)
@@ -106,7 +106,7 @@ def _version(home: Path) -> int | None:
 
 
 def _release_file(home: Path) -> str:
-    """Read the file `release`, which describes almost every Java; empty if there is none."""
+    """Read a Java's file `release`; empty if there is none."""
     try:
         return (home / "release").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -30,9 +30,9 @@ if code:
 
 
 def write_package(directory: Path) -> tuple[Path, Path]:
-    """Write the zip and the program for spark-submit into a directory; return their paths.
+    """Write the zip and the program for spark-submit; return their paths.
 
-    Creates the directory if needed, and replaces files of these names in it. The same packages give
+    Creates `directory` if needed, and replaces files of these names in it. The same packages give
     the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def write_package(directory: Path) -> tuple[Path, Path]:
 
 
 def _package_files(package: str) -> Iterator[tuple[Path, str]]:
-    """List the files of an installed package with their names in the zip."""
+    """List the files of a package with their names in the zip."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)

@@ -1,7 +1,7 @@
-"""Spark sessions: the one that exists already, or a local one that starts quickly and quietly.
+"""Spark sessions: an existing one, or a local one that starts quickly.
 
-`open_session` chooses, `local_session` starts one. Spark keeps one context per process, so call
-these from one thread at a time; any thread may use the session.
+`open_session` chooses, `local_session` starts one, without output. Spark keeps one context per
+process, so call these from one thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
-# spark-submit sets it for the program that it runs, whose Java process runs already.
+# spark-submit sets it for the program that it runs; the Java process runs already.
 _GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
@@ -70,7 +70,7 @@ def local_session(
     memory: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start a session in a Java process on this machine; the caller stops it.
+    """Start a session in a local Java process; the caller stops it.
 
     `cores`: number of worker threads, by default the cores that this process may use. `memory`: as
     Java writes it ("4g"), by default a quarter of the machine's. `conf` adds to the settings, or
@@ -118,7 +118,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
 
 
 def _start(conf: SparkConf) -> SparkSession:
-    """Start Java; its output during the start is shown only if the start fails."""
+    """Start Java; show its output only if the start fails."""
     stderr = _StderrRelay()
     try:
         gateway = launch_gateway(conf, {"stderr": stderr.write_end()})  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ class _StderrRelay:
         return self._writer
 
     def collected(self) -> str:
-        """Return the output of a Java process that has ended: one line, without stack traces."""
+        """Return the output of a Java process that has ended, in one line."""
         self._close_writer()
         self._thread.join(_STDERR_JOIN_S)
         with self._lock:
@@ -166,7 +166,10 @@ class _StderrRelay:
             self._collected = None
 
     def _close_writer(self) -> None:
-        """Close our copy of the write end; the reader would otherwise never see the end of file."""
+        """Close this process's copy of the write end.
+
+        The reader would otherwise never see the end of file.
+        """
         writer, self._writer = self._writer, -1
         if writer >= 0:
             os.close(writer)
@@ -184,7 +187,7 @@ class _StderrRelay:
 
 @contextmanager
 def _spark_environment() -> Iterator[None]:
-    """Point Spark's variables to the Java found and this Python; restore them afterwards."""
+    """Set Spark's variables to the Java found and this Python, for a while."""
     with java_for_spark() as home:
         wanted = {"JAVA_HOME": str(home)}
         if "PYSPARK_PYTHON" not in os.environ:

@@ -1,4 +1,4 @@
-"""The batch job: reads the tables of a trace, resolves them, and writes the outcomes.
+"""The batch job: reads and resolves a trace, and writes the outcomes.
 
 Call from one thread at a time; the session belongs to the caller.
 """
@@ -38,12 +38,12 @@ class ResolveSummary(NamedTuple):
 def resolve_files(
     spark: SparkSession, operations: str, events: str, out: str, *, strict: bool = False
 ) -> ResolveSummary:
-    """Read both tables, write the outcomes to the directory `out` as Parquet, and count them.
+    """Read both tables, resolve them, and count the outcomes.
 
-    Writes rejected rows to `out`/rejected, if there are any; with `strict`, raises `RejectedRows`
-    instead, and writes nothing. Raises `OutputExists` if `out` holds files, `TableError` for a
-    table that cannot be read, `SparkError` for a later failure. All rows are checked before the
-    resolving starts.
+    Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/rejected,
+    if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
+    `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
+    for a later failure. All rows are checked before the resolving starts.
     """
     check_output_is_empty(spark, out)
     checked_operations = read_operations(spark, operations)

@@ -1,7 +1,7 @@
-"""Resolves operations and events to outcomes, to the millisecond those of a replay.
+"""Resolves operations and events to outcomes, in one batch.
 
-Pure DataFrame transformations of built-in functions: no session, no action, no UDF. Any thread may
-call.
+The outcomes equal those of a replay, to the millisecond. Pure DataFrame transformations of built-in
+functions: no session, no action, no UDF. Any thread may call.
 
 How it works: the rows of all operations and watch keys and the rows of all events are sorted
 together, by key and time. A window over each key, read backwards, gives each operation's row the
@@ -61,7 +61,7 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
 
 
 def _event_rows(events: DataFrame) -> DataFrame:
-    """Make a row for each event, with the shared columns of `_watch_rows` and its own."""
+    """Make a row for each event, with columns of `_watch_rows`."""
     # Never null, as `_first_events` looks for the nearest value that is not null.
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in events.columns else F.lit(0)
     at = F.col("at_ms")
@@ -69,7 +69,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 
 
 def _first_events(timeline: DataFrame) -> DataFrame:
-    """Return the operations' rows, each with the first event of its key in time, or null."""
+    """Add the first event in time, or null, to each operation's row."""
     is_operation = F.col("op_id").isNotNull()
     # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
     # events come before operations, and the first of the events comes last.
@@ -89,7 +89,7 @@ def _first_events(timeline: DataFrame) -> DataFrame:
 
 
 def _deciding_rows(firsts: DataFrame) -> DataFrame:
-    """Return the row of each operation that decides: the one at place `need`, in order of time.
+    """Return the deciding row of each operation: the one at place `need`.
 
     There always is one, as an operation has at least `need` rows; if it has no event, the operation
     expired. Operations that are equal in all columns share the places, so all of them are kept.

@@ -40,12 +40,12 @@ def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
 
 
 def count_kinds(rows: DataFrame) -> DataFrame:
-    """Count the rows of any table with a kind: columns `kind, count`, largest first."""
+    """Count rows by kind: columns `kind, count`, largest first."""
     return rows.groupBy("kind").count().orderBy(F.desc("count"), "kind")
 
 
 def summarize_kinds(outcomes: DataFrame, *, exact: bool) -> DataFrame:
-    """Summarize outcomes: a row for each kind and one for all of them, largest first.
+    """Summarize outcomes by kind and in total, largest first.
 
     `operations`, `completed`, `expired`, `cancelled`: counts. `mean_waited_ms`: of all operations.
     `waited_ms`, `completed_waited_ms` and `lateness_ms`: arrays with the `QUANTILES` of the waits
@@ -86,7 +86,7 @@ def _quantiles(name: str, exact: bool) -> Column:
 
 
 def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """Return the smallest round width that splits `span_ms` into at most `max_bins` bins.
+    """Return the smallest round width with at most `max_bins` bins.
 
     Above 28 days, a multiple of 28 days.
     """
@@ -95,7 +95,7 @@ def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
 
 
 def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
-    """Count outcomes by time: a row for each kind and bin in which an operation ended.
+    """Count outcomes by kind and time, without empty bins.
 
     `start_ms`: start of the bin, a multiple of `width_ms`; `completed`, `expired`, `cancelled`:
     counts.
@@ -109,11 +109,12 @@ def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
-    """Find the `max_keys` hottest keys of each kind and of all kinds, hottest first.
+    """Find the hottest keys by kind and in total, hottest first.
 
-    `watched`: number of operations that watch the key, null without a table of operations;
-    `completed`: number of operations that it completed. The hottest keys are those watched most;
-    without operations, those that completed most. Keys that are used only once are left out.
+    At most `max_keys` each. `watched`: number of operations that watch the key, null without a
+    table of operations; `completed`: number of operations that it completed. The hottest keys are
+    those watched most; without operations, those that completed most. Keys that are used only once
+    are left out.
     """
     unwatched = F.lit(None if operations is None else 0).cast("long")
     uses = _completing_keys(outcomes, watched=unwatched)

@@ -31,7 +31,7 @@ _ROUND: Final = (
 
 
 def names_axis(axes: Axes, names: Sequence[str]) -> None:
-    """Label the vertical axis with names from top to bottom, for bars or dots at 0, 1, 2 ..."""
+    """Label the vertical axis with names, from top to bottom."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -48,9 +48,10 @@ def counts_axis(axes: Axes, *, vertical: bool) -> None:
 
 
 def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
-    """Make the horizontal axis show Unix ms from the first to the last edge, ticks at round times.
+    """Make the horizontal axis show times, with ticks at round ones.
 
-    If the ticks have times of day, the day is shown only at its first tick.
+    `edges` are in Unix ms; the axis goes from the first to the last. If the ticks have times of
+    day, the day is shown only at its first tick.
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if canvas.narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
@@ -66,9 +67,10 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
 def duration_axis(
     axes: Axes, values: Iterable[float], canvas: Canvas, *, at_values: bool = False
 ) -> None:
-    """Make the horizontal axis logarithmic, in ms and with 0; ticks are round or `at_values`.
+    """Make the horizontal axis show durations, logarithmic but with 0.
 
-    If there are too many ticks, shows only every second, third ... of them.
+    Ticks are round or `at_values`. If there are too many ticks, shows only every second, third ...
+    of them.
     """
     present = sorted(set(values))
     low, high = present[0], present[-1]
@@ -83,7 +85,7 @@ def duration_axis(
 
 
 def duration_steps(axes: Axes, highest_ms: float) -> None:
-    """Make the vertical axis show durations from 0, ticks at multiples of a round one."""
+    """Make the vertical axis show durations, with round steps from 0."""
     step = bin_width_ms(int(highest_ms) + 1, 6)
     ticks = [*range(0, int(highest_ms) + step, step)]
     axes.set_yticks(ticks, [formatting.duration(tick) if tick else "0" for tick in ticks])

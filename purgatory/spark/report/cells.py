@@ -1,4 +1,4 @@
-"""Rows of a report as cells of a table, the same on the page and in the terminal.
+"""Rows of a report as cells of a table, for page and terminal.
 
 Pure functions; any thread may call them.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def key_cells(row: HotKey) -> list[str]:
-    """Return the cells of a hot key: its name, how many watch it, how many it completed."""
+    """Return the cells of a hot key: name, watched, completed."""
     return [name(row.key), count(row.watched), count(row.completed)]
 
 

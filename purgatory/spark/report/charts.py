@@ -1,4 +1,4 @@
-"""The charts of a report: each function turns rows of the report into a `Chart`.
+"""The charts of a report, each made from rows of the report.
 
 A chart also has a text alternative, for screen readers. Call from one thread at a time, see `svg`.
 """
@@ -32,7 +32,7 @@ _ROW_HEIGHT: Final = 24
 
 
 class Chart(NamedTuple):
-    """A chart: its title, two SVG elements, and a text alternative of a sentence or two."""
+    """A chart: title, two SVG elements, and a text alternative."""
 
     title: str
     svg: str
@@ -71,7 +71,7 @@ def ends_over_time(bins: Sequence[Bin], bin_ms: int) -> Chart:
 
 
 def completions_of_kinds(bins: Sequence[Bin], bin_ms: int, kinds: Sequence[Kind]) -> Chart:
-    """Draw the number of completed operations over time, for each of the largest kinds."""
+    """Draw completed operations over time, for the largest kinds."""
     lines = {kind: [row for row in bins if row.kind == kind] for kind in kinds[:MAX_LINES]}
     starts, _ = _series(bins, bin_ms, lambda row: row[2:])
 
@@ -120,7 +120,7 @@ def quantiles(
     summaries: Sequence[KindSummary],
     values: Callable[[KindSummary], tuple[int, ...]],
 ) -> Chart:
-    """Draw the quantiles of a duration, for each kind, as dots on a logarithmic axis."""
+    """Draw quantiles of a duration by kind, on a logarithmic axis."""
     rows = [row for row in summaries[:MAX_BARS] if values(row)]
     names = [_quantile_name(q) for q in QUANTILES]
 
@@ -239,7 +239,7 @@ _WHEEL_PLOTS: Final[Mapping[str, Callable[[WheelRow], float]]] = {
 
 
 def wheels(rows: Sequence[WheelRow]) -> Chart:
-    """Draw, for each tick and wheel size, what such a wheel would have had to do."""
+    """Draw what wheels of each tick and size would have done."""
     sizes = sorted({row.wheel_size for row in rows})
 
     def paint(canvas: Canvas) -> None:
@@ -270,7 +270,7 @@ def wheels(rows: Sequence[WheelRow]) -> Chart:
 def _series(
     bins: Iterable[Bin], bin_ms: int, counts: Callable[[Bin], tuple[int, ...]]
 ) -> tuple[list[int], Any]:
-    """Return the starts of all bins, also empty ones, and the counts by bin and outcome."""
+    """Return the starts of all bins and the counts by outcome."""
     sums: dict[int, Any] = {}
     for row in bins:
         sums[row.start_ms] = sums.get(row.start_ms, 0) + np.array(counts(row))

@@ -1,4 +1,4 @@
-"""Formats durations, times, shares, counts and names, for the page and the terminal.
+"""Formats durations, times, shares, counts and names, for page and terminal.
 
 Pure functions; any thread may call.
 """
@@ -16,7 +16,7 @@ NOTHING: Final = "\N{EN DASH}"
 
 
 def duration(ms: float | None) -> str:
-    """Format a duration with its unit, to about three digits: "250 ms", "1.25 s", "3 d"."""
+    """Format a duration with its unit: "250 ms", "1.25 s", "3 d"."""
     if ms is None:
         return NOTHING
     for size, unit in _UNITS:
@@ -26,7 +26,7 @@ def duration(ms: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number to three digits, or as an integer: "0.00123", "1.5", "12,345"."""
+    """Format a number to three digits: "0.00123", "1.5", "12,345"."""
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
     if abs(value) < 0.001:
@@ -35,7 +35,7 @@ def number(value: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """Format a share as a percentage, with more digits near 0 and 100."""
+    """Format a share in percent, with more digits near 0 and 100."""
     if value is None:
         return NOTHING
     percent = 100 * value
@@ -52,7 +52,10 @@ def count(value: int | None) -> str:
 
 
 def moment(unix_ms: int, to_ms: int = 1) -> str:
-    """Format a time in UTC, precise to multiples of `to_ms`; Unix ms if no calendar reaches it."""
+    """Format a time in UTC, precise to multiples of `to_ms`.
+
+    As Unix ms, if no calendar reaches it.
+    """
     try:
         at = _EPOCH + timedelta(milliseconds=unix_ms)
     except OverflowError:
@@ -67,7 +70,7 @@ def moment(unix_ms: int, to_ms: int = 1) -> str:
 
 
 def name(text: str, max_length: int = 60) -> str:
-    """Turn a name from the data into one printable line of at most `max_length` characters."""
+    """Make a name from the data printable, in at most `max_length` characters."""
     # Replace control characters, lone surrogates and characters that change the text direction.
     clean = "".join(
         "\N{REPLACEMENT CHARACTER}" if _is_unprintable(letter) else letter for letter in text

@@ -1,4 +1,4 @@
-"""HTML elements of a page, which needs no other file; every chart has a text alternative.
+"""The HTML elements of a page that needs no other file.
 
 All text arguments are escaped here. Pure functions; any thread may call.
 """
@@ -65,7 +65,7 @@ def figure(chart: Chart) -> str:
 
 
 def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Make a table whose first column names the row; it scrolls if wider than the window."""
+    """Make a table; its first column has the names of the rows."""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     body = "".join(
         f'<tr><th scope="row">{escape(formatting.name(first))}</th>'

@@ -1,4 +1,4 @@
-"""The report job: reads a journal, computes its report, prints it and writes the page.
+"""The report job: reads a journal, prints its report, writes the page.
 
 Call from the thread that owns the console.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def make_report_options(
     shares: Sequence[float] | None, ticks_ms: Sequence[int] | None, sizes: Sequence[int] | None
 ) -> ReportOptions:
-    """Make options from a command line, None for a default; raise `SparkError` for a bad one."""
+    """Make options from a command line; `SparkError` for a bad one."""
     try:
         wheels = wheel_sizes(ticks_ms or DEFAULT_TICKS_MS, sizes or DEFAULT_WHEEL_SIZES)
         return ReportOptions(shares=shares or DEFAULT_SHARES, wheels=wheels)
@@ -40,9 +40,10 @@ def make_report_options(
 
 
 class PageFile:
-    """The file of a page, replaced atomically. Raises `SparkError` if it cannot be written.
+    """The file of a page, replaced atomically.
 
-    Made before the work starts, so that a file that cannot be written is reported at once.
+    Raises `SparkError` if it cannot be written. Made before the work starts, so that a file that
+    cannot be written is reported at once.
     """
 
     def __init__(self, path: str) -> None:
@@ -80,7 +81,7 @@ def report_journal(
     strict: bool = False,
     console: Console | None = None,
 ) -> Report:
-    """Read a journal, print its report to `console`, and write it to `page`.
+    """Read a journal, print its report, and write the page.
 
     Raises `TableError` for a table that cannot be read, `RejectedRows` if `strict` and a row breaks
     a rule, `SparkError` for any other failure.

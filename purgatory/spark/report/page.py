@@ -1,7 +1,7 @@
-"""The page of a report: one HTML file that needs no other file and no network.
+"""The page of a report: one HTML file, complete in itself.
 
-Made only from a `Report`; `html` escapes all that comes from the data. Call from one thread at a
-time, see `svg`.
+It needs no network. Made only from a `Report`; `html` escapes all that comes from the data. Call
+from one thread at a time, see `svg`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _QUANTILE_HEADS: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
-    """Make the page as text. `source`: name of the journal; `notes` are shown at the top."""
+    """Make the page of a journal named `source`, with `notes` at the top."""
     title = f"Report of {formatting.name(source)}"
     parts = [_head(report, source, notes)]
     if report.operations:

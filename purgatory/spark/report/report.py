@@ -1,4 +1,4 @@
-"""Computes the report of a journal: figures that fit into memory, on a page and in a terminal.
+"""Computes the report of a journal, as rows that fit into memory.
 
 `make_report` runs the Spark jobs and returns a `Report` of plain rows; `page` and `terminal` show
 it. Any thread may call, but a session makes one report at a time. A `Report` is immutable.
@@ -53,7 +53,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The content of a report. All rows are in the order in which they are shown.
+    """The content of a report, its rows in the order of display.
 
     `exact`: whether quantiles and curves are exact. `first_ms`, `last_ms`: time of the first
     submission and of the last outcome. `kinds`: number of kinds; see `MAX_KINDS`. `bin_ms`: width
@@ -80,9 +80,10 @@ def make_report(
     options: ReportOptions | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Report:
-    """Compute the report of checked tables; call `progress` with the name of each step.
+    """Compute the report of checked tables.
 
-    Without `operations`, the numbers of operations submitted and of watchers of a key are None.
+    Calls `progress` with the name of each step. Without `operations`, the numbers of operations
+    submitted and of watchers of a key are None.
     """
     with ExitStack() as stack:
         progress("reading")
@@ -98,7 +99,7 @@ _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
 
 def _persist(stack: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
-    """Cache the needed columns of a table in memory, or on disk, as it is read many times.
+    """Cache the needed columns of a table, as it is read many times.
 
     So the checks of its rows, which cost more than the rest of the report, are made only once.
     """
@@ -169,7 +170,7 @@ def _collect_rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]
 
 
 def _labelled(make: Callable[..., Any], row: Row) -> Any:
-    """Turn a labelled row into the named tuple `make`, whose first field is the kind."""
+    """Turn a labelled row into the named tuple `make`, kind first."""
     names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
     return make(_kind(row), *(row[name] for name in names))
 

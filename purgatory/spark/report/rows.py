@@ -1,4 +1,4 @@
-"""The rows of a report: a class of plain immutable tuples for each of its tables.
+"""The rows of a report: named tuples, one class for each table.
 
 `report` makes them; `charts`, `page` and `terminal` show them. Any thread may use them.
 """
@@ -11,7 +11,7 @@ from purgatory.spark.report import formatting
 
 
 class Kind(NamedTuple):
-    """What a row is about: all kinds, one kind, or (neither total nor a name) the small kinds."""
+    """What a row is about: all kinds (`total`), one, or the small ones."""
 
     total: bool
     name: str | None
@@ -53,7 +53,7 @@ class Bin(NamedTuple):
 
 
 class HotKey(NamedTuple):
-    """A key, how many operations watch it (None: unknown), and how many it completed."""
+    """A key with the numbers of its watchers (None: unknown) and completions."""
 
     kind: Kind
     key: str
@@ -62,9 +62,10 @@ class HotKey(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a timeout achieves: the share completed and the average wait; see `timeout_suggestions`.
+    """What a timeout achieves: share completed and average wait.
 
-    `watched`: number of operations that waited so long, on which the estimate is based.
+    See `timeout_suggestions`. `watched`: number of operations that waited so long, on which the
+    estimate is based.
     """
 
     kind: Kind
@@ -75,7 +76,7 @@ class CurvePoint(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """The shortest timeout for a wanted share; None if the journal has none that reaches it."""
+    """The shortest timeout for a wanted share; None if none is known."""
 
     kind: Kind
     wanted: float

@@ -1,7 +1,8 @@
-"""Draws charts as SVG elements of a page, with matplotlib; the page's style sheet colours them.
+"""Draws charts as SVG elements of a page, with matplotlib.
 
-Each chart is drawn twice, for a wide and for a narrow window; the style sheet shows one of them.
-Text stays text, and colours are CSS variables, so that light and dark pages share one drawing.
+The page's style sheet colours them. Each chart is drawn twice, for a wide and for a narrow window;
+the style sheet shows one of them. Text stays text, and colours are CSS variables, so that light and
+dark pages share one drawing.
 
 Uses no window system (no pyplot). A drawing sets its style in matplotlib's global state: draw in
 one thread at a time.
@@ -62,7 +63,7 @@ _STYLE: Final[dict[Any, Any]] = {
 
 
 class Canvas(NamedTuple):
-    """What a painter draws on: a figure, for a wide or a narrow window."""
+    """What a painter draws on: a figure, wide or narrow."""
 
     figure: Figure
     narrow: bool
@@ -83,9 +84,9 @@ Painter = Callable[[Canvas], None]
 def draw(
     plot_id: str, painter: Painter, *, height: int = 300, narrow_height: int | None = None
 ) -> str:
-    """Draw two SVG elements, of classes `wide` and `narrow`; heights are in CSS pixels.
+    """Draw two SVG elements, of classes `wide` and `narrow`.
 
-    `plot_id` makes ids inside the drawing unique on the page.
+    Heights are in CSS pixels. `plot_id` makes ids inside the drawing unique on the page.
     """
     wide = _svg(f"{plot_id}-wide", painter, (760, height), narrow=False)
     small = _svg(f"{plot_id}-narrow", painter, (350, narrow_height or height), narrow=True)
@@ -121,7 +122,7 @@ _COLOUR: Final = re.compile("|".join(_VARIABLES))
 
 
 def _inline(svg: str, css_class: str) -> str:
-    """Turn an SVG document into an element of a page that screen readers skip."""
+    """Turn an SVG document into an element that screen readers skip."""
     svg = _NEEDLESS.sub("", svg)
     svg = _ROOT.sub(rf'<svg class="{css_class}" \1 aria-hidden="true" focusable="false">', svg, 1)
     svg = svg.replace("xlink:href=", "href=")

@@ -1,6 +1,6 @@
-"""Prints a report in the terminal, as tables for 80 columns or more. The page says more.
+"""Prints a report in the terminal, as tables for 80 columns or more.
 
-Call from the thread that owns the console.
+The page has more than that. Call from the thread that owns the console.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
 
 
 def _timeouts(report: Report) -> Iterable[Sequence[str]]:
-    """Make the rows for all kinds together; the page shows those of each kind."""
+    """Make the rows for all kinds together."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
             wanted = formatting.share(suggestion.wanted)

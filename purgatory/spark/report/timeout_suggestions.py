@@ -1,4 +1,4 @@
-"""Suggests timeouts: the shortest one for a wanted share of completions, and its average wait.
+"""Suggests timeouts: the shortest one for a wanted share of completions.
 
 An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
 analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
@@ -30,7 +30,7 @@ _COLUMNS: Final = ("timeout_ms", "share", "mean_wait_ms", "watched")
 
 
 def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
-    """Estimate what each timeout would achieve: a curve for each kind and one for all of them.
+    """Estimate what each timeout would achieve, by kind and in total.
 
     The result has a row for each `timeout_ms` that is the wait of some operation: `share` of
     operations that complete by then, 0 to 1; `mean_wait_ms`, the average wait of an operation,
@@ -57,7 +57,7 @@ def completion_curve(outcomes: DataFrame, *, exact: bool) -> DataFrame:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Raise ValueError for a share that is not above 0 and at most 1, and for no shares."""
+    """Raise ValueError for no shares, and for one outside (0, 1]."""
     if not shares:
         raise ValueError("no shares; expected at least one")
     for share in shares:
@@ -84,7 +84,8 @@ def suggest_timeouts(curve: DataFrame, shares: Sequence[float]) -> DataFrame:
 
 
 def thin_curve(curve: DataFrame) -> DataFrame:
-    """Reduce a curve to a few hundred points: no gap above a percent, or above a tenth in time."""
+    """Reduce a curve to a few hundred points, enough for a chart."""
+    # No gap above a percent in the share, or above a tenth in the timeout.
     percent = F.round(100 * F.col("share"))
     decade = F.round(24 * F.log10(F.col("timeout_ms") + 1))
     return (
@@ -96,7 +97,7 @@ def thin_curve(curve: DataFrame) -> DataFrame:
 
 
 def _counts(outcomes: DataFrame, exact: bool) -> DataFrame:
-    """Count the operations that completed at each wait, and those watched until then."""
+    """Count the operations completed at each wait, and watched until then."""
     wait = F.col("waited_ms") if exact else _rounded_up(F.col("waited_ms"))
     completed = F.count(F.when(F.col("outcome") == COMPLETED, 1))
     of_kinds = (
@@ -118,7 +119,7 @@ def _counts(outcomes: DataFrame, exact: bool) -> DataFrame:
 
 
 def _survive() -> Column:
-    """Return the logarithm of the share of watched operations that do not complete at a wait."""
+    """Return the logarithm of the share not completed at a wait."""
     all_complete = F.col("completed") == F.col("watched")
     share = F.col("completed") / F.col("watched")
     return F.when(all_complete, F.lit(float("-inf"))).otherwise(F.log1p(-share))

@@ -1,14 +1,15 @@
-"""Wheel tuning: what a timing wheel of other dimensions would have done with the same deadlines.
+"""Wheel tuning: what other timing wheels would have done with the same deadlines.
 
 DataFrame arithmetic that follows the placement rules of `timingwheel`, without running it:
 
 - A deadline is due at the next tick, rounded up.
-- An operation goes to the lowest level whose slots, counted from the current one, reach that tick.
-- In a level whose slots are u ms wide, its bucket comes due at `due - due % u`. Then the bucket
+- An operation goes to the lowest level that reaches that tick, counted in slots from the current
+  one.
+- In a level with slots of u ms, its bucket comes due at `due - due % u`. Then the bucket
   cascades: each operation that is still in it moves to a lower level, or is due.
 
-So the buckets that an operation passes need no simulation. Below its first level it visits those
-levels whose digit of `due`, written in base `wheel_size`, is not 0, and enters each when the
+So the buckets that an operation passes need no simulation. Below its first level it visits the
+levels where the digit of `due`, written in base `wheel_size`, is not 0, and enters each when the
 bucket of the next level up that holds `due` begins.
 
 Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
@@ -56,7 +57,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class WheelSize:
-    """Dimensions of a wheel: ms per tick, slots per level. ValueError if no wheel has them."""
+    """Dimensions of a wheel: ms per tick and slots per level."""
 
     tick_ms: int
     wheel_size: int
@@ -66,7 +67,7 @@ class WheelSize:
         _check_range("wheel_size", self.wheel_size, 2, MAX_WHEEL_SIZE)
 
     def slot_widths(self, longest_ms: int) -> list[int]:
-        """Return the ms per slot of each level, lowest first, for waits of up to `longest_ms`."""
+        """Return the ms per slot of each level, for waits up to `longest_ms`."""
         widths = [self.tick_ms]
         # Rounding up adds less than a tick, and the current slot began less than a slot ago.
         while widths[-1] * (self.wheel_size - 1) < longest_ms + self.tick_ms:
@@ -77,26 +78,27 @@ class WheelSize:
 def wheel_sizes(
     ticks_ms: Iterable[int] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
 ) -> list[WheelSize]:
-    """Combine each tick with each size, in order. ValueError if no wheel has them."""
+    """Combine each tick with each size, in order. Raises ValueError."""
     all_sizes = sorted(set(sizes))
     return [WheelSize(tick_ms, size) for tick_ms in sorted(set(ticks_ms)) for size in all_sizes]
 
 
 def check_candidates(candidates: Sequence[WheelSize]) -> None:
-    """Raise ValueError for no candidates, and for more than one query should compare."""
+    """Raise ValueError for no candidates, and for too many at once."""
     if not 1 <= len(candidates) <= MAX_CANDIDATES:
         raise ValueError(f"{len(candidates)} wheels; expected 1 to {MAX_CANDIDATES}")
 
 
 def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
-    """Compute what each candidate's wheels would have had to do: a row each, by tick and size.
+    """Compute what each candidate's wheels would have done.
 
-    `operations` and `span_ms`: number of operations, and time from the first submission to the
-    last outcome. `levels`: number of levels used. `buckets`: average number of occupied buckets
-    over that time, each from the arrival of its first operation to the departure of its last.
-    `cascades`: buckets whose operations were moved to a lower level; `moves_per_operation` counts
-    each of these operations. `wakeups`: times at which buckets came due. `lateness_ms`,
-    `max_lateness_ms`: what rounding up to the tick adds to an expiry, on average and at most.
+    A row for each, ordered by tick and size. `operations` and `span_ms`: number of operations, and
+    time from the first submission to the last outcome. `levels`: number of levels used. `buckets`:
+    average number of occupied buckets over that time, each from the arrival of its first operation
+    to the departure of its last. `cascades`: buckets with operations that were moved to a lower
+    level; `moves_per_operation` counts each of these operations. `wakeups`: times at which buckets
+    came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an expiry, on
+    average and at most.
 
     Operations without a timeout never enter a wheel, yet count. Runs a small job at once, for the
     longest timeout. Raises what `check_candidates` raises.
@@ -130,7 +132,7 @@ def wheel_tasks(outcomes: DataFrame) -> DataFrame:
 
 
 def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms: int) -> DataFrame:
-    """Make a row for each bucket that each task visits, in each candidate's wheels.
+    """Make a row for each bucket that a task visits, by candidate.
 
     Columns: those of `WheelSize`, `level`, `expiration_ms` of the bucket, `enter_ms` and
     `leave_ms` of the task, and `stayed`: whether it was still there when the bucket came due.
@@ -140,7 +142,8 @@ def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms:
     expiration, enter = _slot_start(due, slot), F.col("enter_ms")
     came_from = _slot_start(due, next_slot)  # when the bucket above, if there was one, came due
     reached = expiration - _slot_start(submitted, slot) < next_slot
-    # Always true for level 0, whose lower level is itself: a later due time is a tick away or more.
+    # Always true for level 0, which is its own lower level: a later due time is at least a tick
+    # away.
     not_below = (
         _slot_start(due, F.col("below_ms")) - _slot_start(submitted, F.col("below_ms")) >= slot
     )

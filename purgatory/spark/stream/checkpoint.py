@@ -1,6 +1,6 @@
-"""The checkpoint of a stream: a log of commits, the last of which says where the stream stands.
+"""The checkpoint of a stream: a log of its commits.
 
-A checkpoint directory holds:
+The last commit says where the stream stands. A checkpoint directory holds:
 
     stream.json    what the checkpoint belongs to: sources, output, format of the state
     log/NUMBER     entries, each a commit
@@ -75,10 +75,11 @@ class CheckpointEntry:
 
 
 class CheckpointLog:
-    """The log of one checkpoint, opened by one run. `entry` is where the stream stands.
+    """The log of one checkpoint, opened by one run.
 
-    `sources` names what feeds the stream; a checkpoint is tied to it and to `out`. Raises
-    `CheckpointMismatch` for all that does not fit, before anything is changed.
+    `entry` is where the stream stands. `sources` names what feeds the stream; a checkpoint is tied
+    to it and to `out`. Raises `CheckpointMismatch` for all that does not fit, before anything is
+    changed.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class CheckpointLog:
             self._file_system.delete(before.state)
 
     def _recover(self, settings: Mapping[str, str], stream_id: str) -> None:
-        """Take over: write what a new checkpoint lacks, finish what the last run left undone."""
+        """Take over: complete a new checkpoint, or the last run's commit."""
         text = json.dumps({"format": FORMAT, "id": stream_id, **settings}, indent=1)
         self._file_system.create(f"{self.path}/{_SETTINGS}", text)
         self._output.claim(stream_id)

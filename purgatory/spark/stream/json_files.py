@@ -1,4 +1,4 @@
-"""The JSON files of a checkpoint and of its output, read back. Any thread may call."""
+"""Reads JSON files of a checkpoint and its output. Any thread may call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_json_object(file_system: FileSystem, path: str) -> dict[str, Any]:
-    """Read a file that holds one JSON object; `CheckpointMismatch` if it holds anything else."""
+    """Read a file with one JSON object; `CheckpointMismatch` if damaged."""
     try:
         found = json.loads(file_system.read(path))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Metrics of a stream for Prometheus: the counts of its checkpoint, and Spark's progress reports.
+"""Metrics of a stream for Prometheus, from its checkpoint and from Spark.
 
     metrics = StreamMetrics(stream)
     spark.streams.addListener(metrics)
@@ -35,7 +35,7 @@ _PREFIX = "purgatory_stream_"
 
 
 class StreamMetrics(StreamingQueryListener, Collector):
-    """Listens to the query of one stream, and exposes its metrics with its name as a label."""
+    """Listens to the query of one stream, and exposes its metrics."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""One micro-batch of a stream: from its rows to outcomes, late and rejected rows, and a new state.
+"""Runs the micro-batches of a stream: rows in, outcomes and a new state out.
 
-Made by `query.Stream`. One thread at a time: Spark's thread calls `run_batch` for each micro-batch,
-then the thread in `Stream.run` calls `drain`.
+Late and rejected rows are written apart. Made by `query.Stream`. One thread at a time: Spark's
+thread calls `run_batch` for each micro-batch, then the thread in `Stream.run` calls `drain`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ROW_OF_PARTITION: Final = (1 << 33) - 1
 
 
 class RowStats(NamedTuple):
-    """Number of rows of one table and fate in a micro-batch; `newest_ms`: None without rows."""
+    """The number and the newest time of rows of one table and fate."""
 
     rows: int
     newest_ms: int | None
@@ -87,7 +87,7 @@ class MicroBatchRunner:
             )
 
     def drain(self) -> None:
-        """Close all instants up to the last deadline, so that every operation has its outcome."""
+        """Close all instants up to the last deadline, without new rows."""
         entry = self._checkpoint_log.entry
         if entry.pending:
             operations = state.read_pending_operations(self._spark, entry)
@@ -111,7 +111,7 @@ class MicroBatchRunner:
         )
 
     def _with_row_numbers(self, batch: DataFrame) -> DataFrame:
-        """Add the number of the row to the place of rows of text files."""
+        """Add the row's number to the place of rows of text files."""
         text = [name for name, source in self._sources.items() if source.format == JSON]
         row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
         place = F.when(F.col("table").isin(text), F.col("place") + row)
@@ -185,7 +185,7 @@ def _rows_in_time(rows: DataFrame, table: str) -> DataFrame:
 
 
 def _row_stats(rows: DataFrame) -> dict[str, RowStats]:
-    """Count all rows by table and fate in one job; late and rejected have that as a prefix."""
+    """Count all rows by fate and table, in one job."""
     fate = F.when(F.col("reason").isNotNull(), "rejected_").otherwise(
         F.when(is_late(), "late_").otherwise("")
     )
@@ -200,7 +200,7 @@ def _add_counts(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str,
 
 
 def _count_by_fate(advanced: DataFrame, retained: DataFrame) -> dict[str, int]:
-    """Count operations by outcome, those still pending, and retained events, in one job."""
+    """Count advanced operations by outcome, and retained events, in one job."""
     fates = advanced.select(F.coalesce("outcome", F.lit("pending")).alias("fate")).unionAll(
         retained.select(F.lit("retained").alias("fate"))
     )

@@ -1,4 +1,4 @@
-"""The output of a stream: staged by a micro-batch, published by its commit, exactly once.
+"""The output of a stream: staged by micro-batches, published exactly once.
 
 An output directory holds:
 
@@ -41,7 +41,7 @@ _MARKER: Final = "_stream.json"
 
 
 class StreamOutput:
-    """The output directory of one stream. `path` is the directory, as Spark takes it."""
+    """The output directory of one stream, `path`."""
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self._file_system = file_system
@@ -69,11 +69,11 @@ class StreamOutput:
             raise CheckpointMismatch(f"{self.path}: gone or emptied, with the outcomes so far")
 
     def staging_path(self, batch_name: str) -> str:
-        """Return the directory where a micro-batch writes its outputs, one below it for each."""
+        """Return the directory where a micro-batch writes its outputs."""
         return f"{self.path}/{_STAGING}/{batch_name}"
 
     def moves(self, batch_name: str, number: int) -> Moves:
-        """List the staged files of a micro-batch with their final names, by entry `number`."""
+        """List the staged files of a micro-batch with their final names."""
         moves = []
         for output in _STAGED:
             staged = f"{self.staging_path(batch_name)}/{output}"
@@ -86,7 +86,7 @@ class StreamOutput:
         return tuple(moves)
 
     def publish(self, moves: Iterable[tuple[str, str]], batch_name: str) -> None:
-        """Move the staged files of a committed micro-batch to their final names. Idempotent."""
+        """Move the staged files of a micro-batch to their final names. Idempotent."""
         for staged, target in moves:
             self._file_system.move(staged, target)
         self._file_system.delete(self.staging_path(batch_name))

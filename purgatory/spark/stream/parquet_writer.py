@@ -1,4 +1,4 @@
-"""Tables of a known number of rows, written as Parquet files of limited size.
+"""Writes tables as Parquet files of limited size.
 
 Any thread may call.
 """
@@ -15,6 +15,6 @@ MAX_ROWS_PER_FILE: Final = 500_000
 
 
 def write_parquet(rows: DataFrame, count: int, path: str) -> None:
-    """Write `count` rows to a directory, replacing it; write nothing if there are none."""
+    """Write `count` rows, replacing a directory; do nothing for none."""
     if count:
         rows.coalesce(-(-count // MAX_ROWS_PER_FILE)).write.mode("overwrite").parquet(path)

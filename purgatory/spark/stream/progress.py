@@ -1,6 +1,7 @@
-"""Shows the progress of a stream: one line that is rewritten on a terminal, else a line per batch.
+"""Shows the progress of a stream on stderr.
 
-Made and closed by the main thread. The thread that commits calls `show`, one at a time.
+A terminal gets one line that is rewritten; a log gets a line for each batch. Made and closed by the
+main thread. The thread that commits calls `show`, one at a time.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def describe(entry: CheckpointEntry) -> str:
 
 
 def _formatted_time(closed_ms: int) -> str:
-    """Format a time as a date; as milliseconds if no calendar reaches it."""
+    """Format a time as a date, or as ms if no calendar reaches it."""
     try:
         return datetime.fromtimestamp(closed_ms / 1000, UTC).isoformat(" ", "milliseconds")
     except (OverflowError, ValueError, OSError):

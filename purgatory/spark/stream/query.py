@@ -1,4 +1,4 @@
-"""The distributed purgatory: operations and events as streams in, each outcome out once.
+"""The streaming query: operations and events in, each outcome out exactly once.
 
 Structured Streaming splits the input into micro-batches and records which rows belong to which
 (`foreachBatch`). Each micro-batch is one `transition` of event time over the pending operations,
@@ -106,7 +106,7 @@ class Stream:
         return self.entry
 
     def stop(self) -> None:
-        """Make `run` return soon. Abandons the current micro-batch; the next run repeats it."""
+        """Make `run` return soon; the next run repeats the current micro-batch."""
         self._stopping.set()
 
     def _wait(self, query: StreamingQuery) -> None:
@@ -138,7 +138,7 @@ class Stream:
 
 
 def _union_of_sources(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
-    """Combine both sources into one stream, so that a micro-batch has rows of both.
+    """Combine both sources into one stream with common micro-batches.
 
     Two queries would have micro-batches that are independent of each other.
     """

@@ -1,4 +1,4 @@
-"""The sources of a stream: directories that files are moved into, or Kafka topics.
+"""The sources of a stream: directories of files, or Kafka topics.
 
 A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, with the
 same columns (`ROWS`) for every table, so that both sources can be one stream. Rows are read only
@@ -121,7 +121,7 @@ class Source:
 
 
 def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
-    """Check rows with the columns `FILE`, `PLACE` and `MALFORMED`; return them as `ROWS`."""
+    """Check rows with `FILE`, `PLACE` and `MALFORMED`; return `ROWS`."""
     columns = {column.name: _parsed_column(rows, column) for column in table.schema}
     parsed = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
     reason = rejection_reason(table, parsed)
@@ -143,10 +143,10 @@ def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
 def directory_source(
     spark: SparkSession, path: str, options: Mapping[str, str] | None = None
 ) -> Source:
-    """Make a source of a directory, in the format of its files; Parquet if it is empty.
+    """Make a source of a directory, in the format of its files.
 
-    Files moved there later must have the same format. Raises `TableError` if the directory does not
-    exist, or has files of both formats or of another one.
+    An empty directory is Parquet. Files moved there later must have the same format. Raises
+    `TableError` if the directory does not exist, or has files of both formats or of another one.
     """
     file_system, place = file_system_for(spark, path)
     if not file_system.exists(place):
@@ -161,9 +161,10 @@ def directory_source(
 
 
 def topic_source(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
-    """Make a source of a Kafka topic, or of several separated by commas, from the oldest message.
+    """Make a source of Kafka topics, from their oldest messages.
 
-    `servers`: host:port, or several separated by commas. The session needs Spark's Kafka connector.
+    `name`: a topic, or several separated by commas. `servers`: host:port, likewise. The session
+    needs Spark's Kafka connector.
     """
     given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
     return Source(name, KAFKA, given | dict(options or {}))
@@ -175,7 +176,7 @@ def format_of(name: str) -> str | None:
 
 
 def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
-    """Parse Kafka messages, a JSON object each, as rows of a table; others are malformed."""
+    """Parse Kafka messages, a JSON object each, as rows of a table."""
     value = F.col("value").cast("string")
     row = F.try_parse_json(value)
     is_object = F.coalesce(F.schema_of_variant(row).startswith("OBJECT"), F.lit(False))
@@ -193,9 +194,10 @@ def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of one Parquet file, if there is any: an error now, not hours later.
+    """Check the schema of one Parquet file, if there is any.
 
-    A JSON file has no schema; its rows are checked as they come.
+    So that an error comes now, not hours later. A JSON file has no schema; its rows are checked as
+    they come.
     """
     file_system, place = file_system_for(spark, source.place)
     names = [name for name in file_system.names(place) if format_of(name) == PARQUET]

@@ -1,4 +1,4 @@
-"""The stream's state: what one micro-batch leaves for the next, as Parquet tables.
+"""The stream's state between micro-batches, as Parquet tables.
 
 Each committed state is a directory of its own in the checkpoint, named by the checkpoint's entry:
 

@@ -1,4 +1,4 @@
-"""One transition of event time: what becomes of pending operations when some instants are closed.
+"""One transition of event time: pending operations become outcomes.
 
 From DataFrame to DataFrame, without a session or an action; any thread may call.
 
@@ -83,7 +83,7 @@ def still_pending(advanced: DataFrame) -> DataFrame:
 
 
 def _found_keys(operations: DataFrame, events: DataFrame) -> DataFrame:
-    """Return, for each operation with any, `found`: its keys with their first events in time."""
+    """Return `found` by operation: its keys with their first events."""
     watches = operations.select(*_IDENTITY, F.explode("keys").alias("key"))
     first = F.struct("hit.*", "key")
     return (
@@ -94,7 +94,7 @@ def _found_keys(operations: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the watches whose key has an event in time, with the first event as `hit`.
+    """Return watches with an event in time, the first one as `hit`.
 
     In a backward pass over a key, sorted by time, the first event at or after a submission is the
     last one seen; that is one pass per key, however many watches and events it has.

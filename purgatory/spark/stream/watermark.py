@@ -1,4 +1,4 @@
-"""The watermark: which instants of event time are closed, and which rows are late.
+"""The watermark: which instants are closed, and which rows are late.
 
 Event time is closed up to `closed_ms`: the smaller of the newest times of both sources, less the
 watermark, less one millisecond. A row is late if its instant was closed before its micro-batch
@@ -33,14 +33,15 @@ def with_closed_ms(rows: DataFrame, closed_ms: int) -> DataFrame:
 
 
 def is_late() -> Column:
-    """Tell whether a row's `time_ms` is closed; the rows need the column `closed_ms`."""
+    """Tell whether a row's `time_ms` is closed by its column `closed_ms`."""
     return F.col("time_ms") <= F.col("closed_ms")
 
 
 def newest_times(before: Mapping[str, int], seen: Mapping[str, int | None]) -> dict[str, int]:
-    """Return the newest time of each source, after a micro-batch with these newest times.
+    """Return the newest time of each source, after a micro-batch.
 
-    `seen` has None for a source without a row in time. A late row never advances a source.
+    `seen`: the newest times in the micro-batch, None without a row in time. A late row never
+    advances a source.
     """
     newest = dict(before)
     for source, time_ms in seen.items():
@@ -52,7 +53,10 @@ def newest_times(before: Mapping[str, int], seen: Mapping[str, int | None]) -> d
 def compute_closed_ms(
     newest_ms: Mapping[str, int], sources: Collection[str], watermark_ms: int
 ) -> int:
-    """Return the last closed instant; INT64_MIN while a source has shown no row at all."""
+    """Return the last closed instant.
+
+    INT64_MIN, which is no instant, while a source has shown no row at all.
+    """
     if len(newest_ms) < len(sources):
         return INT64_MIN
     return max(INT64_MIN, min(newest_ms.values()) - watermark_ms - 1)

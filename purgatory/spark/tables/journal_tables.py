@@ -1,4 +1,4 @@
-"""The tables of a journal, for a report: found in their directory, read and checked.
+"""Finds, reads and checks the tables of a journal, for a report.
 
 Uses `purgatory.spark.tables.reader`, with the same promises: an unreadable file is reported before
 work starts, and each row is either good or rejected with a reason. Any thread may call.
@@ -31,9 +31,9 @@ _MAX_SHOWN_ROWS: Final = 5
 
 
 class JournalTables(NamedTuple):
-    """The good rows of a journal and its rejected rows; `operations` is None without such a table.
+    """The good and the rejected rows of a journal.
 
-    `source`: the path that the journal was read from.
+    `operations`: None without such a table. `source`: the path that the journal was read from.
     """
 
     source: str
@@ -68,9 +68,9 @@ class Rejections(NamedTuple):
 
 
 def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
-    """Count rejected rows and describe up to five of them, reading both tables completely.
+    """Count rejected rows, and describe up to five of them.
 
-    Raises `RejectedRows` if `strict` and there are any.
+    Reads both tables completely. Raises `RejectedRows` if `strict` and there are any.
     """
     number = rejected.count()
     if not number:
@@ -83,7 +83,7 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
 
 
 def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
-    """Return the path of the table of this name in a directory; None if it has none."""
+    """Return the path of a table in a directory; None if it has none."""
     file_system, directory = file_system_for(spark, path)
     try:
         names = file_system.names(directory)

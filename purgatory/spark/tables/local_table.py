@@ -1,7 +1,8 @@
-"""Small tables made in this process, such as the numbers of files. Any thread may call.
+"""Small tables made in this process, such as the numbers of files.
 
-They go through Arrow, so that Spark keeps them in its plan. For a list of rows Spark would run a
-job with Python workers, which take seconds to start and which executors need not have.
+Any thread may call. The tables go through Arrow, so that Spark keeps them in its plan. For a list
+of rows Spark would run a job with Python workers, which take seconds to start and which executors
+need not have.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def local_table(
     spark: SparkSession, schema: StructType, rows: Iterable[Sequence[object]] = ()
 ) -> DataFrame:
-    """Return the rows, whose values are in the order of the schema, as a DataFrame."""
+    """Make a DataFrame of rows with values in the schema's order."""
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(
         pa.Table.from_pylist(named, schema=to_arrow_schema(schema)), schema

@@ -68,7 +68,7 @@ _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"
 
 
 class TraceFiles(NamedTuple):
-    """The files that a path stands for: suffixes by format, and all names in order."""
+    """The files of a path: suffixes by format, and all names in order."""
 
     path: str
     suffixes: Mapping[str, Sequence[str]]
@@ -81,7 +81,7 @@ def read_operations(spark: SparkSession, path: str) -> CheckedTable:
 
 
 def read_events(spark: SparkSession, path: str) -> CheckedTable:
-    """Read a table of key events: the good rows, and the rejected ones with file and reason.
+    """Read a table of key events, as good and rejected rows.
 
     `path` is a file or a directory. Good rows have an additional column `seq`: the order of the
     rows in the file, and of files by their names. Raises `TableError` for a path that is missing,
@@ -91,9 +91,10 @@ def read_events(spark: SparkSession, path: str) -> CheckedTable:
 
 
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
-    """Find the files of a trace that a path stands for; raise `TableError` if there are none.
+    """Find the files of a trace that a path stands for.
 
-    Skips files of other suffixes in a directory, and names that begin with an underscore or a dot.
+    Raises `TableError` if there are none. Skips files of other suffixes in a directory, and names
+    that begin with an underscore or a dot.
     """
     try:
         found = spark.read.format("binaryFile").load(path).inputFiles()
@@ -219,7 +220,7 @@ def _parse_json(
 
 
 def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
-    """Return the names in the first lines; all names of the table if there are no objects."""
+    """Return the names in the first lines, or else all of the table."""
     names: set[str] = set()
     for row in lines.where(F.trim("value") != "").limit(_SAMPLED_LINES).collect():
         names |= _names_of_object(row.value)
@@ -227,7 +228,7 @@ def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
 
 
 def _names_of_object(line: str) -> set[str]:
-    """Return the names in a line of JSON; none if it is not an object."""
+    """Return the names in a line of JSON; none if no object."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -265,7 +266,7 @@ _PARSERS: Final[
 def _with_file_and_position(
     parsed: ParsedRows, columns: Sequence[Column | str], position: Column
 ) -> ParsedRows:
-    """Add the file of each row and its position there, which only the scan itself knows."""
+    """Add the file of each row and its position there."""
     name = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
     rows = parsed.rows.select(*columns, name.alias(_FILE), position.alias(SEQUENCE))
     # Decode the URI. try_url_decode would turn a plus sign, which is one here, into a space.
@@ -286,7 +287,7 @@ def _position_in_text_file() -> Column:
 
 
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
-    """Add the column `seq`: the number of the file above the position in the file."""
+    """Add the column `seq`: number of the file, then position in it."""
     if len(files.names) == 1:
         return parsed._replace(extra=[F.col(SEQUENCE)])
     numbers = local_table(spark, _NUMBERS, enumerate(files.names))
@@ -296,7 +297,7 @@ def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -
 
 
 def _format_of(name: str) -> tuple[str, str] | None:
-    """Return the format of a file and the suffix that says so; None for an unknown one."""
+    """Return a file's format and its suffix; None for an unknown one."""
     match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
     kind = _FORMATS.get(match[1].lower()) if match else None
     if match is None or kind is None or (match[2] and kind == "parquet"):
@@ -305,5 +306,5 @@ def _format_of(name: str) -> tuple[str, str] | None:
 
 
 def _plain_name(uri: str) -> str:
-    """Return a file's name as `_metadata.file_path` has it, a local one without a scheme."""
+    """Return a file's name, a local one without its scheme."""
     return re.sub("^file:/+", "/", uri)

@@ -1,4 +1,4 @@
-"""The check of every row by the rules of its table: each row is good, or rejected with a reason.
+"""Checks rows: each is good, or rejected with the reason.
 
 `check_operations` and `check_events` take any DataFrame with the columns of the table and split its
 rows into good and rejected ones; no row is lost. Pure: no session, no action, no UDF. Any thread
@@ -33,16 +33,17 @@ _INT64: Final = "an integer of 64 bits"
 
 
 class CheckedTable(NamedTuple):
-    """A table, split: `good` rows with its columns and types, `rejected` rows as `REJECTED`."""
+    """The good rows of a table, and its rejected rows, as `REJECTED`."""
 
     good: DataFrame
     rejected: DataFrame
 
 
 class ParsedColumn(NamedTuple):
-    """One column of a table as parsed: `value`, null where it is not of the column's type.
+    """One column of a table as parsed.
 
-    `shown` is the text that was found there, null for nothing.
+    `value`: null where it is not of the column's type. `shown`: the text that was found there,
+    null for nothing.
     """
 
     value: Column
@@ -50,7 +51,7 @@ class ParsedColumn(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule for a column; `expected` is its description for the reason of a rejection."""
+    """A rule for a column; `expected` is for the reason of a rejection."""
 
     column: str
     holds: Column
@@ -58,7 +59,7 @@ class Rule(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A kind of table: schema, optional columns, rules for its rows, and columns of good rows."""
+    """A kind of table: its schema, optional columns, and rules."""
 
     name: str
     schema: StructType
@@ -91,9 +92,10 @@ def check_operations(rows: DataFrame) -> CheckedTable:
 
 
 def check_events(rows: DataFrame) -> CheckedTable:
-    """Split rows of events into good and rejected ones; keep the column `seq` if there is one.
+    """Split rows of events into good and rejected ones.
 
-    Raises `TableError` if a column is missing or has a wrong type.
+    Keeps the column `seq` if there is one. Raises `TableError` if a column is missing or has a
+    wrong type.
     """
     parsed = parse_rows(EVENTS_TABLE, rows)
     if SEQUENCE in rows.columns:
@@ -126,7 +128,7 @@ def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
 
 
 def row_as_text(parsed: ParsedRows) -> Column:
-    """Return the row as JSON or, if it could not be parsed, as its original text."""
+    """Return the row as JSON, or unparsed as its original text."""
     there = (name for name in parsed.columns if name in parsed.rows.columns)
     return F.coalesce(parsed.malformed, F.to_json(F.struct(*there)))
 
@@ -185,7 +187,7 @@ def _holds(found: DataType, wanted: DataType) -> bool:
 
 
 def _widest(datatype: DataType) -> DataType:
-    """Widen integers to 64 bits, so that one out of range is rejected and not wrapped."""
+    """Widen integers to 64 bits, to reject those out of range."""
     return LongType() if isinstance(datatype, IntegralType) else datatype
 
 
@@ -209,7 +211,7 @@ def is_non_empty_text(text: Column) -> Column:
 
 
 def is_kind_or_null(kind: ParsedColumn) -> Column:
-    """Tell whether a value is null or valid UTF-8 text: a kind may be either."""
+    """Tell whether a value is null or valid UTF-8 text."""
     return kind.shown.isNull() | F.is_valid_utf8(kind.value)
 
 
