@@ -11,6 +11,9 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+sys.path.insert(0, str(Path(__file__).parent))
+from build_docstrings import add_docstrings
+
 # What is done for each timer and each operation. Modules that use weak references to their own
 # objects, or whose loops are to let other threads in, stay interpreted: see
 # `timingwheel._cpython.atomicity`.
@@ -129,7 +132,18 @@ def extensions() -> list[Extension]:
     except (ImportError, SystemExit) as error:  # mypyc exits when it does not like the source
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
+    document(compiled)
     return [*compiled, *beside]
+
+
+def document(compiled: list[Extension]) -> None:
+    """Put the docstrings, which mypyc leaves out, into its C code, for `help`."""
+    try:
+        count = add_docstrings({path for each in compiled for path in each.sources}, HOT)
+    except (OSError, ValueError) as error:
+        say(f"no docstrings in what is compiled ({error!r})")
+    else:
+        say(f"{count} docstrings in what is compiled")
 
 
 def say(what: str) -> None:

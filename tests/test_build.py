@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ["setup.py", "pyproject.toml", "README.md", "LICENSE", "mq", "purgatory", "timingwheel"]
+NEEDED = [
+    "setup.py",
+    "build_docstrings.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "mq",
+    "purgatory",
+    "timingwheel",
+]
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "setup.py").exists(), reason="these tests are of the source tree, which is not here"

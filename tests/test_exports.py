@@ -12,8 +12,7 @@ def test_all_is_what_there_is():
     """Every name of __all__ exists, is listed once and is documented. (ruff sees to the order.)"""
     assert len(timingwheel.__all__) == len(set(timingwheel.__all__))
     for name in timingwheel.__all__:
-        # mypyc leaves the docstrings of classes out.
-        assert timingwheel.COMPILED or getattr(timingwheel, name).__doc__, name
+        assert getattr(timingwheel, name).__doc__, name
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,6 @@ def test_every_error_is_exported_and_has_one_base():
             assert getattr(timingwheel, name) is value
 
 
-@pytest.mark.skipif(timingwheel.COMPILED, reason="mypyc leaves the docstrings of modules out")
 def test_every_module_is_described():
     """Each opens with what it is."""
     for module in pkgutil.iter_modules(timingwheel.__path__, "timingwheel."):

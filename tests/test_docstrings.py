@@ -1,0 +1,73 @@
+"""`help` shows what the source says, compiled or not."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import mq
+import purgatory
+import timingwheel
+from purgatory import DelayedOperation, Purgatory
+from timingwheel import Timer, TimerTask
+
+
+def compiled_modules():
+    """The modules that run compiled; none in the interpreted suite."""
+    parameters = []
+    for package in (mq, purgatory, timingwheel):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            spec = found.module_finder.find_spec(found.name)
+            source = Path(spec.origin).parent / f"{found.name.rpartition('.')[2]}.py"
+            if not spec.origin.endswith(".py") and source.exists():
+                parameters.append(pytest.param(found.name, source, id=found.name))
+    return parameters
+
+
+def docstrings(owner, node, name):
+    """Pairs of what `owner` has below `node` and of its docstring in the source, with names."""
+    yield name, owner, ast.get_docstring(node)
+    if not isinstance(node, ast.Module | ast.ClassDef):
+        return
+    for child in node.body:
+        # CPython describes special methods that have a slot itself.
+        if isinstance(child, ast.ClassDef | ast.FunctionDef) and not child.name.startswith("__"):
+            decorated = any(isinstance(each, ast.Attribute) for each in child.decorator_list)
+            if ast.get_docstring(child) and not decorated:
+                yield from docstrings(
+                    inspect.getattr_static(owner, child.name), child, f"{name}.{child.name}"
+                )
+
+
+@pytest.mark.parametrize(("module", "source"), compiled_modules())
+def test_a_compiled_module_keeps_its_docstrings(module, source):
+    """Of the module, its classes, functions, methods and properties."""
+    found = list(docstrings(importlib.import_module(module), ast.parse(source.read_text()), module))
+    assert [(name, inspect.getdoc(each)) for name, each, _ in found] == [
+        (name, docstring) for name, _, docstring in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "signature"),
+    [
+        (Purgatory.defer, "Return a future", "(self, /, *keys, timeout=30.0, need=1)"),
+        (Timer.schedule, "Run ", "(self, /, delay, callback, *args)"),
+        (TimerTask.cancel, "Take the task out", "(self, /)"),
+        (mq.Socket.send, "Send a part", "(self, /, data, flags=0, copy=True, "),
+    ],
+)
+def test_help_has_the_signature_and_the_docstring(function, line, signature):
+    """What `help` prints first."""
+    assert inspect.getdoc(function).startswith(line)
+    if timingwheel.COMPILED:
+        assert str(inspect.signature(function)).startswith(signature)
+
+
+def test_classes_and_properties_have_docstrings():
+    """They too lose them when mypyc compiles them."""
+    assert inspect.getdoc(DelayedOperation).startswith("What waits for a condition")
+    assert inspect.getdoc(DelayedOperation.completed).startswith("Whether the operation has")
