@@ -9,7 +9,7 @@ from pathlib import Path
 
 from purgatory.spark.session import open_session
 from purgatory.spark.stream.query import Stream
-from purgatory.spark.stream.sources import directory
+from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import read_outcomes
 
 OPERATIONS = [
@@ -32,8 +32,8 @@ def run(place: Path) -> None:
     with open_session() as spark:
         stream = Stream(
             spark,
-            directory(spark, str(place / "operations")),
-            directory(spark, str(place / "events")),
+            directory_source(spark, str(place / "operations")),
+            directory_source(spark, str(place / "events")),
             out=str(place / "out"),
             checkpoint=str(place / "checkpoint"),
         )
