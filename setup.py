@@ -5,6 +5,7 @@ Python, and says so. It is the same source: ``timingwheel.COMPILED`` tells which
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -151,4 +152,15 @@ def say(what: str) -> None:
     print(f"timer-purgatory: {what}", file=sys.stderr)
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildOrGoWithout})
+def readme() -> str:
+    """Return the README as a package index shows it: without links to files, which it lacks."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    return re.sub(r"\[([^\]]+)\]\((?!\w+:)[^)]+\)", r"\1", text)
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildOrGoWithout},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+)

@@ -11,8 +11,15 @@ import pytest
 from tests.testing.java import SHORT_LIVED_OPTIONS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Commands that no test runs are marked `sh`. Where they are, and why no test runs them.
+NOT_RUN = {
+    "CONTRIBUTING.md": "CI runs these itself",
+    "docs/performance.md": "benchmarks take half an hour; tests/benchmarks runs each for a moment",
+    "docs/spark.md": "needs a cluster",
+}
 
 
 def blocks(language):
@@ -23,8 +30,13 @@ def blocks(language):
         for match in FENCE.finditer(text):
             if match[1] == language:
                 line = text.count("\n", 0, match.start()) + 1
-                found.append(pytest.param(match[2], id=f"{page.name}:{line}"))
+                found.append(pytest.param(match[2], id=f"{name_of(page)}:{line}"))
     return found
+
+
+def name_of(page):
+    """The path of a page in the tree."""
+    return str(page.relative_to(ROOT))
 
 
 def environment():
@@ -91,8 +103,35 @@ def test_the_two_commands_are_run_by_ci(command):
     assert f"\n{command}\n" in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
     """Every relative link of a page names a file."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_a_snippet_is_run_or_says_why_not():
+    """Fenced blocks are run, are no code, or are on a page that is listed above."""
+    languages = {
+        (name_of(page), match[1]) for page in PAGES for match in FENCE.finditer(page.read_text())
+    }
+    others = {each for each in languages if each[1] not in {"python", "console", "toml"}}
+    assert others == {(page, "sh") for page in NOT_RUN}
+
+
+def test_the_contributors_commands_exist():
+    """Each `make` command of the guide is a target."""
+    commands = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert commands
+    assert commands <= targets
+
+
+def test_the_tree_names_no_package_index():
+    """Programs and pages work with any index, so no address of one is written down."""
+    addresses = [f"{index}.org" for index in ("pypi", "pythonhosted")]
+    for top in (".ci", "docs", "examples", "mq", "purgatory", "scripts", "timingwheel", "."):
+        for path in (ROOT / top).glob("*" if top == "." else "**/*"):
+            if path.is_file() and path.suffix not in {".pyc", ".so"}:
+                text = path.read_text(encoding="utf-8", errors="replace")
+                assert not any(address in text for address in addresses), path
