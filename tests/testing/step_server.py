@@ -1,6 +1,8 @@
-"""A server without threads, sockets and real time: a keeper that is stepped by hand."""
+"""A server without threads, sockets and real time: a store loop that a test steps by hand."""
 
 from pathlib import Path
+
+import pytest
 
 from purgatory.service.protocol import (
     NOTHING,
@@ -18,7 +20,7 @@ from purgatory.service.protocol import (
     encode,
     unpack,
 )
-from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientDisconnected,
@@ -27,26 +29,26 @@ from purgatory.service.server.commands import (
     OutcomeFrame,
     TransactionReplies,
 )
+from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
-from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
-from purgatory.service.store.store import Store
+from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow, Store
 from tests.testing.failing_disk import DiskFaults
 
 START_MS = 1_000_000_000_000
 
 
 class ManualTime:
-    """Clocks that are moved by hand."""
+    """The system's clocks, set by the test."""
 
     def __init__(self):
         self.ms = START_MS
-        self.wall_ms = 0  # more than the time since boot says
+        self.wall_ms = 0  # how far the wall clock was set ahead
         self.boot = "boot 1"
 
     def sources(self):
-        """What a `ServiceClock` reads."""
+        """Return what a `ServiceClock` reads."""
         return ClockSources(
             wall_ns=lambda: (self.ms + self.wall_ms) * 1_000_000,
             boot_ns=lambda: (self.ms - START_MS + 5_000) * 1_000_000,
@@ -54,8 +56,34 @@ class ManualTime:
         )
 
 
+class RecordingSink:
+    """A journal that keeps its rows in memory, and confirms when the test calls `confirm`."""
+
+    def __init__(self, position=JournalPosition(0, 0)):  # noqa: B008  # immutable
+        self.position = position
+        self.operations = []
+        self.outcomes = []
+        self.closed = False
+
+    def start(self, source, confirm):
+        """See `JournalSink`."""
+        assert source.isalnum()
+        self.confirm = confirm
+        return self.position
+
+    def write(self, operations, outcomes):
+        """See `JournalSink`."""
+        assert not self.closed
+        self.operations += map(OperationRow._make, operations)
+        self.outcomes += map(OutcomeRow._make, outcomes)
+
+    def close(self):
+        """See `JournalSink`."""
+        self.closed = True
+
+
 def limits(**others):
-    """Limits that are in nobody's way."""
+    """Return limits that no test reaches, but for those given."""
     usual = {
         "message_bytes": 1 << 20,
         "keys": 10,
@@ -69,7 +97,10 @@ def limits(**others):
 
 
 class StepServer:
-    """Asks a keeper and returns its answers."""
+    """Sends a store loop commands, runs its transactions and returns its replies.
+
+    `path` is the database, None for one in memory; `others` are limits.
+    """
 
     def __init__(self, path: Path | None, *, time: ManualTime | None = None, sink=None, **others):
         self.time = time or ManualTime()
@@ -84,20 +115,13 @@ class StepServer:
         """Start, or start again, from what is on disk."""
         self.sent = []  # commands to the network
         self.store = Store(self.path, connect=self.faults.connect)
-        # These crashes are the process's, not the machine's.
+        # `crash` is that of a process, which loses nothing that was written; so no need to sync.
         self.store._connection.execute("PRAGMA synchronous=OFF")
-        clock = ServiceClock(self.store.metadata(), self.time.sources())
-        if clock.shift_ms:
-            self.store.shift_times(clock.shift_ms, clock.metadata())
-        else:
-            self.store.set_metadata(clock.metadata())
-        since = self.store.oldest_submission_ms()
-        now = clock.now_ms()
-        self.state = ServerState(
-            "inline", RequestValidator(self.limits), now if since is None else min(now, since)
+        clock = start_clock(self.store, self.time.sources())
+        self.state = load_state("step", self.store, clock)
+        self.handler = RequestHandler(
+            self.state, self.store, RequestValidator(self.limits), dict, "step"
         )
-        self.state.load(self.store)
-        self.handler = RequestHandler(self.state, self.store, dict, "inline")
         self.store_loop = StoreLoop(
             self.state,
             self.store,
@@ -115,66 +139,69 @@ class StepServer:
         self.open()
 
     def step(self):
-        """A turn; returns what it told, the frames decoded: answers, and outcomes pushed."""
+        """Run a transaction; returns the replies and the outcomes that it sends, decoded."""
         self.sent.clear()
         self.store_loop.wait(0)
         self.store_loop.advance_clock()
         self.store_loop.send_replies()
-        answers, outcomes = [], []
-        for command in self.sent:
-            if isinstance(command, TransactionReplies):
-                messages = [decode_answer(frame) for _, frame in command.replies]
-                messages += [decode_answer(push.frame) for push in command.pushes]
-                for message in messages:
-                    if isinstance(message, Outcomes):
-                        outcomes += message.outcomes
-                    else:
-                        answers.append(message)
-            elif isinstance(command, OutcomeFrame) and command.frame is not None:
-                outcomes += decode_answer(command.frame).outcomes
-        return answers, outcomes
+        replies, outcomes = [], []
+        for frame in [frame for command in self.sent for frame in frames_of(command)]:
+            message = decode_answer(frame)
+            if isinstance(message, Outcomes):
+                outcomes += message.outcomes
+            else:
+                replies.append(message)
+        return replies, outcomes
 
-    def hello(self, client="c"):
-        """Have a client connected."""
-        self.store_loop.mailbox.send(ClientConnected(b"r", client, 0))
-        self.step()
-
-    def bye(self, client="c"):
-        """Have it gone."""
-        self.store_loop.mailbox.send(ClientDisconnected(client))
-        self.step()
-
-    def fetch_outcomes(self, client="c", after=0):
-        """Ask for outcomes as a new connection does."""
-        self.store_loop.mailbox.send(FetchOutcomes(b"r", client, after))
+    def send(self, command):
+        """Send a command and run its transaction; returns the outcomes it sends."""
+        self.store_loop.mailbox.send(command)
         return self.step()[1]
 
+    def hello(self, client="c"):
+        """Connect a client."""
+        self.send(ClientConnected(b"r", client, 0))
+
+    def bye(self, client="c"):
+        """Disconnect it."""
+        self.send(ClientDisconnected(client))
+
+    def fetch_outcomes(self, client="c", after=0):
+        """Ask for outcomes as the network does for a new connection."""
+        return self.send(FetchOutcomes(b"r", client, after))
+
     def post(self, request, *args, client="c"):
-        """Put a request into the next turn."""
+        """Put a request into the next transaction."""
         self.seq += 1
         message = request(self.seq, *args)
         self.store_loop.mailbox.send(ClientRequest(b"r", client, message, 1))
 
     def ask(self, request, *args, client="c"):
-        """A turn with one request; its answer."""
+        """Run a transaction of one request; returns its reply."""
         self.post(request, *args, client=client)
-        [answer] = self.step()[0]
-        return answer
+        [reply] = self.step()[0]
+        return reply
 
     def submit(self, *operations, client="c"):
-        """Submit operations."""
+        """Submit operations; returns the reply."""
         return self.ask(Submit, list(operations), client=client)
 
     def complete(self, key, value=None):
-        """Complete a key."""
+        """Complete a key; returns the reply."""
         return self.ask(Complete, [Completion(key, Raw(encode(value)))])
 
+    def complete_and_push(self, key, value=None):
+        """Complete a key; returns how many operations that completed, and the outcomes pushed."""
+        self.post(Complete, [Completion(key, Raw(encode(value)))])
+        [reply], outcomes = self.step()
+        return reply.counts[0], outcomes
+
     def cancel(self, op_id):
-        """Cancel an operation."""
+        """Cancel an operation; returns the reply."""
         return self.ask(Cancel, [op_id])
 
     def query(self, op_id):
-        """The state of an operation."""
+        """Return the state of an operation."""
         return self.ask(Query, [op_id]).states[0]
 
     def acknowledge(self, *numbers, client="c"):
@@ -183,13 +210,22 @@ class StepServer:
         return self.step()
 
     def pass_time(self, ms):
-        """Let time pass, and do what is due; the outcomes."""
+        """Move the clocks and expire what is due; returns the outcomes pushed."""
         self.time.ms += ms
         return self.step()[1]
 
 
+def frames_of(command):
+    """Return the frames of a command to the network."""
+    if isinstance(command, TransactionReplies):
+        return [frame for _, frame in command.replies] + [push.frame for push in command.pushes]
+    if isinstance(command, OutcomeFrame) and command.frame is not None:
+        return [command.frame]
+    return []
+
+
 def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
-    """A submission."""
+    """Return a submission; its key is "OP_ID's key" unless others are given."""
     packed = NOTHING if payload is None else encode(payload)
     return Submission(
         op_id, tuple(keys) or (f"{op_id}'s key",), timeout_ms, need, kind, Raw(packed)
@@ -197,5 +233,14 @@ def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
 
 
 def result(outcome):
-    """The value of an outcome."""
+    """Return the value of an outcome."""
     return unpack(outcome.result)
+
+
+@pytest.fixture
+def step_server(tmp_path):
+    """A `StepServer` on disk, with the client "c" connected."""
+    server = StepServer(tmp_path / "a.db")
+    server.hello()
+    yield server
+    server.store.close()

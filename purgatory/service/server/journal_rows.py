@@ -1,20 +1,16 @@
-"""Rows for the journal, from a turn that was committed, and from the store what it missed."""
+"""Rows for the journal, of a committed transaction, and of what the store still has.
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
+Used by the store thread, and before it by the thread that starts the server.
+"""
 
-from purgatory.service.server.journal_sink import JournalSink, OperationValues, OutcomeValues
+from purgatory.service.server.journal_sink import OperationValues, OutcomeValues
 from purgatory.service.server.transaction import Transaction
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow, Store
-
-_AT_ONCE = 500
-_T = TypeVar("_T")
+from purgatory.service.store.store import OperationRow, OutcomeRow, StoredOutcome
 
 
 def operation_rows(transaction: Transaction) -> list[OperationValues]:
-    """The operations that were submitted."""
+    """Make the rows of the operations that were submitted."""
     rows: list[OperationValues] = []
     for operation in transaction.submitted:
         timeout_ms = operation.due_ms - operation.submitted_ms
@@ -32,53 +28,28 @@ def operation_rows(transaction: Transaction) -> list[OperationValues]:
 
 
 def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
-    """The operations that ended."""
+    """Make the rows of the operations that ended."""
     rows: list[OutcomeValues] = []
-    for operation, ended in transaction.ended:
-        at_ms = ended.at_ms(operation)
+    for operation, record in transaction.outcomes:
+        at_ms = record.at_ms(operation.due_ms)
         row = (
-            ended.seq,
+            record.seq,
             operation.op_id,
             operation.kind,
-            ended.outcome,
+            record.outcome,
             at_ms,
             operation.by_key,
             operation.submitted_ms,
             operation.due_ms,
             at_ms - operation.submitted_ms,
-            ended.ended_ms - at_ms,
+            record.ended_ms - at_ms,
         )
         rows.append(row)
     return rows
 
 
-def replay(store: Store, sink: JournalSink, position: JournalPosition) -> None:
-    """Write to a journal what the store has beyond a position."""
-    for rows in _some(store.operations(position.operations)):
-        sink.write([_operation_row(row) for row in rows], [])
-    for outcomes in _some(store.outcomes(position.outcomes)):
-        found = store.ended([outcome.seq for outcome in outcomes])
-        sink.write(
-            [],
-            [
-                OutcomeRow(
-                    outcome.seq,
-                    row.op_id,
-                    row.kind,
-                    outcome.outcome,
-                    outcome.at_ms,
-                    outcome.by_key,
-                    row.submitted_ms,
-                    row.deadline_ms,
-                    outcome.at_ms - row.submitted_ms,
-                    outcome.lateness_ms,
-                )
-                for outcome, row in found
-            ],
-        )
-
-
-def _operation_row(row: StoredOperation) -> OperationRow:
+def stored_operation_row(row: StoredOperation) -> OperationRow:
+    """Make the row of an operation that the store has."""
     return OperationRow(
         row.number,
         row.op_id,
@@ -90,7 +61,17 @@ def _operation_row(row: StoredOperation) -> OperationRow:
     )
 
 
-def _some(rows: Iterable[_T]) -> Iterator[list[_T]]:
-    iterator = iter(rows)
-    while some := list(islice(iterator, _AT_ONCE)):
-        yield some
+def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> OutcomeRow:
+    """Make the row of an outcome that the store has, of the operation `row`."""
+    return OutcomeRow(
+        outcome.seq,
+        row.op_id,
+        row.kind,
+        outcome.outcome,
+        outcome.at_ms,
+        outcome.by_key,
+        row.submitted_ms,
+        row.deadline_ms,
+        outcome.at_ms - row.submitted_ms,
+        outcome.lateness_ms,
+    )

@@ -287,7 +287,7 @@ class Network:
     def _request_of(self, frame: bytes, others: int) -> Request:
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
-        self._validator.message(frame)
+        self._validator.check_message(frame)
         return decode_request(frame)
 
     def _on_request(self, route: bytes, request: Request, size: int, user: str) -> None:
@@ -312,7 +312,7 @@ class Network:
             raise Malformed(f"{before.client!r} has said hello on this connection")
         if self._close_deadline is not None or self._stopped is not None:
             raise ServerClosing("the server is about to end")
-        refusal = self._validator.text(hello.client)
+        refusal = self._validator.check_text(hello.client)
         if refusal is not None:
             raise refusal
         if len(self._by_route) >= self._max_clients:

@@ -1,61 +1,18 @@
-"""What waits at a server, and what has ended there and was not acknowledged.
+"""PendingOperation: an operation that waits at a server, and how a key completes it.
 
 Used by the store thread alone.
 """
 
-from bisect import bisect_right
 from collections.abc import Hashable
+
+from msgspec import Raw
 
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.lifecycle import finish
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED
-
-
-class ClientRecord:
-    """What a server knows of a client, by its name, while it has operations or connections."""
-
-    __slots__ = ("_known", "connections", "count", "name", "unacknowledged")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.count: i64 = 0  # operations that wait, and outcomes not acknowledged
-        self.connections = 0
-        self.unacknowledged: dict[int, OutcomeRecord] = {}  # by seq, in order
-        self._known: list[int] = []  # seqs of a moment, to go on from in the middle
-
-    def after(self, seq: int, limit: int) -> list[int]:
-        """Seqs above ``seq``, in order, ``limit`` at most: of all unacknowledged outcomes.
-
-        Some may have been acknowledged meanwhile.
-        """
-        if not self._known or self._known[-1] <= seq:
-            self._known = []
-            if not self.unacknowledged or next(reversed(self.unacknowledged)) <= seq:
-                return []
-            self._known = list(self.unacknowledged)
-        start = bisect_right(self._known, seq)
-        return self._known[start : start + limit]
-
-
-class OutcomeRecord:
-    """An outcome that its client has not acknowledged."""
-
-    __slots__ = ("client", "ended_ms", "number", "op_id", "outcome", "seq")
-
-    def __init__(
-        self, seq: int, number: int, op_id: str, client: ClientRecord, outcome: str, ended_ms: int
-    ) -> None:
-        self.seq = seq
-        self.number = number
-        self.op_id = op_id
-        self.client = client
-        self.outcome = outcome
-        self.ended_ms = ended_ms
-
-    def at_ms(self, operation: "PendingOperation") -> int:
-        """The moment that counts: its deadline if it expired, however late that was noticed."""
-        return operation.due_ms if self.outcome == "expired" else self.ended_ms
+from purgatory.service.protocol import NOTHING, encode
+from purgatory.service.server.clients import ClientRecord
 
 
 class CompletionContext:
@@ -68,14 +25,14 @@ class CompletionContext:
     ) -> None:
         self.value = value
         self.at_ms: i64 = at_ms
-        self.progressed = progressed  # of operations that need several keys
+        self.progressed = progressed  # gets each operation of several keys that counted this one
 
 
 class PendingOperation(DelayedOperation):
-    """An operation that waits for ``need`` of its keys, until ``due_ms`` at the latest.
+    """An operation that waits for `need` of its keys, until `due_ms` at the latest.
 
-    All times are Unix milliseconds. It is in the wheel for one more: in the millisecond of its
-    deadline it still completes.
+    All times are Unix milliseconds. Its timer runs one millisecond longer: in the millisecond of
+    its deadline the operation still completes.
     """
 
     __slots__ = (
@@ -107,7 +64,7 @@ class PendingOperation(DelayedOperation):
     ) -> None:
         wait_ms = due_ms + 1 - now_ms
         super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
-        self._op_has_condition = False  # keys complete it, and nothing else: there is no condition
+        self._op_has_condition = False  # only its keys complete it
         self.number: i64 = number
         self.client = client
         self.op_id = op_id
@@ -116,14 +73,14 @@ class PendingOperation(DelayedOperation):
         self.due_ms: i64 = due_ms
         self.need: i64 = need
         self.has_payload = has_payload
-        self.keys: tuple[str, ...] = ()  # also when it has ended; set when it is watched
+        self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
         self.by_key: str | None = None
-        self.value: bytes | None = None  # of by_key
-        self.values: dict[str, bytes] | None = None  # of all so far, if it needs several
+        self.value: bytes | None = None  # of `by_key`
+        self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
 
     def copy_pending(self, now_ms: int) -> "PendingOperation":
-        """One like it that has not ended."""
-        twin = PendingOperation(
+        """Return a copy that has not ended, with the progress of this one."""
+        copy = PendingOperation(
             self.number,
             self.client,
             self.op_id,
@@ -134,11 +91,23 @@ class PendingOperation(DelayedOperation):
             self.has_payload,
             now_ms,
         )
-        twin.values = self.values
-        return twin
+        copy.values = self.values
+        return copy
+
+    def result(self) -> bytes | None:
+        """Return the value as MessagePack; a map of key -> value if several keys were needed."""
+        if self.by_key is None:
+            return None
+        if self.need > 1:
+            values = self.values or {}
+            return encode({key: Raw(value) for key, value in values.items()})
+        return None if self.value == NOTHING else self.value
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """Count a key, unless the deadline is over: then it expires, as soon as we come to it."""
+        """Count a key, and complete if it was the last one needed.
+
+        After the deadline a key does not count: the operation expires, however late.
+        """
         assert isinstance(value, CompletionContext)
         assert isinstance(key, str)
         if value.at_ms > self.due_ms:
@@ -150,6 +119,7 @@ class PendingOperation(DelayedOperation):
         return finish(self, COMPLETED)
 
     def _count(self, key: str, context: CompletionContext) -> bool:
+        """Count one of several keys; True if there are enough now."""
         if self.values is None:
             self.values = {}
         if key in self.values:

@@ -1,13 +1,16 @@
-"""Requests in, answers out, between the room and the threads. The store thread alone.
+"""RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
-What changes something is done at once and answered when it is committed; what only asks is answered
-after that. So nobody is told what might still be undone.
+What changes something is done at once, in the open transaction, and answered when that has been
+committed; what only reads is answered after that. So no client is told what might be rolled back.
+
+Used by the store thread alone; `refused` may be read by any.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused
 from purgatory.service.protocol import (
@@ -19,10 +22,12 @@ from purgatory.service.protocol import (
     Complete,
     Completed,
     Failure,
+    Known,
     OperationState,
     OutcomeMessage,
     Outcomes,
     Query,
+    Refusal,
     States,
     Stats,
     StatsReply,
@@ -31,179 +36,210 @@ from purgatory.service.protocol import (
     Welcome,
     encode,
 )
+from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
-from purgatory.service.server.operation import OutcomeRecord, PendingOperation
-from purgatory.service.server.state import ServerState, result_of
+from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
+from purgatory.service.server.validation import RequestValidator, SubmissionValues
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import Store, StoredOutcome
 
-# A frame of outcomes has no more than that of them, and is about that large.
+# A frame of outcomes holds no more than that of them, and has about that many bytes.
 MAX_OUTCOMES_PER_FRAME = 256
 FRAME_BYTES = 1 << 18
 _OUTCOME_BYTES = 200
 
 _NOTHING: Final = Raw(NOTHING)
 
+#: Route and frame.
 Replies = list[tuple[bytes, bytes]]
 
 
 class RequestHandler:
-    """``figures``: what `Stats` is answered with. ``server``: the words of `Welcome` about us."""
+    """Handles requests with the rules of `validator`.
+
+    `stats` returns what a `Stats` request is answered with; `server` is how the server introduces
+    itself in `Welcome`.
+    """
 
     def __init__(
-        self, state: ServerState, store: Store, figures: Callable[[], dict[str, Any]], server: str
+        self,
+        state: ServerState,
+        store: Store,
+        validator: RequestValidator,
+        stats: Callable[[], dict[str, Any]],
+        server: str,
     ) -> None:
         self._state = state
         self._store = store
-        self._figures = figures
+        self._validator = validator
+        self._stats = stats
         self._server = server
+        #: How many requests, or operations of them, were refused.
         self.refused = 0
-        self._replies: list[tuple[bytes, Any]] = []  # of this turn
-        self._repeated_outcomes: list[
-            tuple[bytes, list[OutcomeRecord]]
-        ] = []  # ends that were asked for by a submit
-        self._reads: list[ClientRequest | ClientConnected] = []  # for after the commit
-        self._writes: list[ClientRequest] = []  # by whom, if the turn has to be undone
 
-    def handle(self, asked: ClientRequest | ClientConnected) -> None:
+    def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
         """Do what a request changes."""
-        if isinstance(asked, ClientConnected):
-            self._state.client(asked.client).connections += 1
-            self._reads.append(asked)
+        if isinstance(command, ClientConnected):
+            self._state.clients.record(command.client).connections += 1
+            transaction.reads.append(command)
             return
         try:
-            self._apply(asked)
+            self._apply(transaction, command)
         except Refused as refusal:
-            self._refuse(asked, refusal)
+            self._refuse(transaction, command, refusal)
 
-    def _apply(self, asked: ClientRequest) -> None:
-        state = self._state
-        request = asked.request
-        answer: Any
+    def _apply(self, transaction: Transaction, command: ClientRequest) -> None:
+        request = command.request
+        reply: Any
         if isinstance(request, Submit):
-            refused, known, ended = state.submit(state.client(asked.client), request.operations)
-            self.refused += len(refused)
-            answer = Submitted(request.seq, refused, known)
-            if ended:
-                self._repeated_outcomes.append((asked.route, ended))
+            reply = self._submit(transaction, command, request)
         elif isinstance(request, Complete):
-            for completion in request.completions:
-                _raise(state.validator.completion(completion))
-            answer = Completed(request.seq, state.complete(request.completions))
+            reply = self._complete(transaction, request)
         elif isinstance(request, Cancel):
-            answer = Cancelled(request.seq, state.cancel(request.op_ids))
+            reply = Cancelled(request.seq, transaction.cancel(request.op_ids))
         elif isinstance(request, Acknowledge):
-            state.acknowledge(state.client(asked.client), request.outcomes)
+            client = self._state.clients.record(command.client)
+            self._state.retention.acknowledge(client, request.outcomes, transaction.now_ms)
             return
         else:
-            self._reads.append(asked)
+            transaction.reads.append(command)
             return
-        self._writes.append(asked)
-        self._replies.append((asked.route, answer))
+        transaction.writes.append(command)
+        transaction.replies.append((command.route, reply))
 
-    def _refuse(self, asked: ClientRequest, refusal: Refused) -> None:
+    def _submit(
+        self, transaction: Transaction, command: ClientRequest, request: Submit
+    ) -> Submitted:
+        client = self._state.clients.record(command.client)
+        all_known = self._state.known
+        refused: list[Refusal] = []
+        known: list[Known] = []
+        outcomes: list[OutcomeRecord] = []
+        total = transaction.total
+        for index, submission in enumerate(request.operations):
+            values: SubmissionValues = astuple(submission)
+            before = all_known.get(values[0])
+            if before is not None and before.client is client:
+                known.append(Known(index, _state_name(before)))
+                if isinstance(before, OutcomeRecord):
+                    outcomes.append(before)
+                continue
+            refusal = self._validator.check_submission(submission, values, client, total, before)
+            if refusal is None:
+                transaction.submit(client, submission, values)
+                total += 1
+            else:
+                refused.append(Refusal(index, refusal.code, str(refusal)))
+        self.refused += len(refused)
+        if outcomes:
+            transaction.repeated_outcomes.append((command.route, outcomes))
+        return Submitted(request.seq, refused, known)
+
+    def _complete(self, transaction: Transaction, request: Complete) -> Completed:
+        for completion in request.completions:
+            refusal = self._validator.check_completion(completion)
+            if refusal is not None:
+                raise refusal
+        return Completed(request.seq, transaction.complete(request.completions))
+
+    def _refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         self.refused += 1
-        failure = Failure(asked.request.seq, refusal.code, str(refusal))
-        self._replies.append((asked.route, failure))
+        failure = Failure(command.request.seq, refusal.code, str(refusal))
+        transaction.refusals.append((command.route, failure))
 
-    def reject_all(self, refusal: Refused) -> None:
-        """Answer all that was to change something with a refusal: the turn was undone."""
-        self._replies = []
-        self._repeated_outcomes = []
-        for asked in self._writes:
-            self._refuse(asked, refusal)
+    def replies(self, transaction: Transaction) -> Replies:
+        """Encode the replies to a committed transaction's requests. Raises StoreError."""
+        found = [(route, encode(reply)) for route, reply in transaction.replies]
+        for route, records in transaction.repeated_outcomes:
+            found += [(route, frame) for _, _, frame in self._frames(records)]
+        return found + self._unconditional_replies(transaction)
 
-    def replies(self) -> Replies:
-        """What the turn is answered with, once it is committed or undone. Raises StoreError."""
-        found = [(route, encode(answer)) for route, answer in self._replies]
-        for route, ended in self._repeated_outcomes:
-            found += ((route, frame) for _, _, frame in self._frames(ended))
-        for asked in self._reads:
-            found.append((asked.route, encode(self._answer(asked))))
-        self._replies, self._repeated_outcomes, self._reads, self._writes = [], [], [], []
+    def rejections(self, transaction: Transaction, refusal: Refused) -> Replies:
+        """Encode the replies to a transaction that was rolled back: each change is refused."""
+        for command in transaction.writes:
+            self._refuse(transaction, command, refusal)
+        return self._unconditional_replies(transaction)
+
+    def _unconditional_replies(self, transaction: Transaction) -> Replies:
+        found = [(route, encode(failure)) for route, failure in transaction.refusals]
+        found += [(command.route, encode(self._read(command))) for command in transaction.reads]
         return found
 
-    def _answer(self, asked: ClientRequest | ClientConnected) -> Any:
-        if isinstance(asked, ClientConnected):
-            return Welcome(asked.seq, VERSION, self._server, self._state.validator.limits)
-        request = asked.request
+    def _read(self, command: ClientRequest | ClientConnected) -> Any:
+        if isinstance(command, ClientConnected):
+            return Welcome(command.seq, VERSION, self._server, self._validator.limits)
+        request = command.request
         if isinstance(request, Query):
             return States(request.seq, [self._state_of(op_id) for op_id in request.op_ids])
         assert isinstance(request, Stats)
-        return StatsReply(request.seq, self._figures())
+        return StatsReply(request.seq, self._stats())
 
     def _state_of(self, op_id: str) -> OperationState:
         entry = self._state.known.get(op_id)
         if entry is None:
             return OperationState(op_id, "unknown")
         if isinstance(entry, OutcomeRecord):
-            [(outcome, row)] = self._store.ended([entry.seq])
+            [(outcome, row)] = self._store.outcomes_by_seqs([entry.seq])
             return _ended_state(outcome, row)
-        return OperationState(
-            op_id,
-            "pending",
-            entry.kind,
-            entry.client.name,
-            list(entry.keys),
-            entry.need,
-            entry.submitted_ms,
-            entry.due_ms,
-            keys_done=list(entry.values or ()),
-        )
+        return _pending_state(entry)
 
     def pushes(self, transaction: Transaction) -> list[OutcomePush]:
-        """The outcomes of a committed turn, for those of their clients that are there."""
-        of_client: dict[str, list[tuple[PendingOperation, OutcomeRecord]]] = {}
-        for operation, ended in transaction.ended:
-            if ended.client.connections:
-                of_client.setdefault(ended.client.name, []).append((operation, ended))
-        found = []
-        for name, pairs in of_client.items():
+        """Encode a committed transaction's outcomes, for those of their clients that are connected.
+
+        Raises StoreError.
+        """
+        by_client: dict[str, list[tuple[PendingOperation, OutcomeRecord]]] = {}
+        for operation, record in transaction.outcomes:
+            if record.client.connections:
+                by_client.setdefault(record.client.name, []).append((operation, record))
+        pushes = []
+        for name, pairs in by_client.items():
             stored = self._store.by_numbers(
                 [operation.number for operation, _ in pairs if operation.has_payload]
             )
             payloads = {number: row.payload for number, row in stored.items()}
-            outcomes = (_outcome(operation, ended, payloads) for operation, ended in pairs)
-            found += [
-                OutcomePush(name, first, last, frame)
-                for first, last, frame in _split_into_frames(outcomes)
-            ]
-        return found
+            outcomes = (_outcome(operation, record, payloads) for operation, record in pairs)
+            pushes += [OutcomePush(name, *frame) for frame in _split_into_frames(outcomes)]
+        return pushes
 
     def next_outcome_frame(self, client: str, after: int) -> tuple[bytes | None, int]:
-        """A frame of a client's outcomes beyond ``after``, and how far it reaches."""
-        record = self._state.clients.get(client)
-        if record is None:  # it has gone again
+        """Return a frame of a client's outcomes beyond `after`, and how far it reaches.
+
+        None: there are no more. Raises StoreError.
+        """
+        record = self._state.clients.by_name.get(client)
+        if record is None:  # it has disconnected meanwhile
             return None, after
-        while seqs := record.after(after, MAX_OUTCOMES_PER_FRAME):
-            ends = [record.unacknowledged[seq] for seq in seqs if seq in record.unacknowledged]
-            for _, last, frame in self._frames(ends):
+        while seqs := record.seqs_after(after, MAX_OUTCOMES_PER_FRAME):
+            unacknowledged = record.unacknowledged
+            outcomes = [unacknowledged[seq] for seq in seqs if seq in unacknowledged]
+            for _, last, frame in self._frames(outcomes):
                 return frame, last
             after = seqs[-1]
         return None, after
 
-    def _frames(self, ends: Sequence[OutcomeRecord]) -> Iterator[tuple[int, int, bytes]]:
-        for start in range(0, len(ends), MAX_OUTCOMES_PER_FRAME):
-            rows = self._store.ended(
-                [end.seq for end in ends[start : start + MAX_OUTCOMES_PER_FRAME]]
-            )
+    def _frames(self, records: Sequence[OutcomeRecord]) -> Iterator[tuple[int, int, bytes]]:
+        for start in range(0, len(records), MAX_OUTCOMES_PER_FRAME):
+            portion = records[start : start + MAX_OUTCOMES_PER_FRAME]
+            rows = self._store.outcomes_by_seqs([record.seq for record in portion])
             yield from _split_into_frames(_stored_outcome(outcome, row) for outcome, row in rows)
 
 
 def _split_into_frames(outcomes: Iterable[OutcomeMessage]) -> Iterator[tuple[int, int, bytes]]:
-    """Frames of bounded size: number of the first outcome, of the last, and the frame."""
-    some: list[OutcomeMessage] = []
+    """Yield frames of bounded size: number of the first outcome, of the last, and the frame."""
+    portion: list[OutcomeMessage] = []
     size = 0
     for outcome in outcomes:
-        some.append(outcome)
+        portion.append(outcome)
         size += _OUTCOME_BYTES + len(outcome.result) + len(outcome.payload)
-        if len(some) >= MAX_OUTCOMES_PER_FRAME or size >= FRAME_BYTES:
-            yield some[0].number, some[-1].number, encode(Outcomes(some))
-            some = []
+        if len(portion) >= MAX_OUTCOMES_PER_FRAME or size >= FRAME_BYTES:
+            yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
+            portion = []
             size = 0
-    if some:
-        yield some[0].number, some[-1].number, encode(Outcomes(some))
+    if portion:
+        yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
 
 
 def _raw(value: bytes | None) -> Raw:
@@ -211,15 +247,15 @@ def _raw(value: bytes | None) -> Raw:
 
 
 def _outcome(
-    operation: PendingOperation, ended: OutcomeRecord, payloads: dict[int, bytes | None]
+    operation: PendingOperation, record: OutcomeRecord, payloads: dict[int, bytes | None]
 ) -> OutcomeMessage:
     return OutcomeMessage(
-        ended.seq,
+        record.seq,
         operation.op_id,
-        ended.outcome,
-        ended.at_ms(operation),
+        record.outcome,
+        record.at_ms(operation.due_ms),
         operation.by_key,
-        _raw(result_of(operation)),
+        _raw(operation.result()),
         operation.kind,
         operation.submitted_ms,
         operation.due_ms,
@@ -242,6 +278,24 @@ def _stored_outcome(outcome: StoredOutcome, row: StoredOperation) -> OutcomeMess
     )
 
 
+def _state_name(entry: PendingOperation | OutcomeRecord) -> str:
+    return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
+
+
+def _pending_state(operation: PendingOperation) -> OperationState:
+    return OperationState(
+        operation.op_id,
+        "pending",
+        operation.kind,
+        operation.client.name,
+        list(operation.keys),
+        operation.need,
+        operation.submitted_ms,
+        operation.due_ms,
+        keys_done=list(operation.values or ()),
+    )
+
+
 def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> OperationState:
     return OperationState(
         row.op_id,
@@ -255,8 +309,3 @@ def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> OperationState
         outcome.at_ms,
         outcome.by_key,
     )
-
-
-def _raise(refusal: Refused | None) -> None:
-    if refusal is not None:
-        raise refusal

@@ -25,12 +25,11 @@ from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
-from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.journal_sink import JournalSink
 from purgatory.service.server.network import Network
+from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
-from purgatory.service.server.state import ServerState
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
@@ -125,18 +124,10 @@ class Server:
     def _assemble(self, store: Store) -> "_RunningServer":
         config = self.config
         validator = RequestValidator(_limits(config))
-        clock = ServiceClock(store.metadata())
-        if clock.shift_ms:
-            store.shift_times(clock.shift_ms, clock.metadata())
-        else:
-            store.set_metadata(clock.metadata())
-        now_ms = clock.now_ms()
-        oldest_submission_ms = store.oldest_submission_ms()
-        start_ms = now_ms if oldest_submission_ms is None else min(now_ms, oldest_submission_ms)
-        state = ServerState("service", validator, start_ms, self.registry)
-        state.load(store)
+        clock = start_clock(store)
+        state = load_state("service", store, clock, self.registry)
         handler = RequestHandler(
-            state, store, lambda: self.stats().as_dict(), f"purgatory {_version()}"
+            state, store, validator, lambda: self.stats().as_dict(), f"purgatory {_version()}"
         )
         mailbox: Mailbox[NetworkCommand] = Mailbox()
         store_loop = StoreLoop(

@@ -1,23 +1,26 @@
-"""The store thread's work. Decide, commit, tell; a turn of all that has gathered each time.
+"""StoreLoop: what the store thread does, one transaction after the other.
 
-A turn takes the requests that have come, lets expire what is due, commits all of it in one
-transaction, and only then answers. While one turn is on its way to the disk the next requests
-gather, so groups grow with the load. If the disk refuses, the turn is undone in memory and all its
-requests are told so; if the disk cannot be relied on any more, the keeper ends with `failure`.
+Receive, begin a transaction, handle the requests, prepare, commit, publish, reply. A transaction
+takes all requests that have come meanwhile and expires what is due, so while one is on its way to
+the disk the requests for the next gather, and transactions grow with the load (group commit).
 
-The loop is timingwheel's `Reaper`: it waits here for commands, no longer than until something is
-due, and then has a turn done. `start` is for who starts that thread; the counters are for any.
+If the commit fails, the transaction is rolled back and every change that was asked for in it is
+refused. If the error is one after which the disk cannot be relied on, the loop ends with `failure`.
+
+The thread is timingwheel's `Reaper`: it waits here for commands, no longer than until something is
+due, and then runs a transaction. `start` is called by the thread that starts it; the counters may
+be read by any.
 """
 
 import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from mq import Mailbox, MailboxClosed
 from purgatory.errors import StoreError
-from purgatory.service.errors import StoreFailed
+from purgatory.service.errors import Refused, StoreFailed
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import (
     ClientConnected,
@@ -32,8 +35,9 @@ from purgatory.service.server.commands import (
     StoreLoopStopped,
     TransactionReplies,
 )
-from purgatory.service.server.journal_rows import operation_rows, outcome_rows, replay
+from purgatory.service.server.journal_rows import operation_rows, outcome_rows
 from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.recovery import replay_to_journal
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
@@ -41,17 +45,24 @@ from purgatory.service.store.store import DATABASE_ID, JournalPosition, Store
 
 log = logging.getLogger(__name__)
 
-# A turn takes no more frames, nor bytes of them, than that.
+# A transaction takes no more frames, nor bytes of them, than that.
 MAX_FRAMES_PER_TRANSACTION = 1024
 MAX_BYTES_PER_TRANSACTION = 4 << 20
-# After a failed commit nothing is expired for so long; who asks is tried at once.
+# For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
-# How often the small chores are looked at.
+# Time between two runs of the maintenance that is not urgent.
 MAINTENANCE_MS = 60_000
+
+# Handled after the commit, for they change nothing or belong to no transaction.
+_AfterCommit = FetchOutcomes | JournalConfirmed | StopStoreLoop
 
 
 class StoreLoop:
-    """``send``: posts to the network. ``sink``: the journal, None for none."""
+    """Runs the transactions of a server.
+
+    `send` posts to the network thread. `retention_ms` is how long an outcome is kept that is never
+    acknowledged. `sink` is the journal, None for none.
+    """
 
     def __init__(
         self,
@@ -72,12 +83,12 @@ class StoreLoop:
         self._send = send
         self._sink = sink
         self._retention_ms = retention_ms
-        self._commands: deque[StoreLoopCommand] = deque()
-        self._outgoing: list[NetworkCommand] = []  # for the network, not told yet
-        self._size = 0  # bytes of what was taken
+        self._commands: deque[StoreLoopCommand] = deque()  # for the next transaction
+        self._bytes = 0  # of the frames of their requests
+        self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._stopping = False
-        self._retry_ms = 0  # nothing expires before
-        self._maintenance_ms = clock.now_ms()  # when they are due
+        self._retry_ms = 0  # nothing is expired or deleted before
+        self._maintenance_ms = clock.now_ms()  # when it is due
         self._metadata = clock.metadata()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
@@ -88,62 +99,63 @@ class StoreLoop:
         self.commit_failures = 0
 
     def start(self) -> None:
-        """Tell the journal what it has not written down yet. Raises what keeps us from starting."""
+        """Start the journal and give it what it has missed. Raises what the journal raises."""
         if self._sink is not None:
-            position = self._sink.start(str(self._store.metadata()[DATABASE_ID]), self._journaled)
-            self.state.journaled(position)
-            replay(self._store, self._sink, position)
+            source = str(self._store.metadata()[DATABASE_ID])
+            position = self._sink.start(source, self._on_journaled)
+            self.state.retention.confirm_journaled(position)
+            replay_to_journal(self._store, self._sink, position)
 
-    def now_ms(self) -> int:
-        """The time of its clock; any thread."""
-        return self._clock.now_ms()
-
-    def _journaled(self, position: JournalPosition) -> None:
-        with contextlib.suppress(MailboxClosed):  # the next start will ask
+    def _on_journaled(self, position: JournalPosition) -> None:
+        with contextlib.suppress(MailboxClosed):  # at the next start the journal says it again
             self.mailbox.send(JournalConfirmed(position))
 
+    def now_ms(self) -> int:
+        """Return the time of the server's clock, Unix milliseconds; any thread."""
+        return self._clock.now_ms()
+
     def wait(self, timeout: float | None) -> None:
-        """Sleep until commands come, for ``timeout`` seconds at most, and take them."""
+        """Send the replies, then sleep until commands come, `timeout` seconds at most."""
         self.send_replies()
         mailbox = self.mailbox
         command = mailbox.recv(timeout)
         while command is not None:
             self._commands.append(command)
             if isinstance(command, ClientRequest):
-                self._size += command.size
-            if (
-                len(self._commands) >= MAX_FRAMES_PER_TRANSACTION
-                or self._size >= MAX_BYTES_PER_TRANSACTION
-            ):
+                self._bytes += command.size
+            if self._is_full():
                 break
-            # What comes just now is found at the next wait.
+            # A command that comes after this look is found by the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
 
-    def send_replies(self) -> None:
-        """Tell the network what came of the turn.
+    def _is_full(self) -> bool:
+        return (
+            len(self._commands) >= MAX_FRAMES_PER_TRANSACTION
+            or self._bytes >= MAX_BYTES_PER_TRANSACTION
+        )
 
-        The last thing before a sleep: its thread then finds the interpreter free.
+    def send_replies(self) -> None:
+        """Send the network what the last transaction is answered with.
+
+        As the last thing before a sleep: the network thread then finds the GIL free.
         """
         outgoing, self._outgoing = self._outgoing, []
         for command in outgoing:
             self._send(command)
 
     def wake(self) -> None:
-        """Nobody needs to: all that could is a command."""
+        """Do nothing: whatever has to end the sleep comes as a command."""
 
     def max_sleep(self) -> float | None:
-        """Seconds until something is due."""
+        """Return the seconds until something is due."""
         wake_ms = self._maintenance_ms
-        deletion_ms = self.state.next_deletion_ms()
-        if deletion_ms is not None:
-            wake_ms = min(wake_ms, max(deletion_ms, self._retry_ms))
-        due_ms = self.state.next_due_ms()
-        if due_ms is not None:
-            wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
+        for due_ms in (self.state.next_due_ms(), self.state.retention.next_deletion_ms()):
+            if due_ms is not None:
+                wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
         return self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
-        """Do a turn."""
+        """Run a transaction."""
         try:
             self._run_transaction()
         except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
@@ -151,55 +163,48 @@ class StoreLoop:
         return True
 
     def _run_transaction(self) -> None:
-        now_ms = self._clock.now_ms()
-        transaction = self.state.begin(now_ms)
-        if now_ms >= self._retry_ms:
-            self.state.expire()
-        others = self._handle_requests()
-        self._maintain(now_ms)
-        pushes = self._handler.pushes(transaction) if self._commit(transaction) else []
-        self._outgoing.append(TransactionReplies(self._handler.replies(), pushes, self._size))
-        self._size = 0
-        self._handle_others(others)
+        transaction = Transaction(self.state, self._clock.now_ms())
+        if transaction.now_ms >= self._retry_ms:
+            transaction.expire()
+        after_commit = self._handle_requests(transaction)
+        self._maintain(transaction)
+        transaction.prepare()
+        failure = self._commit(transaction)
+        if failure is None:
+            self._publish(transaction)
+        else:
+            self._roll_back(transaction, failure)
+        for command in after_commit:
+            self._handle_after_commit(command)
 
-    def _handle_requests(self) -> list[FetchOutcomes | JournalConfirmed | StopStoreLoop]:
-        """Do what was asked; returns what is no request."""
-        others: list[FetchOutcomes | JournalConfirmed | StopStoreLoop] = []
+    def _handle_requests(self, transaction: Transaction) -> list[_AfterCommit]:
+        """Handle what belongs into the transaction; returns the other commands."""
+        others: list[_AfterCommit] = []
         commands, self._commands = self._commands, deque()
         for command in commands:
             if isinstance(command, (ClientRequest, ClientConnected)):
-                self._handler.handle(command)
+                self._handler.handle(transaction, command)
             elif isinstance(command, ClientDisconnected):
-                client = self.state.client(command.client)
+                client = self.state.clients.record(command.client)
                 client.connections -= 1
-                self.state.drop_if_idle(client)
+                self.state.clients.drop_if_idle(client)
             else:
                 others.append(command)
         return others
 
-    def _handle_others(
-        self, others: Iterable[FetchOutcomes | JournalConfirmed | StopStoreLoop]
-    ) -> None:
-        for command in others:
-            if isinstance(command, FetchOutcomes):
-                frame, last = self._handler.next_outcome_frame(command.client, command.after)
-                self._outgoing.append(OutcomeFrame(command.route, frame, last))
-            elif isinstance(command, JournalConfirmed):
-                self.state.journaled(command.position)
-            else:
-                self._stopping = True
-
-    def _maintain(self, now_ms: int) -> None:
-        state = self.state
-        deletion_ms = state.next_deletion_ms()
+    def _maintain(self, transaction: Transaction) -> None:
+        retention = self.state.retention
+        now_ms = transaction.now_ms
+        deletion_ms = retention.next_deletion_ms()
         if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
-            state.delete_acknowledged()
+            transaction.delete_outcomes()
         if now_ms >= self._maintenance_ms:
             self._maintenance_ms = now_ms + MAINTENANCE_MS
-            state.expire_retained(now_ms - self._retention_ms)
+            retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
             self._record_clock_drift()
 
     def _record_clock_drift(self) -> None:
+        """Note for the next start how far the wall clock has been set."""
         metadata = self._clock.metadata()
         if abs(metadata["drift_ms"] - self._metadata["drift_ms"]) >= RETRY_MS:
             log.warning("the wall clock is %d ms off the service's", metadata["drift_ms"])
@@ -207,38 +212,56 @@ class StoreLoop:
             try:
                 self._store.set_metadata(metadata)
             except StoreError as error:
-                log.warning("%s", error)  # again at the end
+                log.warning("%s", error)  # it is written again at the end
 
-    def _commit(self, transaction: Transaction) -> bool:
-        """Have a turn on disk, or undone."""
-        self.state.prepare_commit()
+    def _commit(self, transaction: Transaction) -> StoreError | None:
+        """Write the changes to disk, if there are any; returns the error if that fails."""
         if not transaction.changes:
-            return True
+            return None
         start = time.perf_counter()
         try:
             self._store.commit(transaction.changes)
         except StoreError as error:
-            self.commit_failures += 1
-            self.state.roll_back()
-            self._handler.reject_all(StoreFailed(str(error)))
-            self._retry_ms = transaction.now_ms + RETRY_MS
-            if error.fatal:
-                self._fail(error)
-            else:
-                log.error("nothing was written: %s", error)  # noqa: TRY400  # words say all
-            return False
+            return error
         self.commit_seconds += time.perf_counter() - start
         self.commits += 1
         self._retry_ms = 0
-        self._on_committed(transaction)
-        return True
+        return None
 
-    def _on_committed(self, transaction: Transaction) -> None:
+    def _publish(self, transaction: Transaction) -> None:
+        transaction.publish()
         self.submitted += len(transaction.submitted)
-        for _, ended in transaction.ended:
-            self.ended[ended.outcome] += 1
-        if self._sink is not None and (transaction.submitted or transaction.ended):
+        for _, record in transaction.outcomes:
+            self.ended[record.outcome] += 1
+        if self._sink is not None and (transaction.submitted or transaction.outcomes):
             self._sink.write(operation_rows(transaction), outcome_rows(transaction))
+        pushes = self._handler.pushes(transaction)
+        self._reply(TransactionReplies(self._handler.replies(transaction), pushes, self._bytes))
+
+    def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
+        transaction.roll_back()
+        self.commit_failures += 1
+        self._retry_ms = transaction.now_ms + RETRY_MS
+        if error.fatal:
+            self._fail(error)
+        else:
+            log.error("nothing was written: %s", error)
+        refusal: Refused = StoreFailed(str(error))
+        rejections = self._handler.rejections(transaction, refusal)
+        self._reply(TransactionReplies(rejections, [], self._bytes))
+
+    def _reply(self, replies: TransactionReplies) -> None:
+        self._outgoing.append(replies)
+        self._bytes = 0
+
+    def _handle_after_commit(self, command: _AfterCommit) -> None:
+        if isinstance(command, FetchOutcomes):
+            frame, last = self._handler.next_outcome_frame(command.client, command.after)
+            self._outgoing.append(OutcomeFrame(command.route, frame, last))
+        elif isinstance(command, JournalConfirmed):
+            self.state.retention.confirm_journaled(command.position)
+        else:
+            self._stopping = True
 
     def _fail(self, error: Exception) -> None:
         log.critical("the server ends: %s", error, exc_info=error)
@@ -246,19 +269,16 @@ class StoreLoop:
         self._stopping = True
 
     def finished(self) -> bool:
-        """Whether it was stopped, or has failed."""
+        """Return whether it was stopped, or has failed."""
         return self._stopping
 
     def shut_down(self) -> None:
-        """Close the database and the journal, and say that all is over."""
+        """Close the database and the journal, and tell the network thread."""
         try:
             if self.failure is None:
-                self._store.set_metadata(self._clock.metadata())
-                transaction = self.state.begin(self._clock.now_ms())
-                self.state.delete_acknowledged(everything=True)
-                self._store.commit(transaction.changes)
+                self._write_last()
         except StoreError as error:
-            log.warning("%s", error)  # nothing that was promised
+            log.warning("%s", error)  # nothing that a client was promised
         finally:
             self._store.close()
             if self._sink is not None:
@@ -266,3 +286,12 @@ class StoreLoop:
             self.mailbox.close()
             self._outgoing.append(StoreLoopStopped(self.failure))
             self.send_replies()
+
+    def _write_last(self) -> None:
+        """Write the clock's metadata, and delete all outcomes that may be deleted."""
+        self._store.set_metadata(self._clock.metadata())
+        transaction = Transaction(self.state, self._clock.now_ms())
+        transaction.delete_outcomes(everything=True)
+        transaction.prepare()
+        self._store.commit(transaction.changes)
+        transaction.publish()

@@ -1,6 +1,6 @@
-"""RequestValidator: what a server takes, and the typed error for what it does not.
+"""RequestValidator: compares requests with the limits, and says why one is refused.
 
-Immutable; any thread may use it, and both sides do: a client refuses at once what its server would.
+Immutable, so any thread may use it: the network thread and the store thread do.
 """
 
 from collections.abc import Iterable
@@ -18,51 +18,56 @@ from purgatory.service.errors import (
     TooManyPending,
 )
 from purgatory.service.protocol import Completion, Limits, Submission
-from purgatory.service.server.operation import ClientRecord
+from purgatory.service.server.clients import ClientRecord
 
-#: The fields of a `Submission`, had at once: each look at one of them is a call.
-Values = tuple[str, tuple[str, ...], int, int, str, Raw]
+#: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
+SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
 class RequestValidator:
-    """Compares with ``limits``. Methods that are hot return the error instead of raising it."""
+    """Compares with `limits`. Methods return the error, which is cheaper than raising it."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        # Once more, at hand; no character has more than four bytes.
-        self._pending_of_one: i64 = limits.pending_per_client
+        # Copies of the limits for the fast path, as machine integers.
+        self._pending_per_client: i64 = limits.pending_per_client
         self._pending: i64 = limits.pending
-        self._timeout_ms = limits.timeout_ms  # what is compared with it may be beyond 64 bits
+        self._timeout_ms = limits.timeout_ms  # a client's timeout may have more than 64 bits
         self._payload_bytes: i64 = limits.payload_bytes
-        self._short: i64 = limits.text_bytes // 4
+        # Characters that need no look at their bytes: none has more than four in UTF-8.
+        self._safe_length: i64 = limits.text_bytes // 4
 
-    def submission(
+    def check_submission(
         self,
         submission: Submission,
-        values: Values,
+        values: SubmissionValues,
         client: ClientRecord,
         total: i64,
         before: object,
     ) -> Refused | None:
-        """Why an operation cannot wait for a client, when there are ``total`` of all clients."""
+        """Return why an operation is refused; None if it is not.
+
+        `values` are the fields of `submission`; `total` is how many operations and outcomes count
+        towards the server's limit; `before` is what is known of its id already.
+        """
         op_id, keys, timeout_ms, need, kind, payload = values
-        # Nearly all are like this: one key, nothing large, room enough.
+        # The common case: one key, nothing large, no limit near.
         if (
             before is None
-            and client.count < self._pending_of_one
+            and client.count < self._pending_per_client
             and total < self._pending
             and 0 <= timeout_ms <= self._timeout_ms
             and need == 1
             and len(payload) <= self._payload_bytes
             and len(keys) == 1
-            and 0 < len(keys[0]) <= self._short
-            and 0 < len(op_id) <= self._short
-            and len(kind) <= self._short
+            and 0 < len(keys[0]) <= self._safe_length
+            and 0 < len(op_id) <= self._safe_length
+            and len(kind) <= self._safe_length
         ):
             return None
-        return self._refusal(submission, client, total, before)
+        return self._slow_check(submission, client, total, before)
 
-    def _refusal(
+    def _slow_check(
         self, submission: Submission, client: ClientRecord, total: int, before: object
     ) -> Refused | None:
         limits = self.limits
@@ -77,23 +82,24 @@ class RequestValidator:
             )
         if total >= limits.pending:
             return TooManyPending(f"the server has {total} operations, as many as it takes")
-        if not 0 <= submission.timeout_ms <= limits.timeout_ms:
-            return self._time(submission.timeout_ms)
-        if len(submission.payload) > limits.payload_bytes:
-            return TooLarge(
-                f"payload of {len(submission.payload)} bytes; "
-                f"expected at most {limits.payload_bytes}"
-            )
-        return self._keys(submission) or self._names(submission)
+        return (
+            self._check_timeout(submission.timeout_ms)
+            or self._check_size("payload", len(submission.payload))
+            or self._check_keys(submission)
+            or self.check_texts((submission.op_id, *submission.keys))
+            or self.check_text(submission.kind, empty=True)
+        )
 
-    def _time(self, timeout_ms: int) -> Refused:
+    def _check_timeout(self, timeout_ms: int) -> Refused | None:
+        if 0 <= timeout_ms <= self.limits.timeout_ms:
+            return None
         if timeout_ms < 0:
             return Malformed(f"timeout_ms is {timeout_ms}; expected 0 or more")
         return TimeoutTooLong(
             f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}"
         )
 
-    def _keys(self, submission: Submission) -> Refused | None:
+    def _check_keys(self, submission: Submission) -> Refused | None:
         keys = submission.keys
         if len(keys) > self.limits.keys:
             return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
@@ -104,32 +110,30 @@ class RequestValidator:
             )
         return None
 
-    def _names(self, submission: Submission) -> Refused | None:
-        texts = (submission.op_id, *submission.keys)
-        return self.texts(texts) or self.text(submission.kind, empty=True)
-
-    def message(self, frame: bytes) -> None:
-        """Raise TooLarge for a message that is."""
+    def check_message(self, frame: bytes) -> None:
+        """Raise TooLarge for a message that is too large."""
         most = self.limits.message_bytes
         if len(frame) > most:
             raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
 
-    def completion(self, completion: Completion) -> Refused | None:
-        """Why a key cannot be completed so."""
+    def check_completion(self, completion: Completion) -> Refused | None:
+        """Return why a completion is refused; None if it is not."""
         size = len(completion.value)
-        if size > self.limits.payload_bytes:
-            return TooLarge(f"value of {size} bytes; expected at most {self.limits.payload_bytes}")
-        return self.text(completion.key)
+        return self._check_size("value", size) or self.check_text(completion.key)
 
-    def texts(self, texts: Iterable[str]) -> Refused | None:
-        """Why one of these is no id or key."""
+    def _check_size(self, what: str, size: int) -> Refused | None:
+        most = self.limits.payload_bytes
+        return TooLarge(f"{what} of {size} bytes; expected at most {most}") if size > most else None
+
+    def check_texts(self, texts: Iterable[str]) -> Refused | None:
+        """Return why one of these ids or keys is refused; None if none is."""
         for text in texts:
-            if (refusal := self.text(text)) is not None:
+            if (refusal := self.check_text(text)) is not None:
                 return refusal
         return None
 
-    def text(self, text: str, *, empty: bool = False) -> Refused | None:
-        """Why a text is no id, key or name; ``empty``: whether it may be."""
+    def check_text(self, text: str, *, empty: bool = False) -> Refused | None:
+        """Return why an id, key or name is refused; None if it is not. `empty`: it may be empty."""
         most = self.limits.text_bytes
         if not text and not empty:
             return Malformed("an id, key or name is empty; expected a text")

@@ -261,7 +261,7 @@ class Store:
 
         self._try("write", lambda: self._commit(write))
 
-    def last(self) -> JournalPosition:
+    def last_numbers(self) -> JournalPosition:
         """The last numbers ever given, those of forgotten rows included."""
         outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
         return JournalPosition(
@@ -292,7 +292,7 @@ class Store:
         """Number, key and value of what was completed of operations that need more."""
         return self._iterate("SELECT number, key, value FROM progress")
 
-    def ended(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
+    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Outcomes with their operations, in order of seq; at most 500 at a time."""
         sql = f"SELECT * FROM outcomes WHERE seq IN {_placeholders(seqs)} ORDER BY seq"
         outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]

@@ -163,7 +163,7 @@ class Service(RuleBasedStateMachine):
                 assert sorted(state.keys_done) == sorted(op["values"] if op["need"] > 1 else ())
         waiting = [op for op in self.ops.values() if not op["end"]]
         assert self.server.state.purgatory.delayed == len(waiting)
-        assert self.server.state.client("c").count == self.server.state.total
+        assert self.server.state.clients.record("c").count == self.server.state.total
         self.server.state.purgatory._check()
 
     @invariant()

@@ -255,7 +255,7 @@ def test_who_goes_without_a_word_is_noticed(server, peer, monkeypatch):
         return answer.figures["connections"] == 1
 
     eventually(noticed)
-    assert "gone" not in server._running.store_loop.state.clients
+    assert "gone" not in server._running.store_loop.state.clients.by_name
 
 
 def test_two_connections_of_one_client(server, peer):

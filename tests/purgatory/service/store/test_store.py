@@ -79,7 +79,7 @@ def test_numbers_are_never_given_twice(store, tmp_path):
     store.commit(Changes(delete_operations=[1, 2], delete_outcomes=[1]))
     assert list(store.operations()) == list(store.outcomes()) == []
     other = again(tmp_path)
-    assert other.last() == JournalPosition(2, 1)
+    assert other.last_numbers() == JournalPosition(2, 1)
     other.close()
 
 
@@ -96,7 +96,7 @@ def test_reading_from_a_number_on(store):
     store.commit(Changes(operations=batches(range(1, 1200)), outcomes=outcomes))
     assert [row.number for row in store.operations(after=1197)] == [1198, 1199]
     assert [row.seq for row in store.outcomes(after=1)] == [2]
-    [(end, row)] = store.ended([2])
+    [(end, row)] = store.outcomes_by_seqs([2])
     assert (end.seq, end.number, row.number, row.op_id) == (2, 9, 9, "op-9")
     assert store.by_numbers([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
 

@@ -1,0 +1,80 @@
+"""What a server keeps in memory of its clients and of their outcomes.
+
+Used by the store thread alone.
+"""
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from purgatory.core._cpython.mypyc_types import i64
+
+
+class ClientRecord:
+    """A client, by its name: kept while it has operations, outcomes or connections."""
+
+    __slots__ = ("_snapshot", "connections", "count", "name", "unacknowledged")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count: i64 = 0  # pending operations and unacknowledged outcomes
+        self.connections = 0
+        self.unacknowledged: dict[int, OutcomeRecord] = {}  # by sequence number, ascending
+        self._snapshot: list[int] = []  # keys of `unacknowledged` at some moment, to bisect
+
+    def seqs_after(self, seq: int, limit: int) -> list[int]:
+        """Return up to `limit` sequence numbers of outcomes above `seq`, ascending.
+
+        Some of them may have been acknowledged meanwhile.
+        """
+        if not self._snapshot or self._snapshot[-1] <= seq:
+            self._snapshot = []
+            if not self.unacknowledged or next(reversed(self.unacknowledged)) <= seq:
+                return []
+            self._snapshot = list(self.unacknowledged)
+        start = bisect_right(self._snapshot, seq)
+        return self._snapshot[start : start + limit]
+
+
+class OutcomeRecord:
+    """An outcome of which the database still has the rows.
+
+    `seq` is its sequence number, `number` its operation's; `ended_ms` is when it was noticed.
+    """
+
+    __slots__ = ("client", "ended_ms", "number", "op_id", "outcome", "seq")
+
+    def __init__(
+        self, seq: int, number: int, op_id: str, client: ClientRecord, outcome: str, ended_ms: int
+    ) -> None:
+        self.seq = seq
+        self.number = number
+        self.op_id = op_id
+        self.client = client
+        self.outcome = outcome
+        self.ended_ms = ended_ms
+
+    def at_ms(self, due_ms: int) -> int:
+        """Return the time of the outcome: the deadline if it expired, however late."""
+        return due_ms if self.outcome == "expired" else self.ended_ms
+
+
+class ClientRegistry:
+    """All clients of a server that have anything, by name."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ClientRecord] = {}
+
+    def record(self, name: str) -> ClientRecord:
+        """Return the record of a client; a new one if there is none."""
+        client = self.by_name.get(name)
+        if client is None:
+            client = self.by_name[name] = ClientRecord(name)
+        return client
+
+    def drop_if_idle(self, client: ClientRecord) -> None:
+        """Remove a client that has neither operations nor outcomes nor connections."""
+        if not client.count and not client.connections:
+            self.by_name.pop(client.name, None)

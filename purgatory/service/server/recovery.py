@@ -1,0 +1,111 @@
+"""Recovery: what a server does at its start with what the last run left on disk.
+
+In this order: `start_clock` continues the clock, `load_state` reads what waits and what is not
+acknowledged, and `replay_to_journal` writes to the journal what it has missed. Called by the thread
+that starts the server, before the store thread runs.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from purgatory.service.server.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.journal_rows import stored_operation_row, stored_outcome_row
+from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.operation_batches import StoredOperation
+from purgatory.service.store.store import JournalPosition, Store
+
+# Rows that the journal gets at once.
+_CHUNK = 500
+_T = TypeVar("_T")
+
+
+def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
+    """Continue the clock of the last run; `sources` default to the system's. Raises StoreError.
+
+    If the wall clock was set meanwhile, the times of what waits are moved by as much.
+    """
+    clock = ServiceClock(store.metadata(), sources)
+    if clock.shift_ms:
+        store.shift_times(clock.shift_ms, clock.metadata())
+    else:
+        store.set_metadata(clock.metadata())
+    return clock
+
+
+def load_state(
+    name: str, store: Store, clock: ServiceClock, registry: CollectorRegistry | None = None
+) -> ServerState:
+    """Read all operations and outcomes into a new state. Raises StoreError.
+
+    Its timer begins at the oldest submission, so that what became due while no server ran expires
+    in order of deadline.
+    """
+    now_ms = clock.now_ms()
+    oldest_ms = store.oldest_submission_ms()
+    state = ServerState(name, now_ms if oldest_ms is None else min(now_ms, oldest_ms), registry)
+    state.last_number, state.last_seq = store.last_numbers()
+    outcomes = {outcome.number: outcome for outcome in store.outcomes()}
+    progress = _read_progress(store)
+    for row in store.operations():
+        client = state.clients.record(sys.intern(row.client))
+        client.count += 1
+        outcome = outcomes.pop(row.number, None)
+        if outcome is None:
+            operation = _pending_operation(row, client, state.clock.now_ms)
+            operation.values = progress.get(row.number)
+            state.watch(operation, row.keys)
+            continue
+        ended_ms = outcome.at_ms + outcome.lateness_ms
+        record = OutcomeRecord(
+            outcome.seq, row.number, row.op_id, client, outcome.outcome, ended_ms
+        )
+        state.known[row.op_id] = record
+        state.retention.add(record)
+    for client in state.clients.by_name.values():
+        client.unacknowledged = dict(sorted(client.unacknowledged.items()))
+    return state
+
+
+def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
+    progress: dict[int, dict[str, bytes]] = {}
+    for number, key, value in store.progress():
+        progress.setdefault(number, {})[key] = value
+    return progress
+
+
+def _pending_operation(
+    row: StoredOperation, client: ClientRecord, clock_ms: int
+) -> PendingOperation:
+    return PendingOperation(
+        row.number,
+        client,
+        row.op_id,
+        sys.intern(row.kind),
+        row.submitted_ms,
+        row.deadline_ms,
+        row.need,
+        row.payload is not None,
+        clock_ms,
+    )
+
+
+def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
+    """Write to the journal what the store has beyond `position`. Raises StoreError."""
+    for rows in _in_chunks(store.operations(position.operations)):
+        sink.write([stored_operation_row(row) for row in rows], [])
+    for outcomes in _in_chunks(store.outcomes(position.outcomes)):
+        found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
+        sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
+
+
+def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk

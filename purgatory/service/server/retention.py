@@ -1,0 +1,119 @@
+"""OutcomeRetention: how long a committed outcome is kept, and when its rows are deleted.
+
+    committed ── unacknowledged ──> acknowledged ──> deleted
+
+An outcome is *unacknowledged* until its client acknowledges it, or until the retention of the
+configuration is over. Then it is kept for a while longer, the last `RETAINED_OUTCOMES` of them for
+`RETAINED_OUTCOMES_MS`, so that the operation can still be queried or submitted again. After that
+its rows are deleted, but never before the journal has confirmed them.
+
+Used by the store thread alone; `unacknowledged` may be read by any.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+
+from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
+from purgatory.service.server.operation import PendingOperation
+from purgatory.service.store.store import JournalPosition
+
+#: How many acknowledged outcomes are kept, and for how many milliseconds.
+RETAINED_OUTCOMES = 10_000
+RETAINED_OUTCOMES_MS = 600_000
+# How many are deleted in one transaction at most: it should not keep requests waiting.
+MAX_DELETED_PER_TRANSACTION = 5000
+
+
+class OutcomeRetention:
+    """Keeps the outcomes of one server. Shares `known` and `clients` with its state."""
+
+    def __init__(
+        self, known: dict[str, PendingOperation | OutcomeRecord], clients: ClientRegistry
+    ) -> None:
+        self._known = known
+        self._clients = clients
+        self.unacknowledged = 0
+        # With the time of the acknowledgement, oldest first.
+        self._acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
+        # Without a journal every row counts as confirmed.
+        self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
+        self._blocked = False  # the oldest is not in the journal yet
+
+    @property
+    def overdue(self) -> int:
+        """How many acknowledged outcomes there are beyond `RETAINED_OUTCOMES`."""
+        return max(0, len(self._acknowledged) - RETAINED_OUTCOMES)
+
+    def add(self, record: OutcomeRecord) -> None:
+        """Keep an outcome that is on disk until its client acknowledges it."""
+        record.client.unacknowledged[record.seq] = record
+        self.unacknowledged += 1
+
+    def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
+        """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
+
+        In memory only, so no commit can fail it: after a restart they are sent again.
+        """
+        for seq in seqs:
+            record = client.unacknowledged.pop(seq, None)
+            if record is not None:
+                self._mark_deletable(record, now_ms)
+
+    def expire_unacknowledged(self, before_ms: int, now_ms: int) -> None:
+        """Give up outcomes from before `before_ms` that no client has acknowledged."""
+        for client in list(self._clients.by_name.values()):
+            for seq, record in list(client.unacknowledged.items()):
+                if record.ended_ms >= before_ms:
+                    break
+                del client.unacknowledged[seq]
+                self._mark_deletable(record, now_ms)
+            self._clients.drop_if_idle(client)
+
+    def _mark_deletable(self, record: OutcomeRecord, now_ms: int) -> None:
+        record.client.count -= 1
+        self.unacknowledged -= 1
+        self._acknowledged.append((now_ms, record))
+        self._clients.drop_if_idle(record.client)
+
+    def confirm_journaled(self, position: JournalPosition) -> None:
+        """Allow deleting the rows up to `position`: the journal has them."""
+        self._journal_position = position
+        self._blocked = False
+
+    def next_deletion_ms(self) -> int | None:
+        """Return when `select_deletable` has something; None if only the journal can change that.
+
+        0 means at once.
+        """
+        if not self._acknowledged or self._blocked:
+            return None
+        return 0 if self.overdue else self._acknowledged[0][0] + RETAINED_OUTCOMES_MS
+
+    def select_deletable(self, now_ms: int, *, everything: bool = False) -> list[OutcomeRecord]:
+        """Return the outcomes to delete now, oldest first; `delete` removes them.
+
+        `everything`: also those that should be kept for a while; the server ends.
+        """
+        selected: list[OutcomeRecord] = []
+        left = len(self._acknowledged)
+        for acknowledged_ms, record in self._acknowledged:
+            if not everything and len(selected) >= MAX_DELETED_PER_TRANSACTION:
+                break
+            young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
+            self._blocked = not self._is_journaled(record)
+            if self._blocked or (young and not everything):
+                break
+            selected.append(record)
+            left -= 1
+        return selected
+
+    def _is_journaled(self, record: OutcomeRecord) -> bool:
+        position = self._journal_position
+        return record.number <= position.operations and record.seq <= position.outcomes
+
+    def delete(self, selected: list[OutcomeRecord]) -> None:
+        """Remove what `select_deletable` returned: its rows are gone, its ids may be used again."""
+        for record in selected:
+            self._acknowledged.popleft()
+            del self._known[record.op_id]

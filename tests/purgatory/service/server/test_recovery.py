@@ -1,0 +1,103 @@
+"""What a restart brings back: operations, their progress, outcomes, time, and journal rows."""
+
+import pytest
+
+from purgatory.service.server.commands import StopStoreLoop
+from purgatory.service.store.store import JournalPosition
+from tests.testing.step_server import ManualTime, RecordingSink, StepServer, operation, result
+
+
+@pytest.fixture
+def server(step_server):
+    return step_server
+
+
+def test_progress_survives_a_crash(server):
+    """A key that was completed before it need not be completed again."""
+    server.submit(operation("a", "x", "y", need=2))
+    server.complete("x", 1)
+    server.crash()
+    server.hello()
+    assert server.query("a").keys_done == ["x"]
+    _, [outcome] = server.complete_and_push("y", 2)
+    assert result(outcome) == {"x": 1, "y": 2}
+
+
+def test_outcomes_are_sent_again_until_acknowledged(server):
+    """With the same numbers, after a crash too; after the acknowledgement never again."""
+    server.submit(operation("a"), operation("b"))
+    server.complete("a's key", 1)
+    server.complete("b's key", 2)
+    for _ in range(2):
+        server.crash()
+        server.hello()
+        assert [(o.number, result(o)) for o in server.fetch_outcomes()] == [(1, 1), (2, 2)]
+    server.acknowledge(1)
+    assert [o.number for o in server.fetch_outcomes()] == [2]
+    assert server.fetch_outcomes(after=2) == []
+    server.send(StopStoreLoop())
+    server.store_loop.shut_down()
+    server.open()
+    server.hello()
+    assert [o.number for o in server.fetch_outcomes()] == [2]
+
+
+def test_overdue_operations_expire_in_order_of_deadline(server):
+    """At once after a restart; those that are not due wait for their deadline."""
+    for op_id, timeout_ms in (("c", 300), ("a", 100), ("later", 10_000), ("b", 200)):
+        server.submit(operation(op_id, timeout_ms=timeout_ms))
+    server.time.ms += 5000
+    server.crash()
+    server.hello()
+    outcomes = server.fetch_outcomes()
+    assert [(o.op_id, o.outcome) for o in outcomes] == [(x, "expired") for x in "abc"]
+    assert server.query("later").state == "pending"
+    assert server.pass_time(4999) == []
+    assert server.pass_time(10) != []
+
+
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+@pytest.mark.parametrize("boot", ["boot 1", "boot 2"])
+def test_setting_the_wall_clock_moves_no_deadline(tmp_path, wall_ms, boot):
+    """Neither while the server runs, nor over a restart, nor over one of the machine."""
+    time = ManualTime()
+    server = StepServer(tmp_path / "a.db", time=time)
+    server.submit(operation("a", timeout_ms=500_000))
+    time.wall_ms = wall_ms
+    server.pass_time(100_000)
+    assert server.query("a").state == "pending"
+    server.store_loop.shut_down()
+    time.boot = boot
+    server.open()
+    state = server.query("a")
+    assert state.state == "pending"
+    assert state.deadline_ms == pytest.approx(time.ms + wall_ms + 400_000, abs=1000)
+    server.pass_time(400_000)
+    assert server.query("a").state == "pending"
+    server.pass_time(1)
+    assert server.query("a").state == "expired"
+    server.store.close()
+
+
+def test_the_journal_gets_each_committed_row(tmp_path):
+    """After a crash it gets those again that it had not confirmed."""
+    sink = RecordingSink()
+    server = StepServer(tmp_path / "a.db", sink=sink)
+    server.submit(operation("a", "x", "y", need=2, kind="pay"), operation("b", timeout_ms=10))
+    server.faults.fail()
+    server.submit(operation("never"))
+    server.faults.clear()
+    server.pass_time(2000)
+    assert [row.op_id for row in sink.operations] == ["a", "b"]
+    assert sink.operations[0][4:] == (1000, ("x", "y"), 2)
+    first, second = sink.outcomes
+    assert first.seq < second.seq
+    assert [(row.op_id, row.outcome, row.waited_ms, row.lateness_ms) for row in sink.outcomes] == [
+        ("b", "expired", 10, 1990),
+        ("a", "expired", 1000, 1000),
+    ]
+    server.sink = RecordingSink(JournalPosition(1, first.seq))
+    server.crash()
+    assert server.sink.operations == sink.operations[1:]
+    assert server.sink.outcomes == [second]
+    server.store.close()

@@ -1,0 +1,164 @@
+"""What clients' requests do, and what they are answered with."""
+
+import pytest
+
+from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submit, encode, unpack
+from tests.testing.step_server import StepServer, operation, result
+
+
+@pytest.fixture
+def server(step_server):
+    return step_server
+
+
+def test_an_operation_completes_with_the_value_of_its_key(server):
+    """The outcome is pushed to its client, with the payload that the client gave."""
+    server.submit(operation("a", "k", payload={"order": 7}, kind="pay"))
+    server.time.ms += 10
+    count, [outcome] = server.complete_and_push("k", "v")
+    assert count == 1
+    assert (outcome.op_id, outcome.outcome, outcome.by_key) == ("a", "completed", "k")
+    assert (result(outcome), unpack(outcome.payload), outcome.kind) == ("v", {"order": 7}, "pay")
+    assert outcome.at_ms == outcome.submitted_ms + 10
+
+
+def test_in_the_millisecond_of_its_deadline_it_still_completes(server):
+    """One millisecond later it has expired, at its deadline."""
+    for op_id in ("a", "b"):
+        server.submit(operation(op_id, timeout_ms=50))
+    server.time.ms += 50
+    assert server.complete_and_push("a's key")[0] == 1
+    server.time.ms += 1
+    count, [outcome] = server.complete_and_push("b's key")
+    assert (count, outcome.outcome) == (0, "expired")
+    assert outcome.at_ms == outcome.deadline_ms == outcome.submitted_ms + 50
+
+
+def test_a_late_completion_does_not_complete_an_overdue_operation(server):
+    """Not even if nothing could be expired for a while, because the disk failed."""
+    server.submit(operation("a", timeout_ms=50))
+    server.faults.fail()
+    server.pass_time(100)
+    server.faults.clear()
+    assert server.complete_and_push("a's key")[0] == 0
+    [outcome] = server.pass_time(1000)
+    assert (outcome.outcome, outcome.at_ms) == ("expired", outcome.deadline_ms)
+
+
+def test_an_operation_that_needs_several_keys(server):
+    """It has the values of the keys that were completed; each key counts once."""
+    server.submit(operation("a", "x", "y", "z", need=2))
+    assert server.complete_and_push("x", 1) == (0, [])
+    assert server.complete_and_push("x", 2) == (0, [])
+    assert server.query("a").keys_done == ["x"]
+    count, [outcome] = server.complete_and_push("z", 3)
+    assert (count, outcome.by_key, result(outcome)) == (1, "z", {"x": 1, "z": 3})
+
+
+def test_a_repeated_submit_is_answered_with_its_state(server):
+    """It waits once; if it has ended, the outcome is sent again."""
+    assert server.submit(operation("a")).known == []
+    [known] = server.submit(operation("a")).known
+    assert (known.index, known.state) == (0, "pending")
+    server.complete_and_push("a's key", 5)
+    server.post(Submit, [operation("new"), operation("a")])
+    [answer], [outcome] = server.step()
+    assert [(known.index, known.state) for known in answer.known] == [(1, "completed")]
+    assert (outcome.number, result(outcome)) == (1, 5)
+    assert server.state.purgatory.delayed == 1
+
+
+def test_an_id_of_another_client_is_taken(server):
+    """The submit is refused, and the operation is as it was."""
+    server.submit(operation("a"))
+    [refusal] = server.submit(operation("a"), client="other").refused
+    assert refusal.code == "taken"
+    assert server.query("a").client == "c"
+
+
+@pytest.mark.parametrize(
+    ("submission", "code"),
+    [
+        (operation("a", *"abcdefghijk"), "too-many-keys"),
+        (operation("a", timeout_ms=10**9 + 1), "too-long"),
+        (operation("a", timeout_ms=2**64 - 1), "too-long"),
+        (operation("a", timeout_ms=-1), "malformed"),
+        (operation("a", need=2**64 - 1), "malformed"),
+        (operation("a", need=2), "malformed"),
+        (operation("a", "k", "k", need=2), "malformed"),
+        (operation("a", "k", need=0), "malformed"),
+        (operation("a", ""), "malformed"),
+        (operation("", "k"), "malformed"),
+        (operation("a", payload="x" * 1000), "too-large"),
+        (operation("a", "k" * 1001), "too-large"),
+        (operation("ä" * 501, "k"), "too-large"),
+        (operation("a", kind="x" * 1001), "too-large"),
+    ],
+)
+def test_a_bad_operation_is_refused_by_its_index(server, submission, code):
+    """The other operations of its message are taken."""
+    answer = server.submit(operation("before"), submission, operation("after"))
+    assert [(refusal.index, refusal.code) for refusal in answer.refused] == [(1, code)]
+    assert server.query("before").state == server.query("after").state == "pending"
+    assert server.handler.refused == 1
+
+
+def test_a_value_that_is_too_large_refuses_the_whole_message(server):
+    """None of the keys of the message is completed."""
+    server.submit(operation("a"))
+    pairs = [Completion("a's key"), Completion("k", Raw(encode("x" * 1000)))]
+    answer = server.ask(Complete, pairs)
+    assert (answer.code, server.query("a").state) == ("too-large", "pending")
+
+
+def test_limits_of_pending_operations(tmp_path):
+    """Unacknowledged outcomes count; a client at its limit does not keep others from submitting."""
+    server = StepServer(tmp_path / "a.db", pending_per_client=2, pending=3)
+    server.submit(operation("a"), operation("b"))
+    assert [r.code for r in server.submit(operation("c")).refused] == ["too-many-pending"]
+    server.complete("a's key")
+    assert [r.code for r in server.submit(operation("c")).refused] == ["too-many-pending"]
+    assert server.submit(operation("d"), client="other").refused == []
+    assert len(server.submit(operation("e"), client="other").refused) == 1
+    server.acknowledge(1)
+    assert server.submit(operation("c")).refused == []
+    server.store.close()
+
+
+def test_cancelling(server):
+    """Works once; what has ended or is not known cannot be cancelled."""
+    server.submit(operation("a"))
+    server.post(Cancel, ["a", "a", "nobody"])
+    [answer], [outcome] = server.step()
+    assert (answer.done, outcome.outcome) == ([True, False, False], "cancelled")
+
+
+def test_queries(server):
+    """Tell of what waits, what has ended, and what is not known."""
+    server.submit(operation("a", "x", "y", need=2, kind="pay"), operation("b"))
+    server.complete("b's key")
+    a, b = server.query("a"), server.query("b")
+    assert (a.state, a.keys, a.need, a.kind, a.client) == ("pending", ["x", "y"], 2, "pay", "c")
+    assert (b.state, b.by_key, b.at_ms) == ("completed", "b's key", b.submitted_ms)
+    assert server.query("nobody").state == "unknown"
+
+
+def test_many_outcomes_come_in_several_frames(server):
+    """Each frame begins where the last one ended."""
+    server.submit(*(operation(f"o{n}", "k") for n in range(700)))
+    assert len(server.complete_and_push("k")[1]) == 700
+    after, got = 0, []
+    while some := server.fetch_outcomes(after=after):
+        got += [outcome.number for outcome in some]
+        after = got[-1]
+        assert len(some) <= 256
+    assert got == list(range(1, 701))
+
+
+def test_a_client_that_is_not_connected_gets_its_outcomes_later(server):
+    """Nothing is pushed; it fetches them when it connects again."""
+    server.submit(operation("a"))
+    server.bye()
+    assert server.complete_and_push("a's key")[1] == []
+    server.hello()
+    assert len(server.fetch_outcomes()) == 1

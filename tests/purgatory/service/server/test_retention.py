@@ -1,0 +1,103 @@
+"""How long outcomes are kept: until acknowledged, for a while after that, and in the journal."""
+
+import pytest
+
+from purgatory.service.server import retention
+from purgatory.service.store.store import JournalPosition
+from tests.testing.step_server import RecordingSink, StepServer, operation
+
+
+@pytest.fixture
+def server(step_server):
+    return step_server
+
+
+def test_an_acknowledged_outcome_is_kept_for_a_while(server):
+    """It can be queried, and its operation submitted again; then its rows are deleted."""
+    server.submit(operation("a"))
+    server.complete("a's key")
+    server.acknowledge(1)
+    assert server.query("a").state == "completed"
+    assert [k.state for k in server.submit(operation("a")).known] == ["completed"]
+    server.pass_time(600_001)
+    assert server.query("a").state == "unknown"
+    assert list(server.store.operations()) == list(server.store.outcomes()) == []
+    assert server.submit(operation("a")).known == []
+    assert server.query("a").state == "pending"
+
+
+def test_only_the_last_acknowledged_outcomes_are_kept(server, monkeypatch):
+    """The oldest beyond that number are deleted with the acknowledgement."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 2)
+    server.submit(*(operation(name, "k") for name in "abc"))
+    server.complete("k")
+    server.acknowledge(1, 2, 3)
+    states = [server.query(name).state for name in "abc"]
+    assert states == ["unknown", "completed", "completed"]
+
+
+def test_a_deletion_that_cannot_be_committed_is_tried_again(server):
+    """Until then the outcome is known as before."""
+    server.submit(operation("a"))
+    server.complete("a's key")
+    server.acknowledge(1)
+    server.faults.fail()
+    server.pass_time(600_001)
+    server.faults.clear()
+    assert server.query("a").state == "completed"
+    server.pass_time(1001)
+    assert server.query("a").state == "unknown"
+    assert list(server.store.outcomes()) == []
+
+
+def test_the_retention_of_unacknowledged_outcomes_ends(server):
+    """After the time of the configuration they count as acknowledged."""
+    server.store_loop._retention_ms = 100_000
+    server.submit(operation("a", timeout_ms=10))
+    server.pass_time(11)
+    server.pass_time(90_000)
+    assert server.query("a").state == "expired"
+    server.pass_time(70_000)
+    assert server.state.unacknowledged == 0
+    server.pass_time(700_000)
+    assert list(server.store.operations()) == []
+
+
+def test_rows_are_kept_until_the_journal_has_them(tmp_path):
+    """However long ago they were acknowledged."""
+    sink = RecordingSink()
+    server = StepServer(tmp_path / "a.db", sink=sink)
+    server.submit(operation("a"))
+    server.complete("a's key")
+    server.acknowledge(1)
+    server.pass_time(700_000)
+    server.pass_time(700_000)
+    assert len(list(server.store.outcomes())) == 1
+    assert server.state.total == 0
+    sink.confirm(JournalPosition(1, 1))
+    server.step()
+    server.pass_time(1)
+    assert list(server.store.outcomes()) == []
+    server.store_loop.shut_down()
+    assert sink.closed
+
+
+def test_nothing_is_kept_of_a_client_without_operations_outcomes_and_connections(server):
+    """Whichever of the three goes last, and after a failed transaction too."""
+    server.submit(operation("a", timeout_ms=10))
+    server.bye()
+    assert set(server.state.clients.by_name) == {"c"}
+    server.pass_time(20)
+    server.hello()
+    [outcome] = server.fetch_outcomes()
+    server.acknowledge(outcome.number)
+    server.bye()
+    assert server.fetch_outcomes() == []
+    assert server.state.clients.by_name == {}
+    server.hello()
+    server.faults.fail()
+    server.submit(operation("b"))
+    server.bye()
+    server.faults.clear()
+    server.pass_time(60_001)
+    assert server.state.clients.by_name == {}

@@ -1,0 +1,101 @@
+"""A transaction is committed as a whole or rolled back as a whole."""
+
+import pytest
+
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    Complete,
+    Completion,
+    Raw,
+    Submit,
+    encode,
+)
+from tests.testing.step_server import StepServer, operation, result
+
+
+@pytest.fixture
+def server(step_server):
+    return step_server
+
+
+def test_a_failed_commit_rolls_everything_back(server):
+    """Submits, completions, cancels, counted keys and expirations leave no trace."""
+    server.submit(operation("a"), operation("b"), operation("c", "x", "y", need=2))
+    server.submit(operation("d", timeout_ms=10))
+    before = [server.query(op_id) for op_id in "abcd"]
+    server.faults.fail()
+    server.time.ms += 20
+    server.post(Submit, [operation("new"), operation("short", timeout_ms=0)])
+    server.post(Complete, [Completion("a's key"), Completion("x"), Completion("new's key")])
+    server.post(Cancel, ["b"])
+    replies, outcomes = server.step()
+    assert [reply.code for reply in replies] == ["store"] * 3
+    assert "disk is full" in replies[0].message
+    assert outcomes == []
+    server.faults.clear()
+    assert [server.query(op_id) for op_id in "abcd"] == before
+    assert server.query("new").state == "unknown"
+    server.state.purgatory._check()
+    assert server.submit(operation("new")).refused == []
+    server.time.ms += 1
+    count, outcomes = server.complete_and_push("a's key", 1)
+    assert count == 1
+    assert [(o.op_id, o.outcome) for o in outcomes] == [("d", "expired"), ("a", "completed")]
+
+
+def test_an_operation_submitted_and_completed_in_a_failed_transaction(server):
+    """It leaves nothing behind: no operation, no outcome, nothing that counts for its client."""
+    server.faults.fail()
+    server.post(Submit, [operation("a")])
+    server.post(Complete, [Completion("a's key")])
+    server.step()
+    server.faults.clear()
+    assert server.query("a").state == "unknown"
+    assert server.state.total == 0
+    assert server.state.clients.record("c").count == 0
+    assert server.fetch_outcomes() == []
+
+
+def test_a_bad_request_in_a_failed_transaction_is_answered(server):
+    """Its refusal does not depend on the disk, so it is sent as well as those of the others."""
+    server.faults.fail()
+    server.post(Submit, [operation("a")])
+    server.post(Complete, [Completion("k", Raw(encode("x" * 1000)))])
+    replies, _ = server.step()
+    assert {(reply.seq, reply.code) for reply in replies} == {(1, "store"), (2, "too-large")}
+    assert server.handler.refused == 2
+
+
+def test_outcomes_of_a_failed_transaction_cannot_be_acknowledged(server):
+    """An acknowledgement that guesses the number, in that very transaction, has no effect."""
+    server.submit(operation("a"))
+    server.faults.fail()
+    server.post(Complete, [Completion("a's key")])
+    server.post(Acknowledge, [server.state.last_seq + 1])
+    server.step()
+    server.faults.clear()
+    assert server.query("a").state == "pending"
+    assert server.complete_and_push("a's key")[0] == 1
+
+
+def test_what_has_ended_counts_towards_the_limit(tmp_path):
+    """In the transaction that ended it too, before the outcome is unacknowledged."""
+    server = StepServer(tmp_path / "b.db", pending=1)
+    server.submit(operation("a"))
+    server.post(Complete, [Completion("a's key")])
+    server.post(Submit, [operation("b")], client="other")
+    [_, submitted], _ = server.step()
+    assert [refusal.code for refusal in submitted.refused] == ["too-many-pending"]
+    server.store.close()
+
+
+def test_a_repeated_submit_in_the_transaction_of_the_outcome(server):
+    """It is answered with the outcome that has just been committed, and waits no second time."""
+    server.submit(operation("a"))
+    server.post(Complete, [Completion("a's key", Raw(encode(5)))])
+    server.post(Submit, [operation("a")])
+    [_, submitted], outcomes = server.step()
+    assert [known.state for known in submitted.known] == ["completed"]
+    assert [(o.number, result(o)) for o in outcomes] == [(1, 5)] * 2
+    assert server.state.purgatory.delayed == 0
