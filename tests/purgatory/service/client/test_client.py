@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 import os
 import threading
 import time
@@ -26,7 +27,7 @@ from tests.testing.purgatory_harness import HANG
 
 
 def test_the_front_door():
-    """Clients can be had from the package; a name that is not there cannot."""
+    """The package exports the clients, and raises for a name that it does not have."""
     assert purgatory.Client is Client
     assert purgatory.AsyncClient is AsyncClient
     with pytest.raises(AttributeError, match="no attribute 'Clint'"):
@@ -34,7 +35,7 @@ def test_the_front_door():
 
 
 def test_defer_and_complete(server, connect):
-    """One defers, the other completes; the value is MessagePack's idea of it."""
+    """One client defers, another completes; the value comes as MessagePack holds it."""
     one, two = connect(server, name="one"), connect(server, name="two")
     future = one.defer("k", "l", timeout=HANG, kind="pay", payload={"a": [1, 2.5, None, b"x"]})
     one.flush()
@@ -45,7 +46,7 @@ def test_defer_and_complete(server, connect):
 
 
 def test_need(server, connect):
-    """The result is a dict, as in a purgatory of one's own."""
+    """With need > 1 the result is a dict, as in a local purgatory."""
     client = connect(server)
     future = client.defer("a", "b", "c", need=2)
     client.flush()
@@ -56,7 +57,7 @@ def test_need(server, connect):
 
 
 def test_expiry_is_never_early(server, connect):
-    """By this process's clock."""
+    """No operation expires early by the clock of this process."""
     client = connect(server)
     for timeout in (0, 0.001, 0.02, 0.05):
         start = time.monotonic()
@@ -66,7 +67,7 @@ def test_expiry_is_never_early(server, connect):
 
 
 def test_cancelling(server, connect):
-    """By the future, by its id, by another client."""
+    """An operation is cancelled by its future, by its id, and by another client."""
     client, other = connect(server), connect(server)
     one, two, three = (client.defer("k", op_id=op_id) for op_id in ("x", "y", "z"))
     client.flush()
@@ -80,7 +81,7 @@ def test_cancelling(server, connect):
     assert not other.cancel("z")
     with pytest.raises(OperationCancelled):
         three.result(HANG)
-    assert not client.cancel("nobody")
+    assert not client.cancel("unknown")
     done = client.defer("w")
     client.flush()
     client.complete("w", 1)
@@ -88,7 +89,7 @@ def test_cancelling(server, connect):
 
 
 def test_what_is_known(server, connect):
-    """States and figures."""
+    """`query` and `stats` return what the server knows."""
     client = connect(server, name="me")
     future = client.defer("k", timeout=60, kind="pay", op_id="my own")
     client.flush()
@@ -103,7 +104,7 @@ def test_what_is_known(server, connect):
 
 
 def test_the_same_id_again(server, connect):
-    """Is the same operation: here, and from the next client of the name."""
+    """The same id is the same operation: here, and for the next client of that name."""
     client = connect(server, name="me")
     future = client.defer("k", op_id="x")
     assert client.defer("k", op_id="x") is future
@@ -139,7 +140,7 @@ def test_the_same_id_again(server, connect):
     ],
 )
 def test_bad_arguments(server, connect, arguments, settings, error):
-    """Are told at once, and nothing is left of them."""
+    """They raise at once and leave nothing behind."""
     client = connect(server)
     with pytest.raises(error):
         client.defer(*arguments, **settings)
@@ -147,7 +148,7 @@ def test_bad_arguments(server, connect, arguments, settings, error):
 
 
 def test_more_bad_arguments(server, connect):
-    """Of the other methods, and of the client itself."""
+    """So do bad arguments of the other methods and of the client itself."""
     client = connect(server)
     for call in (
         lambda: client.complete(5),
@@ -171,7 +172,7 @@ def test_more_bad_arguments(server, connect):
 
 
 def test_limits_have_types(serve, connect):
-    """Nothing is lost by them: the others of the message are taken."""
+    """Each limit has its own error; the other operations of the message are accepted."""
     server = serve(
         memory=True, max_keys=2, max_timeout=10, max_payload_bytes=10, max_pending_per_client=2
     )
@@ -192,7 +193,7 @@ def test_limits_have_types(serve, connect):
 
 
 def test_many_threads(server, connect):
-    """Share a client; all get their own answers."""
+    """Threads that share a client get each its own answers."""
     client = connect(server)
 
     def work(number):
@@ -206,7 +207,7 @@ def test_many_threads(server, connect):
 
 
 def test_a_callback_cannot_wait_for_an_answer(server, connect):
-    """It would wait for itself; it may ask without waiting."""
+    """A callback runs in the I/O thread: it may make calls, but not wait for them."""
     client = connect(server)
     got = concurrent.futures.Future()
 
@@ -227,7 +228,7 @@ def test_a_callback_cannot_wait_for_an_answer(server, connect):
 
 
 def test_the_server_restarts(serve, connect):
-    """What waits goes on, what had ended meanwhile is told, and each future resolves once."""
+    """Operations outlive a restart, and each future resolves once."""
     first = serve()
     bind = first.address
     client, other = connect(bind, name="me"), connect(bind)
@@ -251,7 +252,7 @@ def test_the_server_restarts(serve, connect):
 
 
 def test_outcomes_of_an_earlier_process(server, connect):
-    """Come to who asks for them."""
+    """`on_outcome` receives them."""
     first = Client(server.address, name="me")
     future = first.defer("k", op_id="x", payload="what it was for")
     first.flush()
@@ -270,8 +271,8 @@ def test_outcomes_of_an_earlier_process(server, connect):
     assert got == [("x", "completed")]
 
 
-def test_nobody_answers(connect):
-    """Who waits is told in time, and where he asked; who closes does not wait for ever."""
+def test_no_server_answers(connect):
+    """A call times out, with the address in the message; `close` does not wait for ever."""
     client = connect("tcp://127.0.0.1:9", timeout=0.05)
     with pytest.raises(RequestTimeout, match=r"no answer from tcp://127\.0\.0\.1:9 within 0\.05 s"):
         client.complete("k")
@@ -284,7 +285,7 @@ def test_nobody_answers(connect):
 
 
 def test_a_server_of_another_version(connect):
-    """Is told to whoever asks."""
+    """All calls are refused with the reason."""
     import zmq  # noqa: PLC0415
 
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
@@ -304,7 +305,7 @@ def test_a_server_of_another_version(connect):
 
 
 def test_a_forked_child_is_refused(server, connect):
-    """Its copy has no thread."""
+    """The copy of the client has no I/O thread, and raises."""
     client = connect(server)
     client.stats()
     read, write = os.pipe()
@@ -350,8 +351,15 @@ def test_a_blocked_caller_learns_of_the_end(connect, monkeypatch):
             late.result(HANG)
 
 
+@pytest.mark.parametrize("method", ["__init__", "defer"])
+def test_both_clients_take_the_same_arguments(method):
+    """With the same defaults: they are declared in both, for the documentation."""
+    mine, other = (inspect.signature(getattr(kind, method)) for kind in (Client, AsyncClient))
+    assert mine.parameters == other.parameters
+
+
 def test_async(server):
-    """The same verbs, awaited."""
+    """AsyncClient has the same methods, to be awaited."""
 
     async def main():
         async with (
@@ -383,8 +391,8 @@ def test_async(server):
     asyncio.run(main())
 
 
-def test_async_nobody_answers():
-    """Who awaits is told in time."""
+def test_async_no_server_answers():
+    """An awaited call times out."""
 
     async def main():
         client = AsyncClient("tcp://127.0.0.1:9", timeout=0.05)

@@ -1,4 +1,4 @@
-"""The future of an operation: a future like any other, but for when its condition is made."""
+"""ServiceFuture and ReplyFuture: standard futures whose condition is made on first access."""
 
 import random
 import threading
@@ -17,7 +17,7 @@ def future():
 
 
 def test_it_has_the_fields_of_its_base(future):
-    """Which it fills by itself: a Python with others must be noticed here."""
+    """ReplyFuture sets the base's fields itself: this fails for a Python that has others."""
     mine = {"_cancel_requested", "_client", "acknowledged", "op_id"}
     on_demand = {"_condition", "_done_callbacks", "_waiters"}
     fields = {*vars(future), *ReplyFuture.__slots__}
@@ -27,7 +27,7 @@ def test_it_has_the_fields_of_its_base(future):
 
 
 def test_all_threads_get_the_same_condition(future):
-    """Or one would wait where nobody tells."""
+    """Threads that access it at once for the first time all find one condition."""
     start = threading.Barrier(4)
     found = []
 
@@ -44,8 +44,8 @@ def test_all_threads_get_the_same_condition(future):
     assert all(condition is future._condition for condition in found)
 
 
-def test_who_waits_is_told(future):
-    """By result, by callback, and by wait."""
+def test_waiters_are_notified(future):
+    """By `result`, by a callback, and by `wait`."""
     told = []
     future.add_done_callback(told.append)
     threading.Thread(target=future.set_result, args=(7,)).start()
@@ -55,8 +55,8 @@ def test_who_waits_is_told(future):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_who_begins_to_wait_as_it_is_answered(seed):
-    """Has the answer: it is there already, or he is told."""
+def test_a_wait_that_begins_as_the_future_resolves(seed):
+    """The waiter finds the result, or is notified of it."""
     dice = random.Random(seed)
     futures = [ReplyFuture() for _ in range(2000)]
     found = []
@@ -75,8 +75,8 @@ def test_who_begins_to_wait_as_it_is_answered(seed):
     assert found == list(range(len(futures)))
 
 
-def test_an_answer_after_all_is_told():
-    """To callbacks of before and after."""
+def test_callbacks_before_and_after_the_result():
+    """Both run; a cancelled future stays cancelled."""
     told = []
     before, after, cancelled = ReplyFuture(), ReplyFuture(), ReplyFuture()
     before.add_done_callback(told.append)
@@ -90,5 +90,5 @@ def test_an_answer_after_all_is_told():
 
 
 def test_the_class_can_be_looked_at():
-    """As help and inspect do."""
+    """`help` and `inspect` read lazy attributes of the class."""
     assert ServiceFuture._condition is ReplyFuture.__dict__["_condition"]

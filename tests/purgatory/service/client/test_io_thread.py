@@ -1,4 +1,4 @@
-"""ClientIOThread: what a client's thread makes of a connection's end."""
+"""ClientIOThread: what it does when a connection ends."""
 
 import select
 import sqlite3
@@ -12,7 +12,7 @@ from tests.testing.purgatory_harness import HANG
 
 
 def test_an_answer_before_the_end_is_had(serve, connect):
-    """A server that answers and is gone, before the link has looked at either, has answered."""
+    """An answer counts although the server is gone before the I/O thread reads it."""
     faults = DiskFaults()
     server = serve({"open_store": lambda path: Store(path, connect=faults.connect)})
     client = connect(server)

@@ -1,4 +1,4 @@
-"""A client's side of the protocol, without sockets and threads."""
+"""Session: a client's side of the protocol, without sockets and threads."""
 
 import logging
 
@@ -47,7 +47,7 @@ from tests.testing.step_server import limits
 
 
 class Talk:
-    """A session, and what it has to say."""
+    """A session, and a server's side of the conversation."""
 
     def __init__(self, on_outcome=None, **others):
         self.futures = {}
@@ -55,7 +55,7 @@ class Talk:
         self.limits = limits(**others)
 
     def connect(self):
-        """A new connection; what is sent again."""
+        """Begin a new connection; returns the messages that are sent again."""
         hello = decode_request(self.session.on_connected())
         assert isinstance(hello, Hello)
         again = self.session.receive(encode(Welcome(hello.seq, 1, "test", self.limits)))
@@ -91,7 +91,7 @@ def end(number, op_id, outcome="completed", value=None):
 
 
 def test_one_call_alone_goes_out_at_once(talk):
-    """As long as few messages are unanswered."""
+    """Calls are sent one by one while few messages are unanswered."""
     for n in range(PIPELINE_DEPTH):
         talk.defer(f"o{n}")
         [message] = talk.sent()
@@ -100,7 +100,7 @@ def test_one_call_alone_goes_out_at_once(talk):
 
 
 def test_calls_gather_while_others_are_unanswered(talk):
-    """Until an answer comes, or there are enough for a full message."""
+    """They are sent when an answer comes, or when they fill a message."""
     for n in range(PIPELINE_DEPTH):
         talk.defer(f"first{n}")
         [last] = talk.sent()
@@ -116,8 +116,8 @@ def test_calls_gather_while_others_are_unanswered(talk):
     assert len(message.operations) == CALLS_PER_MESSAGE
 
 
-def test_no_more_than_so_many_are_unanswered(talk):
-    """The rest waits here, not in a socket."""
+def test_unanswered_messages_are_limited(talk):
+    """The other calls wait in the session, not in a socket."""
     for n in range(CALLS_PER_MESSAGE * (MAX_UNANSWERED + 2)):
         talk.defer(f"o{n}")
     messages = talk.sent()
@@ -128,7 +128,7 @@ def test_no_more_than_so_many_are_unanswered(talk):
 
 
 def test_a_message_holds_calls_of_one_kind_in_order(talk):
-    """What was asked first is asked first."""
+    """Calls of several kinds are sent in the order in which they were made."""
     talk.defer("a")
     count = talk.ask(Complete, Completion("k"))
     done = talk.ask(Cancel, "a")
@@ -151,7 +151,7 @@ def test_a_message_holds_calls_of_one_kind_in_order(talk):
 
 
 def test_a_message_is_no_larger_than_the_server_takes():
-    """Calls are spread over several; one that fits into none fails by itself."""
+    """Calls are spread over several messages; a call that fits into none fails alone."""
     talk = Talk(message_bytes=300)
     talk.connect()
     futures = [talk.defer(f"{n}" * 60) for n in range(5)]
@@ -170,7 +170,7 @@ def test_a_message_is_no_larger_than_the_server_takes():
 
 
 def test_acknowledged_when_the_server_has_it(talk):
-    """A refused one fails with the typed error; the others of its message are taken."""
+    """A refused operation fails with its error; the others of the message are accepted."""
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
     assert not a.acknowledged
@@ -182,7 +182,7 @@ def test_acknowledged_when_the_server_has_it(talk):
 
 
 def test_outcomes_resolve_and_are_acknowledged(talk):
-    """Each future once, however often it is told."""
+    """Each future resolves once, however often its outcome comes."""
     a, b, c = (talk.defer(op_id) for op_id in "abc")
     message = Outcomes([end(1, "a", value=7), end(2, "b", "expired"), end(3, "c", "cancelled")])
     for _ in range(2):
@@ -194,7 +194,7 @@ def test_outcomes_resolve_and_are_acknowledged(talk):
 
 
 def test_a_value_that_is_none(talk):
-    """Somebody else's client may send anything that looks like MessagePack."""
+    """Another client may have sent anything that looks like MessagePack."""
     a = talk.defer("a")
     outcome = end(1, "a")
     outcome.result = Raw(b"\xd6\xff\xff\xff\xff\xff")
@@ -202,13 +202,13 @@ def test_a_value_that_is_none(talk):
     assert a.done()
 
 
-def test_outcomes_of_nobody_are_left_at_the_server(talk):
-    """Somebody of our name may ask for them yet."""
+def test_outcomes_without_a_future_stay_at_the_server(talk):
+    """Another client of the name may fetch them."""
     assert talk.deliver(Outcomes([end(1, "unknown")])) == []
 
 
-def test_outcomes_of_nobody_go_to_who_wants_them(caplog):
-    """They are acknowledged when he returns, not when he raises."""
+def test_outcomes_without_a_future_go_to_on_outcome(caplog):
+    """They are acknowledged when it returns, not when it raises."""
     got = []
 
     def take(outcome):
@@ -224,8 +224,8 @@ def test_outcomes_of_nobody_go_to_who_wants_them(caplog):
     assert "on_outcome of client 'me' raised" in caplog.text
 
 
-def test_what_was_not_answered_is_sent_again(talk):
-    """On a new connection, as it was; an answer that comes twice does no harm."""
+def test_unanswered_messages_are_resent_on_a_new_connection(talk):
+    """It is sent again unchanged; an answer that comes twice does no harm."""
     a = talk.defer("a")
     [message] = talk.sent()
     talk.session.on_disconnected()
@@ -243,8 +243,8 @@ def test_what_was_not_answered_is_sent_again(talk):
 
 
 @pytest.mark.parametrize("code", ["hello", "closing", "too-many-clients"])
-def test_what_passes_by_itself(talk, code):
-    """Is asked again on another connection."""
+def test_transient_errors(talk, code):
+    """The messages are sent again on another connection."""
     a = talk.defer("a")
     [message] = talk.sent()
     talk.deliver(Failure(message.seq, code, "words"))
@@ -253,8 +253,8 @@ def test_what_passes_by_itself(talk, code):
     assert talk.connect() == [message]
 
 
-def test_a_message_that_was_not_done(talk):
-    """Fails all that was in it, and nothing else."""
+def test_a_message_that_failed(talk):
+    """All calls of the message fail, and no other."""
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
     c = talk.defer("c")
@@ -267,7 +267,7 @@ def test_a_message_that_was_not_done(talk):
 
 
 def test_a_server_of_another_version_fails_everything():
-    """What waits, and what is asked later."""
+    """The calls made before, and those made later."""
     talk = Talk()
     a = talk.defer("a")
     hello = decode_request(talk.session.on_connected())
@@ -276,21 +276,21 @@ def test_a_server_of_another_version_fails_everything():
     assert type(talk.defer("b").exception(0)) is WrongVersion
 
 
-def test_an_error_of_no_request(talk, caplog):
-    """Is logged."""
+def test_an_error_without_a_request(talk, caplog):
+    """It is logged."""
     with caplog.at_level(logging.WARNING):
         talk.deliver(Failure(None, "malformed", "what was that"))
     assert "what was that" in caplog.text
 
 
-def test_no_message_of_a_server(talk):
-    """Is told as such."""
+def test_a_malformed_message(talk):
+    """It raises Malformed."""
     with pytest.raises(Malformed):
         talk.session.receive(b"\xff")
 
 
-def test_the_end_leaves_nobody_waiting(talk):
-    """Calls and futures fail."""
+def test_the_end_fails_what_is_unresolved(talk):
+    """Calls and futures fail with the error."""
     a, b = talk.defer("a"), talk.defer("b")
     [message] = talk.sent()
     talk.deliver(Submitted(message.seq))
@@ -301,7 +301,7 @@ def test_the_end_leaves_nobody_waiting(talk):
 
 
 def test_a_message_that_would_be_too_large_is_several():
-    """As many as it takes, in order; one call that is too large alone fails alone."""
+    """It is split as often as needed, in order; a call that is too large alone fails alone."""
     talk = Talk(message_bytes=400)
     talk.connect()
     futures = [talk.defer(f"o{n}") for n in range(50)]
