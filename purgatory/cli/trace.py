@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from purgatory.trace.errors import SkippedRows
+from purgatory.trace.bad_rows import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.reader import Reader, table_of
 from purgatory.trace.writer import Writer

@@ -1,4 +1,4 @@
-"""Recorded operations and events, sent through a real purgatory."""
+"""Replay: sends recorded operations and events through a real purgatory."""
 
 from purgatory.replay.engine import Replay, ReplaySummary
 

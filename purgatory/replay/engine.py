@@ -1,23 +1,18 @@
-"""Replay: a recorded trace, sent through a real Purgatory.
+"""Replay: sends a recorded trace through a real Purgatory.
 
-The purgatory runs on a clock that is moved by hand through the times of the trace: from instant to
-instant at once (virtual time), or no faster than ``speed`` seconds of the trace a second of the
-wall. Both give the same outcomes, to the millisecond, in the order of a trace: at one instant
-submissions, then key events, then expirations.
+The purgatory runs on a `ReplayClock`, in virtual time or in real time. Both give the same outcomes,
+to the millisecond. The order within one instant is submissions, key events, expirations: the clock
+moves past the instant when the first two are done.
 
-How that order comes about: the clock shows the last instant that is *over*. While instant t is
-worked at it reads t - 1, so nothing of t has expired; when it moves on to t or later, what was due
-at t does.
-
-All of it happens in the thread that calls `Replay.run`; `Replay.stop` may be called from any
-thread and from a signal handler. Memory follows what is pending, not the length of the trace.
+All of it runs in the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal
+handlers. Memory grows with what is pending, not with the length of the trace.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from prometheus_client import CollectorRegistry
 
@@ -25,32 +20,29 @@ from purgatory.core.keyed import KeyedOperation
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
+from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
 from purgatory.replay.quantiles import WaitQuantiles
 from purgatory.trace import KeyEvent, Operation, OutcomeRow
-from timingwheel import InlineExecutor, ManualClock, Timer
 
-# How long a wait in real time may keep `stop` waiting, in seconds.
-STOP_POLL_S = 0.05
-# Before any trace begins, and the longest wait that a timer takes.
-BEFORE_ANY_TRACE_MS = -(2**63)
-LONGEST_DELAY_MS = 2**62
+# The longest delay that a timer takes.
+LONGEST_DELAY_MS: Final = 2**62
 
 
 class TraceOperation(KeyedOperation):
-    """One operation of a trace. ``timeout_ms`` counts from the reading of the replay's clock."""
+    """One operation of a trace; `timeout_ms` counts from the reading of the replay's clock."""
 
     __slots__ = ("row",)
 
     def __init__(self, row: Operation, timeout_ms: int) -> None:
         super().__init__(0, row.need)
-        # Not by way of seconds: a float does not hold all the milliseconds that a trace may.
+        # Not converted from seconds: a float cannot hold all the milliseconds that a trace can.
         self.delay_ms = min(timeout_ms, LONGEST_DELAY_MS)
         self.row = row
 
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """What became of the operations of one kind; ``waits`` are those of all that ended."""
+    """Counts of the operations of one kind; `waits` are those of all that ended."""
 
     operations: int = 0
     completed: int = 0
@@ -59,11 +51,11 @@ class ReplaySummary:
 
     @property
     def pending(self) -> int:
-        """How many were still waiting when the replay stopped."""
+        """The operations that were still waiting when the replay stopped."""
         return self.operations - self.completed - self.expired
 
     def add(self, other: "ReplaySummary") -> None:
-        """Count what another summary counted."""
+        """Add the counts of another summary."""
         self.operations += other.operations
         self.completed += other.completed
         self.expired += other.expired
@@ -71,11 +63,11 @@ class ReplaySummary:
 
 
 class Replay:
-    """A purgatory for one run of a trace. See the module; use it in a ``with`` block.
+    """A purgatory for one run of a trace. Use it in a `with` block.
 
-    ``speed``: seconds of the trace a second of the wall; None: virtual time. ``on_outcome``: told
-    of each outcome, as it comes about. ``registry``: a Prometheus registry that shows the
-    purgatory's metrics until the replay is closed. ValueError for a bad speed.
+    `speed` is how many seconds of the trace pass in a second of real time; None is virtual time.
+    `on_outcome` is called with each outcome as it occurs. `registry` is a Prometheus registry that
+    shows the purgatory's metrics until the replay is closed. Raises ValueError for a bad speed.
     """
 
     def __init__(
@@ -85,31 +77,30 @@ class Replay:
         on_outcome: Callable[[OutcomeRow], object] | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        if speed is not None and not 0 < speed < float("inf"):
-            raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
         self.kinds: dict[str, ReplaySummary] = {}
-        self.stopped = False
-        self.seconds = 0.0  # of the wall, for the whole run
-        self._speed = speed
+        self.seconds = 0.0  # of real time, for the whole run
         self._on_outcome = on_outcome
-        self._instant = 0  # the time being worked at
+        self._clock = ReplayClock(speed)
+        self._instant = 0  # the time that is being processed
         self._last_deadline = BEFORE_ANY_TRACE_MS
-        self._failure: BaseException | None = None  # of on_outcome
-        self._origin: tuple[int, float] | None = None  # the first instant, and when it was here
-        self._clock = ManualClock(BEFORE_ANY_TRACE_MS)
-        self._timer = Timer("replay", clock=self._clock, executor=InlineExecutor())
+        self._failure: BaseException | None = None  # raised by on_outcome
         self._purgatory = Purgatory(
-            "replay", timer=self._timer, journal=self, registry=registry, on_error=self._fail
+            "replay", timer=self._clock.timer, journal=self, registry=registry, on_error=self._fail
         )
 
     @property
     def pending(self) -> int:
-        """How many operations wait at this moment."""
+        """The number of operations that wait now."""
         return self._purgatory.delayed
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._clock.stopped
 
     def stop(self) -> None:
         """Make `run` return soon; operations that wait are left without an outcome."""
-        self.stopped = True
+        self._clock.stop()
 
     def run(
         self,
@@ -117,23 +108,23 @@ class Replay:
         events: Iterable[KeyEvent],
         progress: Callable[[int], object] | None = None,
     ) -> ReplaySummary:
-        """Send a trace through, both tables in time order; return the summary over all kinds.
+        """Replay a trace, both tables in time order; returns the summary over all kinds.
 
-        ``progress(done)`` is called after each instant with the number of rows worked at. What
-        iterating or ``on_outcome`` raises comes through, and ends the run.
+        `progress(done)` is called after each instant with the number of rows that are done. An
+        exception of an iterator or of `on_outcome` ends the run and is raised.
         """
         start = time.perf_counter()
         done = 0
         try:
             for instant, rows, keys in _instants(iter(operations), iter(events)):
-                self._advance_to(instant - 1)
+                self._clock.advance_to(instant - 1)
                 if self.stopped:
                     break
                 self._process_instant(instant, rows, keys)
                 done += len(rows) + len(keys)
                 if progress is not None:
                     progress(done)
-            self._advance_to(self._last_deadline)
+            self._clock.advance_to(self._last_deadline)
         finally:
             self.seconds = time.perf_counter() - start
         if self._failure is not None:
@@ -141,7 +132,7 @@ class Replay:
         return self.total()
 
     def total(self) -> ReplaySummary:
-        """The summary over all kinds."""
+        """Return the summary over all kinds."""
         total = ReplaySummary()
         for kind in self.kinds.values():
             total.add(kind)
@@ -149,7 +140,7 @@ class Replay:
 
     def _process_instant(self, instant: int, rows: list[Operation], keys: list[str]) -> None:
         self._instant = instant
-        now_ms = self._clock()
+        now_ms = self._clock.now_ms()
         for row in rows:
             self.kinds.setdefault(row.kind, ReplaySummary()).operations += 1
             self._last_deadline = max(self._last_deadline, row.deadline_ms)
@@ -158,38 +149,10 @@ class Replay:
         for key in keys:
             self._purgatory.complete(key)
 
-    def _advance_to(self, limit_ms: int) -> None:
-        """Move the clock, at the speed asked for; what is due on the way expires."""
-        if self._origin is None:
-            self._origin = limit_ms, time.monotonic()
-        while not self.stopped:
-            now_ms = limit_ms if self._speed is None else min(limit_ms, self._now_ms())
-            if now_ms > self._clock():
-                self._clock.advance_to(now_ms)
-                self._timer.advance_clock()
-            if now_ms >= limit_ms:
-                return
-            self._sleep_towards(limit_ms)
-
-    def _now_ms(self) -> int:
-        """The time of the trace that the wall clock stands for."""
-        assert self._origin is not None
-        assert self._speed is not None
-        first, begin = self._origin
-        return first + int((time.monotonic() - begin) * 1000 * self._speed)
-
-    def _sleep_towards(self, limit_ms: int) -> None:
-        assert self._speed is not None
-        left = (limit_ms - self._now_ms()) / 1000
-        due = self._timer.delay_to_next()
-        time.sleep(
-            min(STOP_POLL_S, max(0.0, min(left, left if due is None else due)) / self._speed)
-        )
-
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Note an outcome: the purgatory's journal is the replay itself."""
+        """Count an outcome. Called by the purgatory, as the replay is its journal."""
         assert isinstance(operation, TraceOperation)
-        if outcome is Outcome.CANCELLED:  # stopped: as far as the trace goes, it still waits
+        if outcome is Outcome.CANCELLED:  # by `close`, after a stop: in the trace it still waits
             return
         row = operation.row
         completed = outcome is Outcome.COMPLETED
@@ -213,7 +176,7 @@ class Replay:
             submitted_ms=row.submitted_ms,
             deadline_ms=row.deadline_ms,
             waited_ms=at_ms - row.submitted_ms,
-            lateness_ms=0 if self._speed is None else max(0, self._now_ms() - at_ms),
+            lateness_ms=self._clock.lateness_ms(at_ms),
         )
 
     def _fail(self, error: BaseException, _: DelayedOperation) -> None:
@@ -223,7 +186,7 @@ class Replay:
     def close(self) -> None:
         """Close the purgatory and its timer; the summaries stay."""
         self._purgatory.close()
-        self._timer.close()
+        self._clock.timer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +203,7 @@ class Replay:
 def _instants(
     operations: Iterator[Operation], events: Iterator[KeyEvent]
 ) -> Iterator[tuple[int, list[Operation], list[str]]]:
-    """Merge both tables: each time that occurs, with its submissions and its completed keys."""
+    """Merge both tables; yield each time with its submissions and its completed keys."""
     row = next(operations, None)
     event = next(events, None)
     while row is not None or event is not None:

@@ -1,11 +1,13 @@
-"""WaitQuantiles: how long operations waited, in memory that does not grow with their number."""
+"""WaitQuantiles: quantiles of waits, in memory that does not grow with their number."""
 
-# Digits that are kept: a wait below 10 seconds is exact, a longer one right to 0.1 %.
-SIGNIFICANT_DIGITS = 4
+from typing import Final
+
+# Digits that are kept: a wait below 10 seconds is exact, a longer one to 0.1 %.
+SIGNIFICANT_DIGITS: Final = 4
 
 
 class WaitQuantiles:
-    """Counts durations in milliseconds and tells their quantiles. One thread at a time."""
+    """Counts durations in milliseconds and returns their quantiles. One thread at a time."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -19,15 +21,15 @@ class WaitQuantiles:
         self._total += 1
 
     def add(self, other: "WaitQuantiles") -> None:
-        """Count all that another one counted."""
+        """Add the counts of another `WaitQuantiles`."""
         for waited_ms, count in other._counts.items():
             self._counts[waited_ms] = self._counts.get(waited_ms, 0) + count
         self._total += other._total
 
     def quantile(self, share: float) -> int | None:
-        """The shortest wait that at least ``share`` (0 to 1) of all do not exceed; None if empty.
+        """Return the wait that a share of all waits (0 to 1) does not exceed; None if empty.
 
-        That is the nearest-rank method: always a wait that was counted.
+        By the nearest-rank method: the result is always a wait that was counted.
         """
         passed = 0
         for waited_ms in sorted(self._counts):

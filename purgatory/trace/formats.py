@@ -1,4 +1,4 @@
-"""Which file is read and written how: the suffix decides.
+"""The format of a file, by its suffix, and what a format must implement.
 
 Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A reader or a writer belongs to the
 thread that opened it.
@@ -23,11 +23,11 @@ _COMPRESSED: Final = ".gz"
 
 
 class RowReader(Protocol):
-    """One open file of rows.
+    """Reads one open file of rows.
 
-    First `bind` a table, then read in two steps, so that a row that cannot be decoded does not end
-    the iteration: `records` yields what the file holds, `values` makes of it the values of the
-    table's columns.
+    `bind` comes first. Then a row is read in two steps, so that a row that cannot be decoded does
+    not end the iteration: `records` yields what the file holds, `values` makes of a record the
+    values of the table's columns.
     """
 
     number: int
@@ -35,14 +35,14 @@ class RowReader(Protocol):
 
     @property
     def unit(self) -> str:
-        """What `number` counts: `line` or `row`."""
+        """The unit of `number`: `line` or `row`."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What `records` can raise when the file is damaged."""
+        """The exceptions that `records` raises when the file is damaged."""
 
     def columns(self) -> Sequence[str]:
-        """Return the names of the columns, as far as the beginning of the file tells."""
+        """Return the names of the columns, as far as the beginning of the file has them."""
 
     def bind(self, table: Table[Any]) -> None:
         """Choose the table to read; `TraceError` when the file's columns are not the table's."""
@@ -68,7 +68,7 @@ class RowWriter(Protocol):
 
 
 class Format(NamedTuple):
-    """How a kind of file is read and written."""
+    """The classes that read and write a kind of file."""
 
     reader: Callable[[Path], RowReader]
     writer: Callable[[IO[bytes], Path, Table[Any]], RowWriter]
@@ -88,7 +88,7 @@ _BY_SUFFIX: Final = {
 
 
 def format_of(path: Path) -> Format:
-    """Find the format that a file's suffix names; `TraceError` when it names none."""
+    """Return the format that a file's suffix names; TraceError when it names none."""
     found = _find(path)
     if found is None:
         known = ", ".join(_BY_SUFFIX)
@@ -112,8 +112,8 @@ def open_rows(path: Path) -> RowReader:
 def files_of(path: Path) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
-    Hidden files, and those that begin with an underscore, are notes of the program that wrote the
-    directory.
+    Hidden files, and those that begin with an underscore, are skipped: Spark, for one, leaves such
+    files beside the data.
     """
     try:
         if not path.is_dir():
@@ -128,7 +128,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def reason(error: Exception) -> str:
-    """Say in a few words, on one line, what went wrong with a file."""
+    """Return what went wrong with a file, in a few words on one line."""
     if isinstance(error, EOFError):
         return "damaged or cut short"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Traces as JSON lines: one object a line, in UTF-8; blank lines do not count.
+"""Traces as JSON lines: one object a line, in UTF-8; blank lines are skipped.
 
 Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class JsonRowReader:
-    """Reads the lines of one file; `number` is the last one's."""
+    """Reads the lines of one file; `number` is that of the last one."""
 
     unit = "line"
     errors: tuple[type[Exception], ...] = READ_ERRORS

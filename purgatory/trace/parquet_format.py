@@ -1,7 +1,7 @@
-"""Traces as Parquet, through pyarrow, which is imported on first use and is an optional extra.
+"""Traces as Parquet, through pyarrow, an optional extra that is imported on first use.
 
-Rows are read a batch and written a row group at a time, so memory does not follow the size of the
-file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+Rows are read a batch and written a row group at a time, so memory does not grow with the size of
+the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from purgatory.trace.tables import Column, ColumnType, Table
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
-# Columns with few values. To try a dictionary on ids and keys costs more than all else.
+# Columns with few distinct values. A dictionary for ids and keys would cost more than all else.
 _DICTIONARY_COLUMNS: Final = ("kind", "outcome")
 
 
 class ParquetRowReader:
-    """Reads the rows of one Parquet file; `number` is the last one's, counted from 1."""
+    """Reads the rows of one Parquet file; `number` is that of the last one, counted from 1."""
 
     unit = "row"
 
@@ -65,7 +65,7 @@ class ParquetRowReader:
                 yield row
 
     def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
-        """Return the record: it is made of values already."""
+        """Return the record, which holds the values already."""
         return record
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class ParquetRowWriter:
 
     def _write_group(self) -> None:
         rows, self._rows = self._rows, []
-        # Column by column: `zip(*rows)` makes an iterator a row, and takes three times as long.
+        # Column by column: `zip(*rows)` makes an iterator for each row, and is three times slower.
         arrays = [
             _array(self._pa, list(map(itemgetter(place), rows)), field.type)
             for place, field in enumerate(self._schema)
@@ -122,7 +122,7 @@ class ParquetRowWriter:
 
 
 def load_pyarrow(path: Path) -> Any:
-    """The module pyarrow; `TraceError` without the extra, naming the path that needs it."""
+    """Import pyarrow; without it raise TraceError, naming the path that needs it."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.parquet  # noqa: PLC0415
@@ -134,14 +134,14 @@ def load_pyarrow(path: Path) -> Any:
 
 
 def _check_magic(path: Path) -> None:
-    # pyarrow's own words for these are long and say less.
+    # pyarrow's own messages for these are longer and say less.
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise TraceError(f"{path}: not a Parquet file")
 
 
 def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
-    if types.is_null(found):  # a column of nulls: each row is checked
+    if types.is_null(found):  # a column of nulls; validation checks each row
         return True
     if wanted is ColumnType.TEXTS:
         is_list = types.is_list(found) or types.is_large_list(found)
@@ -154,7 +154,7 @@ def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
 
 
 def _listed(pa: Any, array: Any) -> list[Any]:
-    """Return an array as Python values; to_pylist on lists would be several times slower."""
+    """Return an array as Python values; `to_pylist` on lists would be several times slower."""
     if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
         return _scalars(pa, array)
     ends = array.offsets.to_pylist()
@@ -170,13 +170,13 @@ def _scalars(pa: Any, array: Any) -> list[Any]:
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        # As in a text file: the surrogates make it a bad row, with a number.
+        # As in a text file: validation refuses the surrogates, so that it is one bad row.
         cells = array.cast(pa.large_binary()).to_pylist()
         return [c if c is None else c.decode("utf-8", "surrogateescape") for c in cells]
 
 
 def _array(pa: Any, column: Sequence[Any], kind: Any) -> Any:
-    """A column as an array; for lists pyarrow's own way would be several times slower."""
+    """Return a column as an array; for lists `pa.array` would be several times slower."""
     if not pa.types.is_list(kind) or None in column:
         return pa.array(column, kind)
     ends = pa.array([0, *accumulate(map(len, column))], pa.int32())

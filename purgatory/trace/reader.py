@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
-from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, TraceError
+from purgatory.trace.bad_rows import SHOWN, BadRow, BadRows
+from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.formats import RowReader, files_of, open_rows, reason
 from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table, recognise
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = str | os.PathLike[str]
 OnBad: TypeAlias = Callable[[BadRow], object]
 
-# How far reading goes on after a bad row to describe more of them, in records.
+# Records read after a bad row to describe more of them.
 _LOOK_AHEAD: Final = 10_000
 
 
@@ -43,14 +44,14 @@ class Reader(Generic[RowT]):
         self._rows = self._read()
 
     def __iter__(self) -> Iterator[RowT]:
-        # The generator itself: a `for` loop over it runs without a call of ours per row.
+        # The generator itself, so that a `for` loop makes no Python call for each row.
         return self._rows
 
     def __next__(self) -> RowT:
         return next(self._rows)
 
     def where(self) -> str:
-        """Name the file and the line or row of the row that was returned last."""
+        """Return the file and the line or row number of the row that was returned last."""
         return f"{self._file}, {self._row_reader.unit} {self._row_reader.number}"
 
     def close(self) -> None:
@@ -102,7 +103,10 @@ class Reader(Generic[RowT]):
                 self._row_reader.close()
 
     def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
-        """Look a bounded way ahead for more bad rows, so that several can be mended at once."""
+        """Report the next bad rows, too, so that several can be mended at once.
+
+        Looks ahead for at most `_LOOK_AHEAD` records.
+        """
         bad = [first]
         try:
             for record in islice(records, _LOOK_AHEAD):
@@ -119,14 +123,7 @@ class Reader(Generic[RowT]):
 
     def _bad_row(self, error: BadValue) -> BadRow:
         row_reader = self._row_reader
-        return BadRow(
-            str(self._file),
-            row_reader.unit,
-            row_reader.number,
-            error.column,
-            error.value,
-            error.expected,
-        )
+        return BadRow.at(str(self._file), row_reader.unit, row_reader.number, error)
 
 
 def read_operations(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Operation]:
@@ -139,7 +136,7 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
 
     The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
-    order of the file and are made one by one.
+    order of the file and are read one by one.
 
     A bad row raises `BadRows`, after the good rows before it were returned; with `on_bad` it is
     given to that function instead and skipped (`SkippedRows` counts them). A file that cannot be
@@ -155,7 +152,7 @@ def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outco
 
 
 def table_of(path: StrPath) -> Table[Any]:
-    """Tell by its columns which table a file (or the first file of a directory) holds."""
+    """Return the table that a file, or the first file of a directory, holds, by its columns."""
     file = files_of(Path(path))[0]
     row_reader = open_rows(file)
     try:
@@ -165,7 +162,7 @@ def table_of(path: StrPath) -> Table[Any]:
 
 
 def _open_bound(file: Path, table: Table[Any]) -> RowReader:
-    """Open a file and see that it holds the table's columns."""
+    """Open a file and check that it has the table's columns."""
     row_reader = open_rows(file)
     try:
         row_reader.bind(table)

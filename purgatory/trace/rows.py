@@ -1,16 +1,14 @@
-"""The rows of a trace, and the one place that says which values a row may hold.
+"""The rows of a trace: operations, key events and outcomes.
 
 Rows are named tuples: a million of them are made in about a second. Times are Unix milliseconds,
 durations milliseconds, all in the range of a signed 64-bit integer. A row made directly is not
-checked; `operation`, `key_event` and `outcome` check what they are given (any values at all) and
-are what every reader and writer goes through. Immutable, so any thread may use them.
+checked; readers and writers check each row (see `validation`). Immutable, so any thread may use
+them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
-
-from purgatory.trace.errors import BadValue
+from typing import Final, NamedTuple
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -19,14 +17,9 @@ EXPIRED: Final = "expired"
 CANCELLED: Final = "cancelled"
 OUTCOMES: Final = (COMPLETED, EXPIRED, CANCELLED)
 
-_LISTS: Final = (tuple, list)
-_TEXT: Final = "UTF-8 text"
-_NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
-_INT64: Final = "an integer of 64 bits"
-
 
 class Operation(NamedTuple):
-    """A wait: submitted at a time, completed by `need` distinct keys, or else expired."""
+    """An operation: submitted at a time, completed by `need` distinct keys, or else expired."""
 
     op_id: str
     kind: str
@@ -42,14 +35,14 @@ class Operation(NamedTuple):
 
 
 class KeyEvent(NamedTuple):
-    """A watch key was completed at a time."""
+    """The completion of a watch key at a time."""
 
     key: str
     at_ms: int
 
 
 class OutcomeRow(NamedTuple):
-    """What became of an operation.
+    """The outcome of an operation.
 
     `by_key` is the key that completed it, None when it was not completed by a key. `waited_ms` is
     `at_ms - submitted_ms`; `lateness_ms` is when it was handled minus when it was due.
@@ -64,127 +57,3 @@ class OutcomeRow(NamedTuple):
     deadline_ms: int
     waited_ms: int
     lateness_ms: int
-
-
-def operation(
-    op_id: Any,
-    kind: Any,
-    submitted_ms: Any,
-    timeout_ms: Any,
-    keys: Any,
-    need: Any = None,
-) -> Operation:
-    """Make an Operation of values that may be anything; `BadValue` names the first bad one.
-
-    `kind` may be None (then empty), `need` too (then 1).
-    """
-    # Written out, not called: this runs for every row of a trace, and calls would double its time.
-    if type(op_id) is not str or not op_id or not (op_id.isascii() or _is_encodable(op_id)):
-        raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
-    if type(kind) is not str or not (kind.isascii() or _is_encodable(kind)):
-        kind = _kind(kind)
-    if type(submitted_ms) is not int or not INT64_MIN <= submitted_ms <= INT64_MAX:
-        raise BadValue("submitted_ms", submitted_ms, _INT64)
-    if type(timeout_ms) is not int or not 0 <= timeout_ms <= INT64_MAX:
-        raise BadValue("timeout_ms", timeout_ms, "an integer of 64 bits, 0 or more")
-    if submitted_ms + timeout_ms > INT64_MAX:
-        raise BadValue("timeout_ms", timeout_ms, "a deadline within 64 bits")
-    keys = _keys(keys)
-    # One key is what almost every operation needs, and there always is one.
-    if type(need) is not int or need != 1:
-        need = _need(need, keys)
-    return Operation(op_id, kind, submitted_ms, timeout_ms, keys, need)
-
-
-def key_event(key: Any, at_ms: Any) -> KeyEvent:
-    """Make a KeyEvent of values that may be anything; `BadValue` names the first bad one."""
-    if type(key) is not str or not key or not (key.isascii() or _is_encodable(key)):
-        raise BadValue("key", key, _NON_EMPTY_TEXT)
-    if type(at_ms) is not int or not INT64_MIN <= at_ms <= INT64_MAX:
-        raise BadValue("at_ms", at_ms, _INT64)
-    return KeyEvent(key, at_ms)
-
-
-def outcome(
-    op_id: Any,
-    kind: Any,
-    outcome: Any,
-    at_ms: Any,
-    by_key: Any,
-    submitted_ms: Any,
-    deadline_ms: Any,
-    waited_ms: Any,
-    lateness_ms: Any,
-) -> OutcomeRow:
-    """Make an OutcomeRow of values that may be anything; `BadValue` names the first bad one."""
-    if not op_id or not _is_text(op_id):
-        raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
-    kind = _kind(kind)
-    if outcome not in OUTCOMES:
-        raise BadValue("outcome", outcome, "completed, expired or cancelled")
-    if by_key is not None:
-        _check_by_key(by_key, outcome)
-    times = (at_ms, submitted_ms, deadline_ms, waited_ms, lateness_ms)
-    if not all(map(_is_int64, times)):
-        names = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
-        raise next(
-            BadValue(name, time, _INT64)
-            for name, time in zip(names, times, strict=True)
-            if not _is_int64(time)
-        )
-    return OutcomeRow(
-        op_id, kind, outcome, at_ms, by_key, submitted_ms, deadline_ms, waited_ms, lateness_ms
-    )
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str and (value.isascii() or _is_encodable(value))
-
-
-def _is_encodable(text: str) -> bool:
-    """Tell whether UTF-8 can hold it: bytes that were not UTF-8 arrive as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_int64(value: Any) -> bool:
-    # The exact type: True is no time.
-    return type(value) is int and INT64_MIN <= value <= INT64_MAX
-
-
-def _kind(kind: Any) -> str:
-    if kind is None:
-        return ""
-    if not _is_text(kind):
-        raise BadValue("kind", kind, _TEXT)
-    return str(kind)
-
-
-def _keys(keys: Any) -> tuple[str, ...]:
-    if type(keys) not in _LISTS or not keys:
-        raise BadValue("keys", keys, "a list of at least one key")
-    for key in keys:
-        if type(key) is not str or not key or not (key.isascii() or _is_encodable(key)):
-            raise BadValue("keys", keys, "every key to be " + _NON_EMPTY_TEXT)
-    return tuple(keys)
-
-
-def _need(need: Any, keys: tuple[str, ...]) -> int:
-    if need is None:
-        return 1
-    distinct = len(set(keys))
-    if type(need) is not int or not 1 <= need <= distinct:
-        raise BadValue(
-            "need", need, f"an integer from 1 to {distinct}, the number of distinct keys"
-        )
-    return need
-
-
-def _check_by_key(by_key: Any, outcome: str) -> None:
-    if outcome != COMPLETED:
-        raise BadValue("by_key", by_key, f"no key, as the operation is {outcome}")
-    if not by_key or not _is_text(by_key):
-        raise BadValue("by_key", by_key, _NON_EMPTY_TEXT)

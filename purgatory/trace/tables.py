@@ -9,23 +9,19 @@ import enum
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from purgatory.trace.errors import TraceError
-from purgatory.trace.rows import (
-    KeyEvent,
-    Operation,
-    OutcomeRow,
-    key_event,
-    operation,
-    outcome,
-)
+from purgatory.trace.validation import checked_event, checked_operation, checked_outcome
+
+if TYPE_CHECKING:
+    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 
 class ColumnType(enum.Enum):
-    """What a column holds; each format maps it to a type of its own."""
+    """The type of a column; each format maps it to one of its own."""
 
     TEXT = "text"
     TEXTS = "list of texts"
@@ -43,7 +39,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[RowT]):
-    """A kind of table: its columns in order, and how a checked row is made of their values.
+    """A kind of table: its columns in order, and the function that makes a checked row of values.
 
     `time_column` is the column by which a trace is in time order.
     """
@@ -68,7 +64,7 @@ class Table(Generic[RowT]):
         return [c.name for c in self.columns if c.required and c.name not in names]
 
     def check_columns(self, path: str, names: Collection[str]) -> None:
-        """Refuse a file whose columns lack a required one, or name one of ours twice."""
+        """Raise TraceError when a required column is missing, or a column is there twice."""
         if missing := self.missing_from(names):
             raise TraceError(
                 f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}"
@@ -91,14 +87,14 @@ OPERATIONS: Final[Table[Operation]] = Table(
         Column("keys", _TEXTS),
         Column("need", _INT32, required=False),
     ),
-    operation,
+    checked_operation,
     "submitted_ms",
 )
 
 EVENTS: Final[Table[KeyEvent]] = Table(
     "events",
     (Column("key", _TEXT), Column("at_ms", _INT64)),
-    key_event,
+    checked_event,
     "at_ms",
 )
 
@@ -115,7 +111,7 @@ OUTCOMES: Final[Table[OutcomeRow]] = Table(
         Column("waited_ms", _INT64),
         Column("lateness_ms", _INT64),
     ),
-    outcome,
+    checked_outcome,
     "at_ms",
 )
 
@@ -123,7 +119,7 @@ TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES)
 
 
 def recognise(path: str, names: Collection[str]) -> Table[Any]:
-    """Find the table that a file with these columns holds; `TraceError` when it is none."""
+    """Return the table that a file with these columns holds; TraceError when it is none."""
     for table in TABLES:
         if not table.missing_from(names):
             return table

@@ -15,16 +15,16 @@ from typing import IO, Any, Final
 
 from purgatory.trace.errors import TraceError
 
-# What iterating a text file, and csv.reader upon it, can raise. Bytes that are not UTF-8 are not
-# among them: see open_text.
+# Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
+# `open_text`.
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
 
 
 def open_text(path: Path, newline: str) -> io.TextIOWrapper:
     """Open a file for reading, decompressing `.gz`.
 
-    Bytes that are not UTF-8 become lone surrogates, which the check of a row's values refuses; so
-    a bad byte is a bad row with a place, and not the end of the file. A byte order mark is dropped.
+    Bytes that are not UTF-8 become lone surrogates, which validation refuses. So a bad byte makes
+    one bad row, and does not end the reading. A byte order mark is dropped.
     """
     opened = gzip.GzipFile if is_gzip(path) else open
     raw = opened(path, "rb")
@@ -32,28 +32,28 @@ def open_text(path: Path, newline: str) -> io.TextIOWrapper:
 
 
 def wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
-    """Write text into a file already open, compressing when `path` says so.
+    """Return a text stream that writes into an open file, compressed if `path` ends in `.gz`.
 
-    Closing the result ends the compressed stream and leaves `file` open. The same rows give the
-    same bytes: the gzip header holds neither name nor time.
+    Closing the result ends the compressed stream and leaves `file` open. The same rows always give
+    the same bytes: the gzip header holds neither name nor time.
     """
     raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
     return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
 
 
 def is_gzip(path: Path) -> bool:
-    """Tell by its suffix whether a file is compressed."""
+    """Tell, by its suffix, whether a file is compressed."""
     return path.suffix.lower() == ".gz"
 
 
 def check_header(path: Path, header: str) -> None:
-    """Refuse a first line that no UTF-8 text begins with: another encoding or a binary file."""
+    """Raise TraceError for a first line in another encoding, or of a binary file."""
     if "\0" in header or any("\ud800" <= char <= "\udfff" for char in header):
         raise TraceError(f"{path}: not UTF-8 text")
 
 
 class _UnclosedFile(io.BufferedIOBase):
-    """Passes writes on to a file and leaves it open, as GzipFile does."""
+    """Forwards writes to a file and does not close it, as GzipFile does."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

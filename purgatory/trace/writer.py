@@ -1,4 +1,4 @@
-"""Writes the tables of a trace: every row checked, and the file is there whole or not at all.
+"""Writes the tables of a trace: checks every row, and makes the whole file appear at once.
 
 Public through `purgatory.trace`. A writer belongs to one thread.
 """
@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Generic
 
-from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
+from purgatory.trace.bad_rows import BadRow, BadRows
+from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.formats import RowWriter, format_of, reason
 from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table
 
@@ -58,9 +59,7 @@ class Writer(Generic[RowT]):
         try:
             self._row_writer.write(self.table.make(*row))
         except BadValue as error:
-            bad = BadRow(
-                self.path, "row", self.count + 1, error.column, error.value, error.expected
-            )
+            bad = BadRow.at(self.path, "row", self.count + 1, error)
             raise BadRows((bad,), more=False) from None
         except OSError as error:
             raise self._failure(error) from error
@@ -81,7 +80,7 @@ class Writer(Generic[RowT]):
             self._discard()
 
     def _check_target(self) -> None:
-        # Replacing it would put a file in the place of a directory or a device.
+        # `replace` would put a file in the place of a directory or a device.
         if self._target.exists() and not self._target.is_file():
             raise TraceError(f"{self.path}: not a regular file")
 
@@ -91,22 +90,22 @@ class Writer(Generic[RowT]):
         self._row_writer.close()
         self._row_writer = None
         self._file.flush()
-        os.fsync(self._file.fileno())  # else a power cut may leave the name with nothing behind it
+        os.fsync(self._file.fileno())  # a power cut could leave an empty file otherwise
         self._file.close()
         self._hidden.replace(self._target)
 
     def _discard(self) -> None:
-        """End what is open and remove the hidden file; all of it is gone after `_publish`."""
+        """Close what is open and remove the hidden file; after `_publish` there is neither."""
         row_writer, self._row_writer = self._row_writer, None
         file, self._file = self._file, None
         if row_writer is not None:
-            # It may fail as the write before it did, and that one is being reported.
+            # May fail for the same reason as the write before it, which is reported already.
             with contextlib.suppress(OSError, ValueError):
                 row_writer.close()
         with contextlib.suppress(OSError):
             if file is not None:
                 file.close()
-        # Whatever is known of the file: an interrupt may have come between its making and ours.
+        # Even if no file is known: an interrupt may have come between `open` and the assignment.
         with contextlib.suppress(OSError):
             self._hidden.unlink(missing_ok=True)
 

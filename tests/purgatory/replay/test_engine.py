@@ -1,4 +1,4 @@
-"""Replay: the outcomes of a trace, equal to the oracle's, in virtual and in real time."""
+"""Replay: its outcomes equal those of the oracle, in virtual and in real time."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ def replayed(operations, events, **options):
 
 
 def operation(op_id="o", submitted_ms=0, timeout_ms=10, keys=("k",), need=1, kind=""):
-    """An operation with what a test cares about."""
+    """Make an operation of the values that a test is about."""
     return Operation(op_id, kind, submitted_ms, timeout_ms, keys, need)
 
 
@@ -46,7 +46,7 @@ def test_at_the_times_of_today(trace):
 @settings(max_examples=50)
 @given(traces(start_ms=-200_000))
 def test_before_the_epoch(trace):
-    """Negative times are times."""
+    """Times may be negative."""
     operations, events = trace
     assert replayed(operations, events) == resolve(operations, events)
 
@@ -62,7 +62,7 @@ def test_real_time_gives_the_same_outcomes(trace):
 
 
 def test_outcomes_come_in_order_of_time():
-    """What ends earlier is told earlier."""
+    """`on_outcome` is called in the order of time."""
     rows = [operation(f"o{place}", 0, 1000 - place, ("k",)) for place in range(100)]
     outcomes = []
     with Replay(on_outcome=outcomes.append) as replay:
@@ -124,7 +124,7 @@ def test_bad_speed(speed):
 
 
 def test_an_error_of_on_outcome_ends_the_run():
-    """A full disk is not passed over."""
+    """The exception, of a full disk say, is raised."""
 
     def fail(outcome):
         raise OSError("disk full")

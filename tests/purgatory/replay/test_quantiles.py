@@ -9,7 +9,7 @@ from purgatory.replay.quantiles import WaitQuantiles
 
 
 def counted(waits_ms):
-    """WaitQuantiles that have counted a list."""
+    """Make WaitQuantiles that have counted a list."""
     waits = WaitQuantiles()
     for waited_ms in waits_ms:
         waits.count(waited_ms)
@@ -17,7 +17,7 @@ def counted(waits_ms):
 
 
 def test_empty():
-    """Nothing counted, nothing to tell."""
+    """Without waits there is no quantile."""
     assert WaitQuantiles().quantile(0.5) is None
 
 
@@ -42,7 +42,7 @@ def test_memory_is_bounded():
 
 
 def test_adding_is_counting_both():
-    """Two summaries added tell what one would."""
+    """Two added together have the quantiles of one that counted all."""
     left, right = counted([1, 2, 3]), counted([3, 400_000])
     left.add(right)
     assert left.quantile(0.5) == 3

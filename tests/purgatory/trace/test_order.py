@@ -1,4 +1,4 @@
-"""Time order: refused with a place, or sorted."""
+"""Time order: a row out of order is refused with its place, or rows are sorted."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def events_file(path, *times):
 
 @pytest.mark.parametrize(("suffix", "place"), [("csv", "line 5"), ("parquet", "row 4")])
 def test_a_row_out_of_order_is_named(tmp_path, suffix, place):
-    """File, row and both times; the rows before came through."""
+    """The error has file, row and both times; the rows before it were returned."""
     path = events_file(tmp_path / f"e.{suffix}", 5, 7, 7, 6, 8)
     seen = []
     with pytest.raises(OutOfOrder) as caught:

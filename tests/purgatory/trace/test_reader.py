@@ -1,4 +1,4 @@
-"""Reading: every broken row and file is told with its place, in constant memory."""
+"""Reading: columns, damaged files, directories, in constant memory."""
 
 import gzip
 import os
@@ -19,197 +19,9 @@ from purgatory.trace import (
     write_operations,
 )
 from purgatory.trace.reader import table_of
+from tests.testing.trace_files import text_file
 
 HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
-
-
-@pytest.fixture
-def pq():
-    """Arrow and its Parquet module, to make files that our writers would refuse to make."""
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-
-    def write(path, **columns):
-        parquet.write_table(pa.table(columns), path)
-        return path
-
-    write.pa = pa
-    return write
-
-
-def text_file(tmp_path, name, text):
-    path = tmp_path / name
-    data = text if isinstance(text, bytes) else text.encode()
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return path
-
-
-def first_bad(read, path):
-    with pytest.raises(BadRows) as caught:
-        list(read(path))
-    assert str(path) in str(caught.value)
-    return caught.value.rows[0]
-
-
-# Bad rows
-
-
-@pytest.mark.parametrize(
-    ("row", "column", "value"),
-    [
-        (",x,1,2,k,1", "op_id", None),
-        ("a,x,,2,k,1", "submitted_ms", None),
-        ("a,x,1.5,2,k,1", "submitted_ms", "1.5"),
-        ("a,x,1_000,2,k,1", "submitted_ms", "1_000"),
-        ("a,x,\u0661,2,k,1", "submitted_ms", "\u0661"),
-        ("a,x,9223372036854775808,2,k,1", "submitted_ms", 2**63),
-        ("a,x," + "9" * 5000 + ",2,k,1", "submitted_ms", "9" * 5000),
-        ("a,x,1,-2,k,1", "timeout_ms", -2),
-        ("a,x,1,soon,k,1", "timeout_ms", "soon"),
-        ("a,x,1,2,,1", "keys", None),
-        ("a,x,1,2,k||l,1", "keys", ["k", "", "l"]),
-        ("a,x,1,2,k,0", "need", 0),
-        ("a,x,1,2,k|k,2", "need", 2),
-        ("a,x,1,2,k", "", ["a", "x", "1", "2", "k"]),
-        ("a,x,1,2,k,1,1", "", ["a", "x", "1", "2", "k", "1", "1"]),
-    ],
-)
-@pytest.mark.parametrize("name", ["ops.csv", "ops.csv.gz"])
-def test_a_broken_csv_row_is_named(tmp_path, name, row, column, value):
-    """File, physical line, column, value and what was expected."""
-    path = text_file(tmp_path, name, f"{HEADER}good,x,1,2,k,1\n\n{row}\n")
-    bad = first_bad(read_operations, path)
-    assert (bad.path, bad.unit, bad.number) == (str(path), "line", 4)
-    assert (bad.column, bad.value) == (column, value)
-    assert bad.expected
-
-
-def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
-    """A quoted field may hold line breaks; an editor jumps to where the row begins."""
-    path = text_file(tmp_path, "ops.csv", HEADER + 'a,"x\n\ny",1,2,k,1\n"b\n",x,1,-2,k,1\n')
-    rows = read_operations(path)
-    assert next(rows).kind == "x\n\ny"
-    assert rows.where() == f"{path}, line 2"
-    with pytest.raises(BadRows) as caught:
-        next(rows)
-    assert caught.value.rows[0].number == 5
-
-
-@pytest.mark.parametrize(
-    ("line", "column", "value"),
-    [
-        ('{"at_ms": 1}', "key", None),
-        ('{"key": null, "at_ms": 1}', "key", None),
-        ('{"key": 5, "at_ms": 1}', "key", 5),
-        ('{"key": "\\ud800", "at_ms": 1}', "key", "\ud800"),
-        ('{"key": "k"}', "at_ms", None),
-        ('{"key": "k", "at_ms": "1"}', "at_ms", "1"),
-        ('{"key": "k", "at_ms": 1.0}', "at_ms", 1.0),
-        ('{"key": "k", "at_ms": true}', "at_ms", True),
-        ('{"key": "k", "at_ms": 1e400}', "at_ms", float("inf")),
-        ('{"key": "k", "at_ms": 9223372036854775808}', "at_ms", 2**63),
-        ('{"key": "k", "at_ms": ' + "9" * 5000 + "}", "", None),
-        ('{"key": "k", "at_', "", '{"key": "k", "at_'),
-        ('["k", 1]', "", '["k", 1]'),
-        ("[" * 100_000, "", None),
-        ("null", "", "null"),
-    ],
-)
-def test_a_broken_json_line_is_named(tmp_path, line, column, value):
-    """As for CSV; what is not an object, or is too deep or too big, is a bad row too."""
-    path = text_file(tmp_path, "e.jsonl", f'\n{{"key": "k", "at_ms": 1}}\n{line}\n')
-    bad = first_bad(read_events, path)
-    assert (bad.unit, bad.number, bad.column) == ("line", 3, column)
-    assert value is None or bad.value == value
-
-
-def test_a_broken_parquet_row_is_named(tmp_path, pq):
-    """Rows are counted from 1."""
-    path = pq(tmp_path / "e.parquet", key=["a", "", None], at_ms=[1, 2, 3])
-    bad = first_bad(read_events, path)
-    assert (bad.unit, bad.number, bad.column, bad.value) == ("row", 2, "key", "")
-    good = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]], "need": [1]}
-    changes = [
-        ("op_id", None),
-        ("submitted_ms", None),
-        ("timeout_ms", -1),
-        ("keys", None),
-        ("keys", []),
-        ("keys", [None]),
-        ("keys", [""]),
-        ("need", 2),
-    ]
-    for column, value in changes:
-        columns = {name: values * 2 for name, values in good.items()}
-        columns[column] = [good[column][0], value]
-        bad = first_bad(read_operations, pq(tmp_path / "o.parquet", **columns))
-        assert (bad.number, bad.column) == (2, column)
-
-
-def test_bytes_that_are_not_utf8_are_a_bad_row(tmp_path, pq):
-    """In every format, with the row's place; the rows around it are readable."""
-    pa = pq.pa
-    raw = pa.array([b"a", b"\xff", b"c"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
-    paths = [
-        text_file(tmp_path, "e.csv", b"key,at_ms\na,1\n\xff,2\nc,3\n"),
-        text_file(
-            tmp_path,
-            "e.jsonl",
-            b'{"key":"a","at_ms":1}\n{"key":"\xff","at_ms":2}\n{"key":"c","at_ms":3}\n',
-        ),
-        pq(tmp_path / "e.parquet", key=text, at_ms=[1, 2, 3]),
-    ]
-    for path, number in zip(paths, (3, 2, 2), strict=True):
-        skipped = SkippedRows()
-        assert list(read_events(path, on_bad=skipped)) == [KeyEvent("a", 1), KeyEvent("c", 3)]
-        assert [(bad.number, bad.column) for bad in skipped.first] == [(number, "key")]
-
-
-def test_reading_stops_at_the_first_five_bad_rows(tmp_path):
-    """The good rows before came through; the error lists five and says that there may be more."""
-    lines = ["good,1"] + [f"bad-{n},x" for n in range(9)]
-    path = text_file(tmp_path, "e.csv", "key,at_ms\n" + "\n".join(lines))
-    rows = read_events(path)
-    assert next(rows) == KeyEvent("good", 1)
-    with pytest.raises(BadRows) as caught:
-        next(rows)
-    assert [bad.number for bad in caught.value.rows] == [3, 4, 5, 6, 7]
-    assert caught.value.more
-    assert "there may be more" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    with pytest.raises(StopIteration):
-        next(rows)
-
-
-def test_fewer_bad_rows_are_listed_and_no_more_are_announced(tmp_path):
-    """The rest of a short file was seen."""
-    path = text_file(tmp_path, "e.csv", "key,at_ms\nk,x\nk,1\nk,y\n")
-    with pytest.raises(BadRows) as caught:
-        list(read_events(path))
-    assert [bad.number for bad in caught.value.rows] == [2, 4]
-    assert not caught.value.more
-    assert "more" not in str(caught.value)
-
-
-def test_looking_for_more_bad_rows_has_an_end(tmp_path):
-    """A bad row at the top of a huge file is told without reading the file."""
-    good = "k,1\n" * 20_000
-    path = text_file(tmp_path, "e.csv", f"key,at_ms\nk,x\n{good}k,y\n")
-    with pytest.raises(BadRows) as caught:
-        list(read_events(path))
-    assert len(caught.value.rows) == 1
-    assert caught.value.more
-
-
-def test_bad_rows_can_be_skipped_and_counted(tmp_path):
-    """With `on_bad`, all good rows come and each bad one is counted; five are kept."""
-    lines = "".join(f"k,{n}\nk,x\n" for n in range(20))
-    path = text_file(tmp_path, "e.csv", "key,at_ms\n" + lines)
-    skipped = SkippedRows()
-    assert list(read_events(path, on_bad=skipped)) == [KeyEvent("k", n) for n in range(20)]
-    assert skipped.count == 20
-    assert [bad.number for bad in skipped.first] == [3, 5, 7, 9, 11]
 
 
 # Columns
@@ -272,7 +84,7 @@ def test_a_parquet_column_of_a_wrong_type_is_refused(tmp_path, pq, column, value
 
 
 def test_a_missing_column_is_refused(tmp_path, pq):
-    """At once, and by name: the file is of another table."""
+    """At once, and by name: the file may hold another table."""
     csv = text_file(tmp_path, "e.csv", "key,when\nk,1\n")
     parquet = pq(tmp_path / "e.parquet", key=["k"])
     for path in (csv, parquet):
@@ -283,7 +95,7 @@ def test_a_missing_column_is_refused(tmp_path, pq):
 
 
 def test_a_column_twice_is_refused(tmp_path):
-    """Which one is meant cannot be known."""
+    """The reader cannot know which one is meant."""
     path = text_file(tmp_path, "e.csv", "key,at_ms,key\nk,1,l\n")
     with pytest.raises(TraceError, match="column key is there more than once"):
         read_events(path)
@@ -347,7 +159,7 @@ def test_a_damaged_gz_is_refused(tmp_path, name):
 
 
 def test_a_damaged_page_of_parquet_is_refused(tmp_path, pq):
-    """The footer is sound, so it opens; the damage is met on the way."""
+    """The footer is sound, so the file opens; the damage is found while reading."""
     path = tmp_path / "e.parquet"
     with write_events(path) as out:
         for n in range(10_000):
@@ -362,7 +174,7 @@ def test_a_damaged_page_of_parquet_is_refused(tmp_path, pq):
 
 
 def test_a_field_beyond_the_limit_of_csv_is_refused(tmp_path):
-    """An open quote swallows what follows; it ends as an error, not in all memory."""
+    """An open quote takes in all that follows; that ends in an error, not in all memory."""
     path = text_file(tmp_path, "e.csv", 'key,at_ms\nk,1\n"' + "x,1\n" * 100_000)
     rows = read_events(path)
     assert next(rows) == KeyEvent("k", 1)
@@ -371,7 +183,7 @@ def test_a_field_beyond_the_limit_of_csv_is_refused(tmp_path):
 
 
 def test_what_cannot_be_opened_is_refused_at_once(tmp_path):
-    """Missing, a loop of links, an impossible name: the operating system's words, and the name."""
+    """Missing, a loop of links, an impossible name: the system's message, with the name."""
     (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
     for name in ("missing.csv", "missing/e.csv", "loop.csv", "x" * 300 + ".csv", "nul\0.csv"):
         with pytest.raises(TraceError) as caught:
@@ -393,7 +205,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "json.gz"])
 def test_a_directory_of_parts_is_read_by_name(tmp_path, suffix):
-    """Part files in order of their names; notes of other programs are left alone."""
+    """Part files are read in the order of their names; hidden files are skipped."""
     parts = tmp_path / f"events.{suffix}"
     parts.mkdir()
     for part in (2, 0, 1):
@@ -408,7 +220,7 @@ def test_a_directory_of_parts_is_read_by_name(tmp_path, suffix):
 
 
 def test_a_directory_without_parts_is_refused(tmp_path):
-    """Rather than read as an empty trace."""
+    """It is not read as an empty trace."""
     (tmp_path / "_SUCCESS").touch()
     with pytest.raises(TraceError, match="directory without files"):
         read_events(tmp_path)
@@ -433,7 +245,7 @@ def test_a_bad_part_is_named(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
 def test_where_is_the_row_returned_last(tmp_path, suffix):
-    """For messages about a row, at any time between two rows."""
+    """A message about a row can name its place until the next row is read."""
     path = tmp_path / f"e.{suffix}"
     with write_events(path) as out:
         for n in range(20_000):

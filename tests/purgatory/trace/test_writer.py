@@ -1,4 +1,4 @@
-"""Writing: checked rows, and a file that is there whole or not at all."""
+"""Writing: rows are checked, and the whole file appears at once or not at all."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ ROW = KeyEvent("k", 1)
 
 
 class Mishap(Exception):
-    """Something that happens within a with block."""
+    """An exception raised within a `with` block."""
 
 
 def write_and_fail(path, error):
@@ -63,7 +63,7 @@ def test_an_error_leaves_nothing_behind(tmp_path, suffix, error):
 
 
 def test_an_old_file_is_replaced_through_its_link(tmp_path):
-    """A link goes on pointing where it did."""
+    """The link stays, and points where it did."""
     real = tmp_path / "real.csv"
     real.write_text("old")
     link = tmp_path / "link.csv"
@@ -87,7 +87,7 @@ def test_the_file_has_the_usual_permissions(tmp_path):
 
 
 def test_what_is_no_regular_file_is_never_replaced(tmp_path):
-    """A directory, or a device behind a link: refused before anything is written."""
+    """A directory, or a device behind a link, is refused before anything is written."""
     directory = tmp_path / "dir.csv"
     directory.mkdir()
     device = tmp_path / "null.csv"
@@ -99,7 +99,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path):
 
 
 def test_what_cannot_be_made_is_refused(tmp_path):
-    """A missing directory, a file in its place, too long a name: named, one error."""
+    """A missing directory, a file in its place, too long a name: one error that names it."""
     (tmp_path / "file").touch()
     for name in ("missing/e.csv", "file/e.csv", "x" * 300 + ".csv"):
         path = tmp_path / name
@@ -146,8 +146,8 @@ def test_the_writer_works_in_its_block_only(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, suffix):
-    """Whether it is met while writing or at the end. A limit on file sizes stands for the disk."""
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, suffix):
+    """While writing and at the end. A limit on file sizes stands for the disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))

@@ -22,7 +22,8 @@ from purgatory.spark.tables.row_checks import check_events, check_operations
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS, OUTCOMES, REJECTED
 from purgatory.trace import KeyEvent, Operation, Outcome
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rows import INT64_MAX, INT64_MIN, operation
+from purgatory.trace.rows import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import checked_operation
 
 # As operations, but with room for a need that does not fit.
 LOOSE = StructType(
@@ -199,7 +200,7 @@ rows = st.tuples(
 def accepted(row):
     """Return the operation that the in-process reader makes of a row; None if it refuses it."""
     try:
-        return operation(*row)
+        return checked_operation(*row)
     except BadValue:
         return None
 

@@ -1,4 +1,4 @@
-"""Which values a row may hold."""
+"""Validation: the values that a row may hold."""
 
 import pickle
 
@@ -6,7 +6,8 @@ import pytest
 
 from purgatory.trace import KeyEvent, Operation, Outcome, TraceError
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rows import INT64_MAX, INT64_MIN, key_event, operation, outcome
+from purgatory.trace.rows import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import checked_event, checked_operation, checked_outcome
 
 OPERATION = {
     "op_id": "op",
@@ -30,17 +31,17 @@ OUTCOME = {
 
 
 def test_a_good_operation_is_made_as_given():
-    """All values arrive; a list of keys becomes a tuple."""
-    assert operation(**OPERATION) == Operation("op", "kind", 100, 50, ("a", "b"), 2)
-    assert operation(**OPERATION | {"keys": ["a", "b"]}).keys == ("a", "b")
-    assert operation(**OPERATION).deadline_ms == 150
+    """All values are kept; a list of keys becomes a tuple."""
+    assert checked_operation(**OPERATION) == Operation("op", "kind", 100, 50, ("a", "b"), 2)
+    assert checked_operation(**OPERATION | {"keys": ["a", "b"]}).keys == ("a", "b")
+    assert checked_operation(**OPERATION).deadline_ms == 150
 
 
 def test_kind_and_need_have_defaults():
     """Null in a file means: no kind, one key."""
-    row = operation(**OPERATION | {"kind": None, "need": None})
+    row = checked_operation(**OPERATION | {"kind": None, "need": None})
     assert (row.kind, row.need) == ("", 1)
-    assert outcome(**OUTCOME | {"kind": None}).kind == ""
+    assert checked_outcome(**OUTCOME | {"kind": None}).kind == ""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_kind_and_need_have_defaults():
 def test_a_bad_operation_is_refused_by_column(column, value):
     """The error names the column and the value, and says what was expected."""
     with pytest.raises(BadValue) as caught:
-        operation(**OPERATION | {column: value})
+        checked_operation(**OPERATION | {column: value})
     assert (caught.value.column, caught.value.value) == (column, value)
     assert f"column {column}" in str(caught.value)
     assert "expected" in str(caught.value)
@@ -89,25 +90,25 @@ def test_a_bad_operation_is_refused_by_column(column, value):
 def test_need_counts_distinct_keys():
     """A key named twice is one key."""
     with pytest.raises(BadValue, match="from 1 to 1"):
-        operation(**OPERATION | {"keys": ("a", "a")})
+        checked_operation(**OPERATION | {"keys": ("a", "a")})
 
 
 def test_the_ends_of_64_bits_are_allowed():
     """The smallest and the greatest time, and a deadline at the very end."""
-    assert operation(**OPERATION | {"submitted_ms": INT64_MIN}).submitted_ms == INT64_MIN
-    assert operation(**OPERATION | {"timeout_ms": INT64_MAX - 100}).deadline_ms == INT64_MAX
+    assert checked_operation(**OPERATION | {"submitted_ms": INT64_MIN}).submitted_ms == INT64_MIN
+    assert checked_operation(**OPERATION | {"timeout_ms": INT64_MAX - 100}).deadline_ms == INT64_MAX
 
 
 def test_events_are_checked():
     """A key and a time."""
-    assert key_event("k", 5) == KeyEvent("k", 5)
+    assert checked_event("k", 5) == KeyEvent("k", 5)
     for key, at_ms, column in (("", 5, "key"), (None, 5, "key"), ("\ud800", 5, "key")):
         with pytest.raises(BadValue) as caught:
-            key_event(key, at_ms)
+            checked_event(key, at_ms)
         assert caught.value.column == column
     for at_ms in (None, "5", 5.0, False, 2**63):
         with pytest.raises(BadValue, match="column at_ms"):
-            key_event("k", at_ms)
+            checked_event("k", at_ms)
 
 
 @pytest.mark.parametrize(
@@ -130,19 +131,19 @@ def test_events_are_checked():
 def test_a_bad_outcome_is_refused_by_column(change, column):
     """As for operations; only a completed one may name a key."""
     with pytest.raises(BadValue) as caught:
-        outcome(**OUTCOME | change)
+        checked_outcome(**OUTCOME | change)
     assert caught.value.column == column
 
 
 def test_a_good_outcome_is_made_as_given():
     """Completed by a key, completed without one, expired."""
-    assert outcome(**OUTCOME) == Outcome(**OUTCOME)
-    assert outcome(**OUTCOME | {"by_key": None}).by_key is None
-    assert outcome(**OUTCOME | {"by_key": None, "outcome": "expired"}).outcome == "expired"
+    assert checked_outcome(**OUTCOME) == Outcome(**OUTCOME)
+    assert checked_outcome(**OUTCOME | {"by_key": None}).by_key is None
+    assert checked_outcome(**OUTCOME | {"by_key": None, "outcome": "expired"}).outcome == "expired"
 
 
 def test_a_long_value_is_shortened_and_the_error_survives_pickling():
-    """A message stays readable; errors cross process borders."""
+    """Messages stay readable, and errors can be sent to another process."""
     error = BadValue("keys", "x" * 1000, "less")
     assert len(str(error)) < 120
     again = pickle.loads(pickle.dumps(error))

@@ -1,0 +1,78 @@
+"""ReplayClock: the time of a replay, virtual or at a multiple of real time.
+
+Belongs to the thread that runs the replay, but for `stop`, which is for any thread and for signal
+handlers.
+"""
+
+import time
+from typing import Final
+
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+#: Seconds after which a sleep looks at `stopped`. A poll, no condition: a signal handler must not
+#: take a lock that the interrupted thread may hold.
+STOP_POLL_S: Final = 0.05
+# The reading of the clock before any trace begins.
+BEFORE_ANY_TRACE_MS: Final = -(2**63)
+
+
+class ReplayClock:
+    """Moves the time of a trace, and with it the timer.
+
+    With `speed` None time is virtual: it jumps from instant to instant. Else it passes no faster
+    than `speed` seconds of the trace in a second of real time.
+
+    The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
+    that nothing that is due at t has expired yet; that happens when it moves on to t.
+    """
+
+    def __init__(self, speed: float | None) -> None:
+        if speed is not None and not 0 < speed < float("inf"):
+            raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
+        self.stopped = False
+        self._speed = speed
+        self._clock = ManualClock(BEFORE_ANY_TRACE_MS)
+        self.timer = Timer("replay", clock=self._clock, executor=InlineExecutor())
+        # The first instant of the trace, and the real time at which it was reached.
+        self._origin: tuple[int, float] | None = None
+
+    def now_ms(self) -> int:
+        """Return the last instant that is over."""
+        return self._clock()
+
+    def advance_to(self, instant_ms: int) -> None:
+        """Move on to an instant; what is due on the way expires. Returns early when stopped."""
+        if self._origin is None:
+            self._origin = instant_ms, time.monotonic()
+        while not self.stopped:
+            now_ms = instant_ms if self._speed is None else min(instant_ms, self._real_time_ms())
+            if now_ms > self._clock():
+                self._clock.advance_to(now_ms)
+                self.timer.advance_clock()
+            if now_ms >= instant_ms:
+                return
+            self._sleep_towards(instant_ms)
+
+    def lateness_ms(self, due_ms: int) -> int:
+        """Return by how much real time is behind an instant; 0 in virtual time."""
+        return 0 if self._speed is None else max(0, self._real_time_ms() - due_ms)
+
+    def stop(self) -> None:
+        """Make `advance_to` return soon, now and from now on."""
+        self.stopped = True
+
+    def _real_time_ms(self) -> int:
+        """Return the time of the trace at which a replay without delays would be."""
+        assert self._origin is not None
+        assert self._speed is not None
+        first_ms, began = self._origin
+        return first_ms + int((time.monotonic() - began) * 1000 * self._speed)
+
+    def _sleep_towards(self, instant_ms: int) -> None:
+        """Sleep until the instant or the next deadline, but not beyond STOP_POLL_S."""
+        assert self._speed is not None
+        seconds = (instant_ms - self._real_time_ms()) / 1000
+        due = self.timer.delay_to_next()
+        if due is not None:
+            seconds = min(seconds, due)
+        time.sleep(min(STOP_POLL_S, max(0.0, seconds) / self._speed))
