@@ -59,6 +59,7 @@ HOT = [
     "purgatory/service/client/batcher.py",
     "purgatory/service/client/session.py",
     "purgatory/service/server/clients.py",
+    "purgatory/service/server/connections.py",
     "purgatory/service/server/journal_rows.py",
     "purgatory/service/server/network.py",
     "purgatory/service/server/operation.py",

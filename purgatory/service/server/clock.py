@@ -1,10 +1,9 @@
 """ServiceClock: Unix time that does not jump.
 
-A server counts Unix milliseconds from the system's clock since boot, so that setting the wall clock
-neither loses nor hastens anything; from one run to the next it goes on from the same count, if the
-machine was not booted meanwhile. When the wall clock was set, the times of what waits are moved by
-as much at the next start (`Start.shift_ms`), so that they are Unix times again and as far away as
-before. Any thread may read it.
+A server derives Unix milliseconds from the time since boot, so setting the wall clock moves no
+deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
+wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): they are
+Unix times again, and as far away as before. Any thread may read it.
 """
 
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-# A smaller difference is no jump of the wall clock, but how exactly two clocks can be compared.
+# A smaller difference is the error of comparing two clocks, not a jump of the wall clock.
 JUMP_MS: Final = 1000
 
 _NS_PER_MS: Final = 1_000_000
@@ -21,13 +20,13 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_ns() -> int:
-    """Nanoseconds since boot, those asleep included where the system counts them."""
+    """Return nanoseconds since boot; time asleep counts where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
 
 
 def boot_id() -> str:
-    """What names the time since the last boot; empty where the system has no such name."""
+    """Return the identity of the last boot; empty where the system has none."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -36,7 +35,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClockSources:
-    """Where time is read from."""
+    """The clocks of the system; functions, so that tests can replace them."""
 
     wall_ns: Callable[[], int] = time.time_ns
     boot_ns: Callable[[], int] = boot_ns
@@ -44,13 +43,13 @@ class ClockSources:
 
 
 class ServiceClock:
-    """``metadata``: those that the last run left behind, empty at the first."""
+    """The clock of one run; `metadata` is what the last run returned, empty at the first."""
 
     def __init__(self, metadata: Mapping[str, Any], sources: ClockSources | None = None) -> None:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
-        #: By how much the times of what waits are to be moved, now that we start.
+        #: By how many milliseconds the times of what waits have to be moved at this start.
         self.shift_ms = 0
         self._offset_ns = wall_offset_ns
         if self._boot_id and metadata.get("boot_id") == self._boot_id:
@@ -63,16 +62,16 @@ class ServiceClock:
             self.shift_ms = metadata["drift_ms"]
 
     def now_ms(self) -> int:
-        """Unix milliseconds; never goes back."""
+        """Return Unix milliseconds; never goes back."""
         return (self._sources.boot_ns() + self._offset_ns) // _NS_PER_MS
 
     def seconds_until(self, when_ms: int) -> float:
-        """Seconds until `now_ms` is ``when_ms``; 0 when it is already."""
+        """Return the seconds until `now_ms` is `when_ms`; 0 if it has passed."""
         left_ns = when_ms * _NS_PER_MS - self._sources.boot_ns() - self._offset_ns
         return max(0, left_ns) / 1e9
 
     def metadata(self) -> dict[str, Any]:
-        """What the next run needs to know."""
+        """Return what the next run needs to continue this clock."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {
             "boot_id": self._boot_id,

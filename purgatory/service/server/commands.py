@@ -1,13 +1,13 @@
-"""Commands: what the threads of a server tell each other. Small frozen values.
+"""Commands: what the threads of a server tell each other. Small immutable values.
 
-    the network ── ClientRequest, ClientConnected, ClientDisconnected, FetchOutcomes,
-                   StopStoreLoop ───────────────────>  the store loop's mailbox
-    the journal ── JournalConfirmed ────────────────>  the store loop's mailbox
-    the store loop ── TransactionReplies, OutcomeFrame,
-                      StoreLoopStopped ─────────────>  the network's mailbox
-    the closer ── CloseServer, ReloadAllowList ─────>  the network's mailbox
+    network thread ── ClientRequest, ClientConnected, ClientDisconnected,
+                      FetchOutcomes, StopStoreLoop ──────>  mailbox of the store loop
+    journal thread ── JournalConfirmed ──────────────────>  mailbox of the store loop
+    store thread   ── TransactionReplies, OutcomeFrame,
+                      StoreLoopStopped ──────────────────>  mailbox of the network
+    any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
 
-A *route* is what the socket calls a connection.
+A *route* is the identity that the socket gives a connection.
 """
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from purgatory.service.store.store import JournalPosition
 
 
 class ClientRequest(Struct, frozen=True):
-    """A client's request; ``size``: bytes of its frame."""
+    """Handle a client's request; `size` is the size of its frame in bytes."""
 
     route: bytes
     client: str
@@ -26,7 +26,7 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientConnected(Struct, frozen=True):
-    """A client has said hello, with a request of this ``seq``."""
+    """Welcome a client that has said hello, in answer to its request `seq`."""
 
     route: bytes
     client: str
@@ -34,13 +34,13 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """A connection of a client has ended."""
+    """Count one connection of a client less."""
 
     client: str
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """A connection can take outcomes again, from beyond ``after`` on."""
+    """Read the client's outcomes beyond `after`: the connection can take a frame of them."""
 
     route: bytes
     client: str
@@ -48,17 +48,17 @@ class FetchOutcomes(Struct, frozen=True):
 
 
 class JournalConfirmed(Struct, frozen=True):
-    """Rows up to these numbers are safe in the journal."""
+    """Note that the journal has all rows up to `position`."""
 
     position: JournalPosition
 
 
 class StopStoreLoop(Struct, frozen=True):
-    """Do what was asked before, and end."""
+    """Handle what was sent before, then end."""
 
 
 class OutcomePush(Struct, frozen=True):
-    """Outcomes ``first`` to ``last`` for all connections of a client."""
+    """A frame of the outcomes `first` to `last`, for all connections of a client."""
 
     client: str
     first: int
@@ -67,7 +67,7 @@ class OutcomePush(Struct, frozen=True):
 
 
 class TransactionReplies(Struct, frozen=True):
-    """What came of a turn; ``size``: bytes of the frames that were asked in it."""
+    """Send replies, by route, and outcomes; `size` is that of the requests, in bytes."""
 
     replies: list[tuple[bytes, bytes]]
     pushes: list[OutcomePush]
@@ -75,7 +75,7 @@ class TransactionReplies(Struct, frozen=True):
 
 
 class OutcomeFrame(Struct, frozen=True):
-    """To `FetchOutcomes`: outcomes up to ``last``; no frame: there are no others."""
+    """Answer to `FetchOutcomes`: outcomes up to `last`; no frame if there are no more."""
 
     route: bytes
     frame: bytes | None
@@ -83,19 +83,19 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreLoopStopped(Struct, frozen=True):
-    """The keeper has ended: all is answered, or ``error`` has ended it."""
+    """Note that the store loop has ended: every request is answered, or `error` has ended it."""
 
     error: Exception | None
 
 
 class CloseServer(Struct, frozen=True):
-    """Stop accepting, answer what is in flight within so many seconds, and end."""
+    """Accept nothing more, answer what is in flight, and end within `seconds`."""
 
     seconds: float
 
 
 class ReloadAllowList(Struct, frozen=True):
-    """The list of who is let in has changed."""
+    """Drop the connections that the allow list, which was read again, does not allow."""
 
 
 StoreLoopCommand = (

@@ -1,4 +1,4 @@
-"""The executor of a timer whose owner runs what is due himself, a portion at a time."""
+"""DeferredExecutor: an executor whose owner decides when, and how much, is run."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,14 +14,14 @@ class DeferredExecutor:
         self._buckets: deque[tuple[_Run, Any]] = deque()
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Run what is due, bucket by bucket, until ``enough`` says so."""
+        """Run the buckets in order, until there are no more or `enough` returns True."""
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
             self._buckets.popleft()
 
     def __bool__(self) -> bool:
-        """Whether anything is left to run."""
+        """Return whether any bucket is left."""
         return bool(self._buckets)
 
     def execute(self, run: _Run, bucket: Any) -> None:
@@ -29,11 +29,11 @@ class DeferredExecutor:
         self._buckets.append((run, bucket))
 
     def flush(self) -> None:
-        """Nothing to do: its owner looks by himself."""
+        """Do nothing: there is no thread to wake."""
 
     def resume(self) -> None:
-        """Nothing to do: likewise."""
+        """Do nothing: the owner calls `run` again."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Nothing to do: what was not run stays pending on disk."""
+        """Do nothing: what was not run is still pending on disk."""
         del wait, timeout

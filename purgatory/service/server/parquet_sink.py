@@ -1,9 +1,9 @@
-"""The journal of a server: its operations and outcomes as Parquet files, for good.
+"""ParquetSink: the journal of a server, which writes operations and outcomes as Parquet files.
 
-A `JournalSink`: the store's thread hands committed rows over, a thread of the journal's own,
-``purgatory-journal``, writes them and confirms what is on disk. The store keeps a row until it is
-confirmed, and its numbers are in the names of the files: so after a crash the journal goes on
-behind its last file, and every row is in exactly one. `start` and `close` are called by one thread.
+The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes them
+and confirms what is on disk. The store keeps a row until it is confirmed, and the names of the
+files contain the numbers of their rows. So after a crash the journal continues behind its last
+file, and every row is in exactly one file. `start` and `close` are called by one thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _values: Final = itemgetter(slice(1, None))
 
 
 class _CommittedRows(NamedTuple):
-    """Rows that were committed together."""
+    """The rows of one transaction."""
 
     operations: Sequence[OperationValues]
     outcomes: Sequence[OutcomeValues]
@@ -50,7 +50,7 @@ class ParquetSink:
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Open the files, start the thread. Raises JournalError, TraceError; see `JournalSink`."""
-        rows = _NumberedRows(self._directory, source, confirm)
+        rows = _RowBuffer(self._directory, source, confirm)
         position = rows.position
         try:
             self._writer = JournalWriter(rows, self._seconds)
@@ -86,7 +86,7 @@ class ParquetSink:
                 log.exception("the journal's last rows stay in the store")
 
 
-class _NumberedRows:
+class _RowBuffer:
     """See `purgatory.journal.writer.RowBuffer`."""
 
     def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:

@@ -1,19 +1,19 @@
-"""What a server tells of itself."""
+"""ServerStats: the figures of a server."""
 
 from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """A server's figures at one moment; what is not said to be of the moment is since the start.
+    """A server's figures at one moment; counters are since its start.
 
-    ``pending``: operations that wait now. ``unacknowledged``: outcomes now kept for their clients.
-    ``connections``: those that said hello and are there now. ``messages``: read from clients.
-    ``submitted``, ``completed``, ``expired``, ``cancelled``: operations. ``refused``: requests, or
-    operations of them, that were answered with an error. ``commits``: transactions;
-    ``commit_seconds``: what they took. ``commit_failures``: those that were undone.
-    ``store_backlog``: requests the store thread has not taken yet. ``store_bytes``: the size of the
-    database and its log. ``uptime_seconds``: since the start.
+    `pending`: operations that wait now. `unacknowledged`: outcomes kept for their clients now.
+    `connections`: connections that have said hello, now. `messages`: read from clients.
+    `submitted`, `completed`, `expired`, `cancelled`: operations. `refused`: requests, or operations
+    of them, answered with an error. `commits`: transactions; `commit_seconds`: the time they took.
+    `commit_failures`: transactions that were rolled back. `store_backlog`: commands the store
+    thread has not taken yet. `store_bytes`: size of the database and its log. `uptime_seconds`:
+    since the start.
     """
 
     pending: int
@@ -33,5 +33,5 @@ class ServerStats:
     uptime_seconds: float
 
     def as_dict(self) -> dict[str, int | float]:
-        """Name -> number."""
+        """Return name -> number."""
         return asdict(self)

@@ -27,7 +27,7 @@ from purgatory.service.protocol import (
     Submitted,
     encode,
 )
-from purgatory.service.server import connection, network
+from purgatory.service.server import connections, network
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
 
@@ -194,7 +194,7 @@ def test_a_raw_tcp_peer(server, peer):
 def test_who_never_reads_is_cut_off(serve, peer, monkeypatch):
     """Its answers are kept up to a bound; the others are served, and it may come again."""
     monkeypatch.setattr(network, "SOCKET_FRAMES", 2)
-    monkeypatch.setattr(connection, "BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(connections, "BACKLOG_BYTES", 1 << 20)
     server = serve(memory=True)
     deaf, good = peer(server, RCVHWM=1, SNDHWM=0), peer(server)
     deaf.hello("deaf")
@@ -226,7 +226,7 @@ def test_outcomes_wait_for_who_does_not_read(serve, peer, monkeypatch):
     for n in range(0, count, 10):
         pairs = [Completion(f"k{m}", value) for m in range(n, n + 10)]
         assert good.ask(Complete(n, pairs)).counts == [1] * 10
-    found = server._running.network._by_route.values()
+    found = server._running.network._connections._by_route.values()
     assert [one.backlog for one in found] == [deque(), deque()]
     got = set()
     while len(got) < count:

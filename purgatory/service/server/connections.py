@@ -1,0 +1,199 @@
+"""Connections: the clients' connections, and what is sent to them. The network thread alone.
+
+Nothing here waits for a client. Replies that it does not read are kept up to a bound, then its
+connection is cut off. Outcomes are not kept at all: the connection fetches them from the store when
+it can take them again.
+"""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import zmq
+
+from purgatory.service.protocol import Ping, encode
+from purgatory.service.server.commands import (
+    ClientDisconnected,
+    FetchOutcomes,
+    OutcomeFrame,
+    OutcomePush,
+    StoreLoopCommand,
+)
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.authenticator import SocketSecurity
+
+log = logging.getLogger(__name__)
+
+# Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
+BACKLOG_FRAMES = 1000
+BACKLOG_BYTES = 8 << 20
+
+
+class Connection:
+    """One connection: its `route` in the socket, its client's name, and `user`, its public key."""
+
+    __slots__ = (
+        "_size",
+        "backlog",
+        "client",
+        "last_seen",
+        "resume_after",
+        "route",
+        "streaming",
+        "user",
+    )
+
+    def __init__(self, route: bytes, client: str, now: float, user: str) -> None:
+        self.route = route
+        self.user = user
+        self.client = client
+        self.last_seen = now  # seconds of the monotonic clock
+        self.backlog: deque[bytes] = deque()  # replies that the socket could not take
+        self._size = 0  # of the backlog, in bytes
+        # Streaming: gets outcomes as they are committed. If it is not, it first has to fetch those
+        # beyond `resume_after` from the store.
+        self.streaming = False
+        self.resume_after = 0
+
+    def queue(self, frame: bytes) -> bool:
+        """Keep a reply for later; False if the backlog is too long now."""
+        self.backlog.append(frame)
+        self._size += len(frame)
+        return len(self.backlog) <= BACKLOG_FRAMES and self._size <= BACKLOG_BYTES
+
+    def pop(self) -> None:
+        """Remove the first reply of the backlog: it was sent."""
+        self._size -= len(self.backlog.popleft())
+
+
+class Connections:
+    """All connections that have said hello; `post` sends the store loop a command."""
+
+    def __init__(
+        self, socket: "zmq.Socket[bytes]", post: Callable[[StoreLoopCommand], None]
+    ) -> None:
+        self._socket = socket
+        self._post = post
+        self._by_route: dict[bytes, Connection] = {}
+        self._by_client: dict[str, list[Connection]] = {}
+        self._blocked: set[Connection] = set()  # could not take what was sent
+        #: Set by each send: it may have consumed the event that there are frames to read.
+        self.sent = False
+
+    def __len__(self) -> int:
+        """Return how many there are; any thread."""
+        return len(self._by_route)
+
+    def get(self, route: bytes) -> Connection | None:
+        """Return the connection of a route, if it has said hello."""
+        return self._by_route.get(route)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether any connection could not take what was sent, so that `retry_blocked` is due."""
+        return bool(self._blocked)
+
+    @property
+    def backlog(self) -> bool:
+        """Whether any reply waits to be sent."""
+        return any(connection.backlog for connection in self._blocked)
+
+    def add(self, connection: Connection) -> None:
+        """Add a connection that has said hello."""
+        self._by_route[connection.route] = connection
+        self._by_client.setdefault(connection.client, []).append(connection)
+
+    def drop(self, connection: Connection) -> None:
+        """Forget a connection; what it sends from now on is answered with an error."""
+        del self._by_route[connection.route]
+        self._blocked.discard(connection)
+        others = self._by_client[connection.client]
+        others.remove(connection)
+        if not others:
+            del self._by_client[connection.client]
+        self._post(ClientDisconnected(connection.client))
+
+    def drop_disallowed(self, security: "SocketSecurity") -> None:
+        """Drop the connections that `security` does not allow any more."""
+        for connection in list(self._by_route.values()):
+            if not security.is_allowed(connection.user):
+                log.warning("client %r is let in no longer", connection.client)
+                self.drop(connection)
+
+    def send(self, connection: Connection, frame: bytes) -> None:
+        """Send a reply, or queue it; cuts the connection off if too many are queued."""
+        if not connection.backlog and self._try_send(connection, frame):
+            return
+        if connection.route in self._by_route and not connection.queue(frame):
+            log.warning("client %r does not read its answers: cut off", connection.client)
+            self.drop(connection)
+
+    def send_before_hello(self, route: bytes, frame: bytes) -> None:
+        """Send to a peer that has not said hello; nothing happens if it does not read."""
+        with contextlib.suppress(zmq.ZMQError):
+            self._write(route, frame)
+
+    def _try_send(self, connection: Connection, frame: bytes) -> bool:
+        """Send now; False if the connection cannot take it, or has gone and is dropped."""
+        try:
+            self._write(connection.route, frame)
+        except zmq.Again:
+            self._blocked.add(connection)
+            return False
+        except zmq.ZMQError:  # EHOSTUNREACH
+            self.drop(connection)
+            return False
+        return True
+
+    def _write(self, route: bytes, frame: bytes) -> None:
+        self.sent = True
+        self._socket.send(route, zmq.NOBLOCK | zmq.SNDMORE)
+        self._socket.send(frame, zmq.NOBLOCK)
+
+    def push(self, push: OutcomePush) -> None:
+        """Send outcomes that were just committed to all streaming connections of their client."""
+        for connection in list(self._by_client.get(push.client, ())):
+            if not connection.streaming:
+                continue
+            if connection.backlog or not self._try_send(connection, push.frame):
+                connection.streaming = False
+                connection.resume_after = push.first - 1
+                if connection.route in self._by_route:
+                    self._blocked.add(connection)
+
+    def send_fetched(self, outcomes: OutcomeFrame) -> None:
+        """Send outcomes that a connection has fetched, and have it fetch the next."""
+        connection = self._by_route.get(outcomes.route)
+        if connection is None:
+            return
+        if outcomes.frame is None:
+            connection.streaming = True
+        elif connection.backlog:
+            self._blocked.add(connection)
+        elif self._try_send(connection, outcomes.frame):
+            connection.resume_after = outcomes.last
+            self.fetch_outcomes(connection)
+
+    def fetch_outcomes(self, connection: Connection) -> None:
+        """Ask the store loop for outcomes beyond those that the connection has."""
+        after = connection.resume_after
+        self._post(FetchOutcomes(connection.route, connection.client, after))
+
+    def retry_blocked(self) -> None:
+        """Send what blocked connections could not take before."""
+        for connection in list(self._blocked):
+            while connection.backlog and self._try_send(connection, connection.backlog[0]):
+                connection.pop()
+            if not connection.backlog and connection.route in self._by_route:
+                self._blocked.discard(connection)
+                if not connection.streaming:
+                    self.fetch_outcomes(connection)
+
+    def ping_idle(self, since: float) -> None:
+        """Ping connections silent since then: only a failing send shows that one has gone."""
+        for connection in list(self._by_route.values()):
+            if connection.last_seen < since and not connection.backlog:
+                self._try_send(connection, encode(Ping()))

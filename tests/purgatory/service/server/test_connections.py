@@ -1,0 +1,108 @@
+"""Connections: replies and outcomes to clients that read, do not read, or have gone."""
+
+import errno
+
+import pytest
+import zmq
+
+from purgatory.service.server import connections as module
+from purgatory.service.server.commands import (
+    ClientDisconnected,
+    FetchOutcomes,
+    OutcomeFrame,
+    OutcomePush,
+)
+from purgatory.service.server.connections import Connection, Connections
+
+GONE = zmq.ZMQError(errno.EHOSTUNREACH)
+
+
+class FakeSocket:
+    """A ROUTER of one peer, which takes frames, or does not."""
+
+    def __init__(self):
+        self.sent = []
+        self.error = None
+
+    def send(self, frame, flags):
+        if self.error is not None:
+            raise self.error
+        if not flags & zmq.SNDMORE:
+            self.sent.append(frame)
+
+
+@pytest.fixture
+def socket():
+    return FakeSocket()
+
+
+@pytest.fixture
+def posted():
+    """Commands to the store loop."""
+    return []
+
+
+@pytest.fixture
+def connections(socket, posted):
+    return Connections(socket, posted.append)
+
+
+@pytest.fixture
+def connection(connections):
+    """A connection that streams outcomes."""
+    connection = Connection(b"r", "c", 0.0, "")
+    connections.add(connection)
+    connections.send_fetched(OutcomeFrame(b"r", None, 0))
+    return connection
+
+
+def test_a_streaming_connection_gets_outcomes_at_once(connections, connection, socket):
+    """The others of the client fetch them."""
+    connections.add(Connection(b"other", "c", 0.0, ""))
+    connections.push(OutcomePush("c", 1, 2, b"outcomes"))
+    assert socket.sent == [b"outcomes"]
+
+
+def test_a_connection_that_does_not_read(connections, connection, socket, posted):
+    """Replies are kept and sent later; outcomes are fetched later, from the first not sent."""
+    socket.error = zmq.Again()
+    connections.send(connection, b"reply")
+    connections.push(OutcomePush("c", 7, 9, b"outcomes"))
+    connections.retry_blocked()
+    assert connections.backlog
+    assert connections.blocked
+    socket.error = None
+    connections.retry_blocked()
+    assert socket.sent == [b"reply"]
+    assert posted == [FetchOutcomes(b"r", "c", 6)]
+    assert not connections.blocked
+
+
+def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch):
+    """The connection is dropped."""
+    monkeypatch.setattr(module, "BACKLOG_FRAMES", 1)
+    socket.error = zmq.Again()
+    connections.send(connection, b"1")
+    connections.send(connection, b"2")
+    assert posted == [ClientDisconnected("c")]
+    assert len(connections) == 0
+    assert not connections.blocked
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda connections, connection: connections.send(connection, b"reply"),
+        lambda connections, _: connections.push(OutcomePush("c", 1, 1, b"outcomes")),
+        lambda connections, _: connections.send_fetched(OutcomeFrame(b"r", b"outcomes", 1)),
+        lambda connections, _: connections.ping_idle(1.0),
+    ],
+    ids=["reply", "push", "fetched", "ping"],
+)
+def test_a_connection_that_has_gone(connections, connection, socket, posted, send):
+    """The next send drops it, and nothing is left to be tried again."""
+    socket.error = GONE
+    send(connections, connection)
+    assert posted == [ClientDisconnected("c")]
+    assert len(connections) == 0
+    assert not connections.blocked
