@@ -1,8 +1,9 @@
-# The two commands of the README are `make demo` and `make test`; both make and use .venv themselves.
+# `make demo` and `make test` are the two commands of the README. Each target makes the environment it
+# needs.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
-# Where the package is installed as wheel users have it, compiled; $(VENV) has the plain source.
+# $(COMPILED) has the package installed from a wheel, compiled; $(VENV) has the plain source.
 COMPILED ?= $(VENV)-compiled
 DATA   ?= .demo
 SPEED  ?= 4000000
@@ -15,7 +16,8 @@ test: test-interpreted test-compiled  ## set everything up and run the tests, in
 test-interpreted: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
 
-# What is compiled, and what is built on it. In a copy: beside the source the source would be tested.
+# The compiled modules, and what is built on them. In a copy, because beside the source Python would
+# import the source.
 SUITE = tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py
 test-compiled: $(COMPILED)/.test
@@ -31,7 +33,7 @@ test-compiled: $(COMPILED)/.test
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels 3.11 3.12 3.13
 
-demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and what they say
+demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and a report
 	$(BIN)/purgatory trace flights $(DATA)
 	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --outcomes $(DATA)/outcomes.parquet
 	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --speed $(SPEED)
@@ -53,14 +55,14 @@ docs: $(VENV)/.docs            ## the pages and the API reference as a site; war
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
-core: $(COMPILED)/.wheel       ## use it as installed without any extra
+core: $(COMPILED)/.wheel       ## the installed package without any extra
 	scripts/check-core $(COMPILED)/wheel/*.whl
 
 test-all: test                 ## the suite on every supported Python, each in its own environment
 	scripts/test-all 3.12 3.13
 
 # MODE=interpreted measures the plain source, QUICK=1 takes minutes instead of half an hour. The page
-# is build/bench/index.html. In benchmarks/, or the source would be imported.
+# is build/bench/index.html. Runs in benchmarks/, or Python would import the source.
 MODE ?= compiled
 BENCH = $(if $(filter compiled,$(MODE)),$(COMPILED),$(VENV))
 bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as ratios
@@ -69,7 +71,7 @@ bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as rat
 
 PIP = -m pip --quiet --disable-pip-version-check
 
-# One environment; a stamp a set of extras, renewed when pyproject.toml changes.
+# One environment, with a stamp for each set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
 $(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.docs: EXTRA = docs
@@ -79,7 +81,7 @@ $(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.bench: pyproject.toml
 	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
 	@touch $@
 
-# Built once for all who want it, and anew when anything in it changes.
+# Built once for all targets that use it, and again when anything in it changes.
 PACKAGED = setup.py build_docstrings.py $(shell find timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
 $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
@@ -87,7 +89,7 @@ $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	$(COMPILED)/bin/python $(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
 	@touch $@
 
-# By force: what is installed may be of the same version, and built before.
+# By force: the installed wheel may have the same version and be older.
 $(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
 $(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
 	$(COMPILED)/bin/python $(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl

@@ -1,7 +1,8 @@
-"""Compiles the hot modules with mypyc while the package is built; everything else is in pyproject.
+"""Compile the hot modules with mypyc while the package is built; the rest is in pyproject.toml.
 
-Without a C compiler, or with PURGATORY_PURE=1 in the environment, the package is installed as plain
-Python, and says so. It is the same source: ``timingwheel.COMPILED`` tells which one runs.
+Without a C compiler, or with `PURGATORY_PURE=1` in the environment, the package is installed as
+plain Python, and the build says so. It is the same source: `timingwheel.COMPILED` tells which one
+runs.
 """
 
 import os
@@ -15,8 +16,8 @@ from setuptools.command.build_ext import build_ext
 sys.path.insert(0, str(Path(__file__).parent))
 from build_docstrings import add_docstrings
 
-# What is done for each timer and each operation. Modules that use weak references to their own
-# objects, or whose loops are to let other threads in, stay interpreted: see
+# The modules that run for each timer and each operation. Those that need weak references to their
+# own objects, or whose loops must release the interpreter lock, stay interpreted: see
 # `timingwheel._cpython.atomicity`.
 HOT = [
     "mq/_cpython/atomicity.py",
@@ -82,12 +83,12 @@ HOT = [
 ]
 
 
-# Commands that need what mypyc makes; others merely ask what is in the package.
+# Commands that need mypyc's output; others only list what is in the package.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
-# Types are checked elsewhere, where all that is imported is there. Here it need not be, so
-# pyproject's strictness would object to values of unknown types. And what compiles is to be the
-# same wherever it is built: neither what is installed nor a cache may make a difference.
+# Types are checked by `make types`, where every dependency is installed. Here some may be missing,
+# so the strict settings of pyproject.toml would object to values of unknown types. The result must
+# be the same wherever it is built: independent of installed packages and of caches.
 MYPY_OPTIONS = [
     "--config-file=",
     f"--cache-dir={os.devnull}",
@@ -98,14 +99,14 @@ MYPY_OPTIONS = [
 
 
 class BuildOrGoWithout(build_ext):
-    """Compiling is for speed alone, so that it cannot be done is no reason not to install."""
+    """Build the extensions, or install plain Python: compiling is for speed alone."""
 
     def run(self) -> None:
         """Build all extensions or none: half a compiled package would not work."""
         outputs = [Path(output) for output in self.get_outputs()]
         try:
             super().run()
-        except Exception as error:  # whatever a compiler that is missing or broken leads to
+        except Exception as error:  # a missing or broken compiler has many ways to fail
             say(f"cannot compile ({type(error).__name__}: {error}); installing plain Python")
             for output in outputs:
                 output.unlink(missing_ok=True)
@@ -114,7 +115,7 @@ class BuildOrGoWithout(build_ext):
 
 
 def extensions() -> list[Extension]:
-    """What to compile: the hot modules, and the two C files that stand beside them."""
+    """Return what to compile: the hot modules, and the C files beside them."""
     if os.environ.get("PURGATORY_PURE", "0") not in {"", "0"}:
         say("PURGATORY_PURE is set; installing plain Python")
         return []
@@ -133,7 +134,7 @@ def extensions() -> list[Extension]:
         compiled = mypycify(
             [*MYPY_OPTIONS, *HOT], opt_level="3", debug_level="0", group_name="timer_purgatory"
         )
-    except (ImportError, SystemExit) as error:  # mypyc exits when it does not like the source
+    except (ImportError, SystemExit) as error:  # mypyc exits when it refuses the source
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
     document(compiled)
@@ -141,7 +142,7 @@ def extensions() -> list[Extension]:
 
 
 def document(compiled: list[Extension]) -> None:
-    """Put the docstrings, which mypyc leaves out, into its C code, for `help`."""
+    """Put the docstrings that mypyc leaves out into its C code."""
     try:
         count = add_docstrings({path for each in compiled for path in each.sources}, HOT)
     except (OSError, ValueError) as error:
@@ -151,7 +152,7 @@ def document(compiled: list[Extension]) -> None:
 
 
 def say(what: str) -> None:
-    """Tell the one who installs; pip shows it with -v."""
+    """Print a line of the build's log; pip shows it with -v."""
     print(f"timer-purgatory: {what}", file=sys.stderr)
 
 

@@ -1,6 +1,7 @@
 """The build: without a compiler, or on request, the package is plain Python, and says so."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def tree(tmp_path):
 
 
 def build(tree, **environment):
-    """Build a wheel; what is in it, and what was said."""
+    """Build a wheel; return the names in it, its metadata and the log."""
     out = tree.parent / "dist"
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-v"]
     done = subprocess.run(
@@ -56,12 +57,14 @@ def build(tree, **environment):
     assert done.returncode == 0, said
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
-        return set(content.namelist()), said
+        names = set(content.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        return names, content.read(metadata).decode(), said
 
 
 def test_without_a_compiler(tree):
-    """A compiler that is missing is no reason not to install; -v says why it is slower."""
-    names, said = build(tree, CC=str(tree / "no-such-compiler"), PURGATORY_PURE="0")
+    """Without a compiler the install succeeds, and -v says why it is slower."""
+    names, _, said = build(tree, CC=str(tree / "no-such-compiler"), PURGATORY_PURE="0")
     assert [name for name in names if name.endswith("timingwheel/bucket.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "installing plain Python" in said
@@ -69,8 +72,12 @@ def test_without_a_compiler(tree):
 
 
 def test_pure_on_request(tree):
-    """PURGATORY_PURE=1 asks for it."""
-    names, said = build(tree, PURGATORY_PURE="1")
+    """PURGATORY_PURE=1 asks for it; the README in the metadata has no link to a file."""
+    names, metadata, said = build(tree, PURGATORY_PURE="1")
     assert [name for name in names if name.endswith("purgatory/core/operation.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "PURGATORY_PURE is set; installing plain Python" in said
+    assert "# timer-purgatory" in metadata
+    assert not re.findall(
+        r"\]\((?!\w+:)", metadata
+    )  # links to files of the tree lead nowhere there

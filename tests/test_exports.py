@@ -33,7 +33,7 @@ def test_the_contract(name):
 
 
 def test_every_error_is_exported_and_has_one_base():
-    """Whoever catches TimerError catches all of them."""
+    """`except TimerError` catches all of them."""
     errors = importlib.import_module("timingwheel.errors")
     for name, value in vars(errors).items():
         if isinstance(value, type):
