@@ -16,7 +16,10 @@ NEEDED = [
     "build_docstrings.py",
     "pyproject.toml",
     "README.md",
+    "CHANGELOG.md",
     "LICENSE",
+    "docs",
+    "examples",
     "mq",
     "purgatory",
     "timingwheel",
@@ -72,11 +75,13 @@ def test_without_a_compiler(tree):
 
 
 def test_pure_on_request(tree):
-    """PURGATORY_PURE=1 asks for it; the README in the metadata has no link to a file."""
+    """PURGATORY_PURE=1 asks for it. The pages come along; the metadata links to no file."""
     names, metadata, said = build(tree, PURGATORY_PURE="1")
     assert [name for name in names if name.endswith("purgatory/core/operation.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "PURGATORY_PURE is set; installing plain Python" in said
+    assert [name for name in names if name.endswith("share/doc/timer-purgatory/howto/leases.md")]
+    assert [name for name in names if name.endswith("share/doc/timer-purgatory/examples/timer.py")]
     assert "# timer-purgatory" in metadata
     assert not re.findall(
         r"\]\((?!\w+:)", metadata
