@@ -1,4 +1,4 @@
-"""``purgatory cancel``: cancel operations at a server. Called from the main thread."""
+"""`purgatory cancel`: cancel operations at a server. Called from the main thread."""
 
 from __future__ import annotations
 

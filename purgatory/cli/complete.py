@@ -1,4 +1,4 @@
-"""``purgatory complete``: complete keys at a server. Called from the main thread."""
+"""`purgatory complete`: complete keys at a server. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The options by which a command finds a server, and the client made of them.
+"""The connection of a command to a server: its options, and the client made of them.
 
-Used by the commands that talk to a server, from the main thread. A command imports nothing of the
-extra before it runs.
+Used by the commands that talk to a server, from the main thread. Nothing of the extra is imported
+before a command runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
 ADDRESS: Final = "tcp://127.0.0.1:7411"
-#: Exit code for an answer that is bad news: expired, nothing waited, not known.
+#: Exit code for an answer that is bad news: expired, nothing completed, not known.
 BAD_NEWS: Final = 1
 
 
@@ -42,10 +42,10 @@ def add_command(
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which server, and with which keys."""
+    """Add the options for the address and the keys of a server."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
     group.add_argument("--address", help=f"of the server (default: {ADDRESS})")
-    group.add_argument("--name", help="whose operations these are (default: cli)")
+    group.add_argument("--name", help="client that the operations belong to (default: cli)")
     group.add_argument("--key", metavar="FILE", help="key pair of this client: NAME.key_secret")
     group.add_argument("--server-key", metavar="KEY", help="the server's public key, or its file")
     group.add_argument(
@@ -55,18 +55,17 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Client]:
-    """A client as the options and the environment say. Raises ConfigError, KeysError."""
+    """Connect a client as the options and the environment say. Raises ConfigError, KeysError."""
     client = _client(arguments)
     try:
         yield client
     except BaseException:
-        client.close(0)  # who gave up does not wait once more
+        client.close(0)  # after an error or Ctrl-C the user does not wait again
         raise
     client.close()
 
 
 def _client(arguments: argparse.Namespace) -> Client:
-
     def setting(name: str, default: str = "") -> str:
         given = getattr(arguments, name)
         return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)

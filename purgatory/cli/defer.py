@@ -1,4 +1,4 @@
-"""``purgatory defer``: have an operation wait at a server. Called from the main thread."""
+"""`purgatory defer`: have an operation wait at a server. Called from the main thread."""
 
 from __future__ import annotations
 

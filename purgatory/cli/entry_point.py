@@ -1,11 +1,11 @@
 """The command line: `purgatory`, or `python -m purgatory`.
 
-A subcommand is a module with a function `add_parser(subparsers)` that adds its parser and sets
-`run`, a function from the parsed arguments to the exit code; it is listed in `COMMANDS`. A command
+A command is a module with a function `add_parser(subparsers)`, listed in `COMMANDS`. It adds a
+parser and sets its default `run`: a function from the parsed arguments to the exit code. A command
 raises its errors; only this module prints them. Called from the main thread.
 
-Exit codes: 0 done; 1 done, and the answer is bad news (a command says which); 2 an error, told in
-one line on stderr; 130 interrupted by Ctrl-C; 141 the reader of the output went away.
+Exit codes: 0 done; 1 done, and the answer is bad news (the command's help says which); 2 an error,
+printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
 """
 
 from __future__ import annotations
@@ -67,34 +67,34 @@ exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted
 
 
 class UsageError(Exception):
-    """The command line itself is wrong."""
+    """Raised for a wrong command line."""
 
 
-# Errors whose message says all; any other is told by `_error_message`.
+# Errors whose message is complete; `_error_message` words the others.
 EXPECTED: Final = (PurgatoryError, UsageError)
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises where argparse would print its usage over several lines and exit."""
+    """Raises UsageError where argparse would print several lines of usage and exit."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Raise UsageError, naming the command."""
         command = self.prog.partition(" ")[2]
         raise UsageError(f"{command}: {message}" if command else message)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; nothing is raised, and no traceback printed.
+    """Run a command and return its exit code; errors are printed, not raised.
 
-    Set PURGATORY_TRACEBACK=1 to see the traceback of an error after all.
+    With PURGATORY_TRACEBACK=1 in the environment they are raised.
     """
     try:
-        # A name that stdout cannot encode is printed escaped rather than not at all.
+        # A file name that stdout cannot encode is escaped.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         code = _run(argv)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a failure can still be told
+            sys.stdout.flush()  # here, where a failure can still be reported
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -132,7 +132,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _fail(message: str, code: int = FAILED) -> int:
-    # A file name may hold anything: line breaks, and bytes that are not UTF-8, as surrogates.
+    # A file name may contain line breaks, and, as surrogates, bytes that are not UTF-8.
     words = " ".join(f"purgatory: {message}".split())
     line = words.encode("utf-8", "backslashreplace").decode()
     try:
@@ -155,7 +155,7 @@ def _error_message(error: Exception) -> str:
 
 
 def _drop_output() -> None:
-    """Send what is still buffered nowhere: Python flushes it at exit, and would fail once more."""
+    """Discard buffered output: Python flushes it at exit, which would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -163,7 +163,7 @@ def _drop_output() -> None:
                 stream.flush()
             except OSError:
                 os.dup2(nowhere, stream.fileno())
-            except (AttributeError, ValueError):  # none there, or closed
+            except (AttributeError, ValueError):  # the stream is None or closed
                 pass
     finally:
         os.close(nowhere)

@@ -1,6 +1,6 @@
-"""``purgatory keys``: make key pairs, and say which clients a server lets in.
+"""`purgatory keys`: make key pairs, and say which clients a server lets in.
 
-Called by `purgatory.cli`, from the main thread. Imports nothing of the extra before it runs.
+Called from the main thread. Nothing of the extra is imported before the command runs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ examples, on the server:
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its own commands."""
+    """Add the command and its subcommands."""
     parser = subparsers.add_parser(
         "keys",
-        help="make keys, and say who is let in",
+        help="make keys, and say which clients are let in",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     revoke = commands.add_parser("revoke", help="let a client in no longer")
     revoke.add_argument("name", metavar="NAME")
     revoke.set_defaults(run=_revoke)
-    shown = commands.add_parser("list", help="show the keys and who is let in")
+    shown = commands.add_parser("list", help="show the keys and the clients let in")
     shown.set_defaults(run=_list)
     for command in (new, allow, revoke, shown):
         command.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")

@@ -1,4 +1,4 @@
-"""``purgatory query``: ask a server about operations. Called from the main thread."""
+"""`purgatory query`: ask a server about operations. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _facts(state: OperationState) -> dict[str, Any]:
 
 
 def _rows(state: OperationState) -> list[tuple[str, str]]:
-    """What is known of an operation, a fact a line; what it has not is left out."""
+    """Return names and texts of what is known of an operation; empty ones are left out."""
     done = set(state.keys_done)
     facts = {
         "operation": state.op_id,
@@ -62,6 +62,6 @@ def _rows(state: OperationState) -> list[tuple[str, str]]:
 def _time(unix_ms: int) -> str:
     try:
         local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
-    except (OverflowError, ValueError, OSError):  # no calendar reaches it
+    except (OverflowError, ValueError, OSError):  # beyond what a calendar can hold
         return f"{unix_ms} ms"
     return local.isoformat(" ", "milliseconds")

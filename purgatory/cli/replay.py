@@ -1,7 +1,7 @@
-"""``purgatory replay``: a trace in, a table of what became of it out.
+"""`purgatory replay`: send a trace through a purgatory and print a table of the outcomes.
 
-Called by `purgatory.cli`, from the main thread. Ctrl-C is taken as a request to stop: what was
-done so far is printed, files are closed, and the exit code is 130. A second Ctrl-C is a plain one.
+Called from the main thread. Ctrl-C stops the replay: the command prints what was done so far,
+closes its files and exits with 130. A second Ctrl-C raises KeyboardInterrupt, as usual.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
+from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay, ReplaySummary
 from purgatory.trace import (
     KeyEvent,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row", Operation, KeyEvent)
 
 INTERRUPTED = 130
-# Rows between two looks at the clock for the progress bar.
-ROWS_PER_LOOK = 2000
+# Rows between two updates of the progress bar.
+ROWS_PER_UPDATE = 2000
 
 _DESCRIPTION = """\
 Send a trace through a purgatory and print, for each kind of operation, how many completed and
@@ -94,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
     registry = CollectorRegistry()
-    # First: when it is asked, the purgatory's counters have not been read yet.
+    # Registered first, so that it sees a scrape before the purgatory's counters are read.
     scraped = _Scraped()
     registry.register(scraped)
     with contextlib.ExitStack() as stack:
@@ -117,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _replay(
     replay: Replay, arguments: argparse.Namespace, console: "Console"
 ) -> list[tuple[str, int]]:
-    """Run it; returns the number of rows skipped in each file."""
+    """Run the replay; returns each file that has skipped rows with their number."""
     skipped = [SkippedRows(), SkippedRows()] if arguments.skip_bad else [None, None]
     with (
         read_operations(arguments.operations, on_bad=skipped[0]) as operations,
@@ -138,7 +139,7 @@ def _ordered(rows: "Reader[_Row]", *, sort: bool) -> "Iterable[_Row]":
 
 
 class _Scraped(Collector):
-    """Knows when the metrics were asked for, and so when they were seen for the last time."""
+    """A collector without metrics that notes when the registry is scraped."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -148,17 +149,18 @@ class _Scraped(Collector):
         return []
 
     def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
-        """Wait for a scrape that begins from now on, no longer than ``seconds``."""
+        """Wait for a scrape that begins from now on, for `seconds` at most, or until stopped."""
         self._event.clear()
-        give_up_at = time.monotonic() + seconds
-        while not stopped() and time.monotonic() < give_up_at and not self._event.wait(0.05):
+        deadline = time.monotonic() + seconds
+        # The signal handler that stops the replay must not take the lock of an event.
+        while not stopped() and time.monotonic() < deadline and not self._event.wait(STOP_POLL_S):
             pass
 
 
 @contextlib.contextmanager
 def _stop_on_interrupt(replay: Replay) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
+        yield  # only the main thread receives signals
         return
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -182,21 +184,21 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
-    """Show a line of progress while it runs, if there is a terminal; yields what moves it."""
+    """Show a line of progress if there is a terminal; yields the function that updates it."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("reading")
-        look_at = 0
+        next_update = 0
 
-        def move(done: int) -> None:
-            nonlocal look_at
-            if done >= look_at:
-                look_at = done + ROWS_PER_LOOK
+        def update(done: int) -> None:
+            nonlocal next_update
+            if done >= next_update:
+                next_update = done + ROWS_PER_UPDATE
                 bar.update(task, description=f"{done:,} rows, {replay.pending:,} waiting")
 
-        yield move
+        yield update
 
 
 def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Console") -> None:
@@ -242,7 +244,7 @@ def _cells(kind: ReplaySummary, *, waiting: bool) -> list[str]:
 
 
 def _duration(wait_ms: int | None) -> str:
-    """A duration as a person would say it: 350 ms, 12.5 s, 2:31:00 (hours, minutes, seconds)."""
+    """Return a wait in a readable unit: 350 ms, 12.5 s, 2:31:00 (hours, minutes, seconds)."""
     if wait_ms is None:
         return "-"
     if wait_ms < 1000:

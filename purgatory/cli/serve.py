@@ -1,7 +1,8 @@
-"""``purgatory serve``: run a server until SIGTERM or SIGINT.
+"""`purgatory serve`: run a server until SIGTERM or SIGINT.
 
-Called by `purgatory.cli`, from the main thread. A signal ends it in order: nothing new is accepted,
-what is in flight is answered, and it exits with 0; a second one is a plain one. SIGHUP reloads.
+Called from the main thread. The first signal ends the server in order: it accepts nothing new,
+answers what is in flight, and the command exits with 0. A second one acts as if there were no
+handler. SIGHUP reloads the allow-list.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from purgatory.service.systemd import notify
 if TYPE_CHECKING:
     from purgatory.service.daemon import ServiceDaemon
 
-# The store's thread waits for the interpreter after each statement; the others may compute on for
-# so long. The default, 5 ms, is longer than most commits take.
+# The interpreter's switch interval. The store thread waits for the interpreter after a statement;
+# the default of 5 ms would be longer than most commits take.
 SWITCH_SECONDS: Final = 0.0005
 _ENDED: Final = "ended"
 
@@ -53,7 +54,7 @@ _HELP: Final = {
     "insecure": "allow a bind beyond loopback without keys",
     "journal": "write the journal",
     "journal_seconds": "seconds between its files",
-    "retention": "seconds that an outcome nobody acknowledges is kept",
+    "retention": "seconds that an unacknowledged outcome is kept",
     "close_timeout": "seconds that ending may take",
     "max_message_bytes": "bytes of a message",
     "max_keys": "watch keys of an operation",
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)
-    # What waits is long-lived and has no cycles: the collector need not look at it often.
+    # Pending operations live long and form no cycles: run the cycle collector rarely.
     gc.set_threshold(100_000, 20, 100)
     sys.setswitchinterval(SWITCH_SECONDS)
     return _serve(service)
@@ -113,10 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(service: ServiceDaemon) -> int:
     server = service.server
-    # What comes from outside: signals by their names, and the end of the server by itself.
-    news: Mailbox[str] = Mailbox()
-    with _signals_to(news):
-        server.on_end(lambda: news.send(_ENDED))
+    # The names of signals, and _ENDED when the server has ended by itself.
+    events: Mailbox[str] = Mailbox()
+    with _post_signals(events):
+        server.on_end(lambda: events.send(_ENDED))
         try:
             service.start()
             gc.collect()
@@ -125,7 +126,7 @@ def _serve(service: ServiceDaemon) -> int:
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")
-            while (name := news.recv()) == "SIGHUP":
+            while (name := events.recv()) == "SIGHUP":
                 server.reload()
             if name != _ENDED:
                 print(f"{name}: ending", flush=True)
@@ -138,8 +139,8 @@ def _serve(service: ServiceDaemon) -> int:
 
 
 @contextlib.contextmanager
-def _signals_to(news: Mailbox[str]) -> Iterator[None]:
-    """Have signals posted; after the first that ends us the next one is a plain one."""
+def _post_signals(events: Mailbox[str]) -> Iterator[None]:
+    """Post the names of signals; the first that ends the server restores the handlers."""
     before: dict[signal.Signals, Any] = {}
 
     def restore() -> None:
@@ -147,7 +148,7 @@ def _signals_to(news: Mailbox[str]) -> Iterator[None]:
             signal.signal(number, handler)
 
     def post(number: int, _frame: FrameType | None) -> None:
-        news.send(signal.Signals(number).name)
+        events.send(signal.Signals(number).name)
         if number != signal.SIGHUP:
             restore()
 

@@ -1,4 +1,4 @@
-"""``purgatory stats``: show the figures of a server. Called from the main thread."""
+"""`purgatory stats`: show the figures of a server. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``purgatory top``: a server's figures, live in the terminal.
+"""`purgatory top`: a server's figures, live in the terminal.
 
-Called by `purgatory.cli`, from the main thread. Ctrl-C is how one leaves it: exit code 0.
+Called from the main thread. Ctrl-C leaves it with exit code 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the screen until interrupted. Raises what the client does."""
+    """Show the screen until interrupted. Raises the errors of the client."""
     interval = arguments.interval
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a number of seconds above 0")
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         top = terminal.Top(client.address)
         top.add(client.stats())
         looks = itertools.count(1) if arguments.count is None else range(1, arguments.count)
-        tick = threading.Event()  # never set: an interrupt ends the wait
+        tick = threading.Event()  # never set; KeyboardInterrupt ends the wait
         try:
             with terminal.live(top) as live:
                 for _ in looks:

@@ -1,4 +1,4 @@
-"""What the service's commands show in a terminal, with rich. Called from the main thread."""
+"""The terminal output of the service's commands, made with `rich`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-# Samples that a row of blocks shows.
+# Samples in a row of blocks.
 WIDTH: Final = 60
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 # name of the figure, its title, style
@@ -29,7 +29,7 @@ _RATES: Final = (
 
 
 def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = False) -> None:
-    """Print names and what they stand for, thing after thing; texts as they are, without markup."""
+    """Print names and values, group after group; texts are not read as markup."""
     table = Table(box=SIMPLE, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right" if right else "left", overflow="fold")
@@ -41,7 +41,7 @@ def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = Fa
 
 
 def live(screen: RenderableType) -> Live:
-    """A context in which a screen is shown, drawn anew at each `refresh`; all of the terminal."""
+    """Return a context that shows a screen on the whole terminal; `refresh` redraws it."""
     console = Console()
     return Live(screen, console=console, screen=console.is_terminal, auto_refresh=False)
 
@@ -49,7 +49,7 @@ def live(screen: RenderableType) -> Live:
 class Top:
     """A screen of a server's figures, and of how they changed lately.
 
-    `add` the figures of each moment; then it can be rendered.
+    It can be rendered after the first `add`.
     """
 
     def __init__(self, address: str) -> None:
@@ -60,15 +60,15 @@ class Top:
         }
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """Take the figures of this moment, by name; see `ServerStats`."""
+        """Add a sample of the figures, by name; see `ServerStats`."""
         before, self._figures = self._figures, figures
         passed = figures["uptime_seconds"] - before.get("uptime_seconds", 0.0)
         for name, rates in self._rates.items():
-            if before and passed > 0:  # or the server was started again
+            if before and passed > 0:  # negative after a restart of the server
                 rates.append(max(0.0, figures[name] - before[name]) / passed)
 
     def __rich__(self) -> RenderableType:
-        """The screen."""
+        """Render the screen."""
         return Group(self._head(), Columns(self._tiles(), equal=True, expand=True), self._chart())
 
     def _head(self) -> RenderableType:
@@ -107,7 +107,7 @@ class Top:
 
 
 def blocks(values: Sequence[float] | deque[float]) -> str:
-    """Values as blocks as high as they are, the highest of them full."""
+    """Return values as block characters of their height; the highest value is a full block."""
     most = max(values, default=0.0)
     if not most:
         return _BLOCKS[1] * len(values)
@@ -116,7 +116,7 @@ def blocks(values: Sequence[float] | deque[float]) -> str:
 
 
 def bytes_shown(count: float) -> str:
-    """A number of bytes as a person would say it: 812 B, 4.3 MiB."""
+    """Return a number of bytes in a readable unit: 812 B, 4.3 MiB."""
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             break

@@ -1,6 +1,6 @@
 """`purgatory trace`: make, check and convert traces from the command line.
 
-Listed in `purgatory.cli`; prints to stdout and raises its errors. Main thread only.
+Prints to stdout and raises its errors. Called from the main thread.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
 
 
 def _check(file: str) -> int:
-    """Print what a file holds; return how many of its rows are bad."""
+    """Print what a file holds; returns the number of its bad rows."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()

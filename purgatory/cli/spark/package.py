@@ -1,4 +1,4 @@
-"""`purgatory spark package`: what spark-submit needs, as files. Called from the main thread."""
+"""`purgatory spark package`: write the files for spark-submit. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[
 
 @contextlib.contextmanager
 def _stop_on_terminate(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM is how services are asked to end: between two looks, with an exit code of 0."""
+    """Make SIGTERM stop the stream after the current batch; the exit code is 0."""
     before = signal.signal(signal.SIGTERM, lambda *_: stop())
     try:
         yield

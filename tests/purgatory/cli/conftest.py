@@ -1,4 +1,4 @@
-"""The fixtures of the commands' tests: servers in this process."""
+"""Fixtures for the tests of the commands: servers in this process."""
 
 from tests.testing.servers import connect, no_thread_is_left, peer, serve, server
 

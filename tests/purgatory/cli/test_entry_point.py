@@ -1,4 +1,4 @@
-"""The command line: one line and exit code 2 for every error, and never a traceback."""
+"""The command line: every error is one line and exit code 2, without a traceback."""
 
 import os
 import signal
@@ -67,7 +67,7 @@ def test_help_is_printed_with_an_example(run, argv):
 
 
 def test_every_command_is_in_the_help(run):
-    """The first help says which there are, and what exit codes mean."""
+    """The help lists the commands and explains the exit codes."""
     _, out, _ = run("--help")
     assert "exit codes" in out
     assert "trace " in out
@@ -77,14 +77,14 @@ def test_every_command_is_in_the_help(run):
 
 
 def test_the_version_is_printed(run):
-    """The distribution's."""
+    """It is that of the distribution."""
     code, out, _ = run("--version")
     assert code == 0
     assert out.startswith("purgatory ")
 
 
 def with_command(monkeypatch, command):
-    """Plug in a command `go`, as another module would."""
+    """Add a command `go`."""
 
     def add_parser(subparsers):
         subparsers.add_parser("go").set_defaults(run=command)
@@ -104,7 +104,7 @@ def with_command(monkeypatch, command):
     ],
 )
 def test_whatever_a_command_raises_is_one_line(run, monkeypatch, error, code, told):
-    """An interrupt has its own exit code; a defect of ours is told as such."""
+    """An interrupt has its own exit code; a defect is reported as unexpected."""
 
     def fail(arguments):
         raise error
@@ -117,7 +117,7 @@ def test_whatever_a_command_raises_is_one_line(run, monkeypatch, error, code, to
 
 
 def test_a_traceback_can_be_had(run, monkeypatch):
-    """For those who look for the defect."""
+    """PURGATORY_TRACEBACK=1 lets the error through."""
 
     def fail(arguments):
         raise RuntimeError("defect")
@@ -129,7 +129,7 @@ def test_a_traceback_can_be_had(run, monkeypatch):
 
 
 def test_the_exit_code_is_the_commands(run, monkeypatch):
-    """As `run` returned it."""
+    """It is what `run` returned."""
     with_command(monkeypatch, lambda arguments: 7)
     assert run("go")[0] == 7
 
@@ -152,8 +152,8 @@ def test_a_reader_that_goes_away_is_no_error(events):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_behind_stdout_is_told(events, unbuffered):
-    """Whether it is met on writing or at the last flush."""
+def test_a_full_disk_behind_stdout_is_reported(events, unbuffered):
+    """On writing and at the last flush."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*COMMAND, "trace", "check", events],
@@ -169,7 +169,7 @@ def test_a_full_disk_behind_stdout_is_told(events, unbuffered):
 
 
 def test_any_file_name_can_be_printed(tmp_path):
-    """Bytes that are no UTF-8, or not in the terminal's encoding, come out escaped."""
+    """Bytes that are not UTF-8, or not in the terminal's encoding, are escaped."""
     path = tmp_path / "\udcff-\u00e9.csv"
     with write_events(path):
         pass
@@ -185,7 +185,7 @@ def test_any_file_name_can_be_printed(tmp_path):
 
 
 def test_closed_streams_change_no_exit_code(events):
-    """Started without stdout or stderr, as some supervisors do."""
+    """Some supervisors start programs without stdout or stderr."""
     command = " ".join([*COMMAND, "trace", "check"])
     for words, code in ((f"{events} >&-", 0), (f"{events}.gone 2>&-", 2), ("x.y >&- 2>&-", 2)):
         done = subprocess.run(
@@ -211,7 +211,7 @@ sys.exit(cli.main(["go"]))
 
 
 def test_ctrl_c_ends_with_130(tmp_path):
-    """In the middle of work: one line, no traceback, and no half file."""
+    """An interrupted command prints one line and leaves no half file."""
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, tmp_path / "events.csv"],
         stdin=subprocess.PIPE,
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_with_130(tmp_path):
 
 
 def test_check_describes_sound_tables(run, tmp_path, events):
-    """A line each: the table, its rows and their order."""
+    """One line for each file: the table, its rows and their order."""
     operations = tmp_path / "ops.jsonl.gz"
     with write_operations(operations) as out:
         out.write(Operation("a", "", 5, 1, ("k",)))
@@ -245,7 +245,7 @@ def test_check_describes_sound_tables(run, tmp_path, events):
 
 
 def test_check_names_the_first_bad_rows(run, tmp_path):
-    """All are counted, five are told, and the exit code is 1."""
+    """All are counted, five are listed, and the exit code is 1."""
     path = tmp_path / "events.csv"
     path.write_text("key,at_ms\n" + "k,1\nk,x\n" * 7)
     code, out, err = run("trace", "check", path)
@@ -258,7 +258,7 @@ def test_check_names_the_first_bad_rows(run, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv.gz"])
 def test_convert_copies_a_table(run, tmp_path, events, suffix):
-    """Into any format, and says how many rows."""
+    """Into any format; prints the number of rows."""
     target = tmp_path / f"copy.{suffix}"
     assert run("trace", "convert", events, target) == (0, f"{target}: events, 2 rows\n", "")
     assert list(read_events(target)) == list(read_events(events))
@@ -280,14 +280,14 @@ def test_convert_stops_at_bad_rows_or_skips_them(run, tmp_path):
 
 
 def test_convert_may_write_over_its_input(run, events):
-    """The file is replaced when all of it was read."""
+    """The file is replaced after all of it was read."""
     before = list(read_events(events))
     assert run("trace", "convert", events, events)[0] == 0
     assert list(read_events(events)) == before
 
 
 def test_flights_prints_one_line_of_counts(run, tmp_path, monkeypatch):
-    """Where, how many operations, how many events."""
+    """The line has the directory and the numbers of operations and events."""
     monkeypatch.setattr("purgatory.trace.flights.read_flights", lambda: iter(()))
     folder = tmp_path / "demo"
     assert run("trace", "flights", folder) == (0, f"{folder}: 0 operations, 0 events\n", "")

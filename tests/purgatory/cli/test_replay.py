@@ -1,4 +1,4 @@
-"""``purgatory replay`` as a user runs it: a process, its output, its exit code."""
+"""`purgatory replay` as a user runs it: a process, its output, its exit code."""
 
 import re
 import signal
@@ -32,23 +32,23 @@ def trace(tmp_path):
 
 
 def command(*arguments):
-    """The command line of a replay."""
+    """Return the command line of a replay."""
     return [sys.executable, "-m", "purgatory", "replay", *map(str, arguments)]
 
 
 def run(*arguments):
-    """A replay run to its end."""
+    """Run a replay to its end."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE)
 
 
 def row(output, kind):
-    """The cells of one row of the table."""
+    """Return the cells of one row of the table."""
     line = next(line for line in output.splitlines() if re.search(rf"[│|]\s*{kind}\s", line))
     return [cell.strip() for cell in re.split("[│|]", line)[1:-1]]
 
 
 def scrape(port):
-    """The metrics as text; None while nobody serves them."""
+    """Return the metrics as text; None while they are not served."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
             return page.read().decode()
@@ -57,7 +57,7 @@ def scrape(port):
 
 
 def counter(page, outcome):
-    """The count of one outcome in scraped metrics."""
+    """Return the count of one outcome in scraped metrics."""
     found = re.search(
         rf'purgatory_operations_total\{{name="replay",outcome="{outcome}"\}} (\S+)', page
     )
@@ -65,7 +65,7 @@ def counter(page, outcome):
 
 
 def test_table(trace):
-    """A row a kind, and one for all; counts, share and waits."""
+    """A row for each kind and one for all, with counts, share and waits."""
     done = run(*trace)
     assert (done.returncode, done.stderr) == (0, "")
     assert row(done.stdout, "all") == ["all", "100", "66", "34", "66.0%", "400 ms", "5.0 s"]
@@ -74,12 +74,12 @@ def test_table(trace):
 
 
 def test_real_time_gives_the_same_table(trace):
-    """Any speed, the same outcomes."""
+    """The outcomes are the same at any speed."""
     assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")
 
 
 def test_outcomes_file(trace, tmp_path):
-    """The outcomes as a table of their own."""
+    """`--outcomes` writes them as a table."""
     target = tmp_path / "outcomes.parquet"
     assert run(*trace, "--outcomes", target).returncode == 0
     rows = list(read_outcomes(target))
@@ -88,7 +88,7 @@ def test_outcomes_file(trace, tmp_path):
 
 
 def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
-    """The row is named; --sort makes it right."""
+    """The error names the row; `--sort` sorts first."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk1,1400\nk0,400\n")
     refused = run(trace[0], events)
@@ -99,7 +99,7 @@ def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
 
 
 def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
-    """The row is named; --skip-bad counts it and goes on."""
+    """The error names the row; `--skip-bad` counts it and goes on."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk0,400\nk1,soon\n")
     refused = run(trace[0], events)
@@ -124,7 +124,7 @@ def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
-    """Never a traceback."""
+    """There is no traceback."""
     done = run(*arguments, *(trace if arguments[0].startswith("-") else ()))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -132,7 +132,7 @@ def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
 
 
 def test_port_in_use(trace):
-    """The address is named."""
+    """The error names the port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -163,14 +163,14 @@ def test_metrics_move_and_end_equal_to_the_table(trace):
 
 
 def test_interrupt_prints_what_was_done(trace, tmp_path):
-    """Ctrl-C: the table so far, a whole file of outcomes, exit code 130."""
+    """Ctrl-C prints the table so far, completes the file of outcomes, and ends with 130."""
     target, port = tmp_path / "outcomes.csv", free_port()
     arguments = command(*trace, "--speed", 10, "--outcomes", target, "--metrics-port", port)
     with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        give_up_at = time.monotonic() + PATIENCE
-        while time.monotonic() < give_up_at:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
             if (page := scrape(port)) and counter(page, "completed") >= 2:
                 break
         process.send_signal(signal.SIGINT)

@@ -1,12 +1,16 @@
 """`purgatory serve` in a process of its own."""
 
 import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 
 from purgatory.cli import entry_point as cli
 from purgatory.service import Client
-from tests.testing.purgatory_harness import HANG
+from purgatory.service.auth.key_store import KeyStore
+from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.server_processes import ServerProcess
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
@@ -14,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(tmp_path, number):
-    """With 0, and without a word of complaint; what waits is there again."""
+    """The exit code is 0 and stderr is empty; after a restart the operation still waits."""
     with ServerProcess(tmp_path / "data") as serve, Client(serve.address, timeout=HANG) as client:
         future = client.defer("k", timeout=HANG)
         client.flush()
@@ -26,7 +30,7 @@ def test_a_signal_ends_it_in_order(tmp_path, number):
 
 
 def test_two_clients_in_two_processes(tmp_path):
-    """One defers, the other completes; the server restarts in between."""
+    """One process defers, another completes; the server restarts in between."""
     complete = (
         "import sys\n"
         "from purgatory import Client\n"
@@ -43,8 +47,8 @@ def test_two_clients_in_two_processes(tmp_path):
         assert serve.end() == (0, "")
 
 
-def test_a_hang_up_is_no_end(tmp_path):
-    """It reloads."""
+def test_a_hang_up_does_not_end_it(tmp_path):
+    """SIGHUP reloads the list of clients."""
     with ServerProcess(tmp_path / "data", "--memory") as serve:
         serve.process.send_signal(signal.SIGHUP)
         with Client(serve.address, timeout=HANG) as client:
@@ -53,8 +57,8 @@ def test_a_hang_up_is_no_end(tmp_path):
         assert not (tmp_path / "data").exists()
 
 
-def test_what_keeps_it_from_starting(tmp_path, capsys):
-    """Is told in one line, with exit code 2."""
+def test_a_start_that_fails(tmp_path, capsys):
+    """The reason is one line, and the exit code is 2."""
     with ServerProcess(tmp_path / "data") as serve:
         for flags, words in (
             (["--max-keys", "none"], "--max-keys is 'none'; expected a whole number"),
@@ -69,10 +73,71 @@ def test_what_keeps_it_from_starting(tmp_path, capsys):
             assert errors.count("\n") == 1
 
 
-def test_the_help_says_it_all(capsys):
-    """Every setting, and its default."""
+def test_the_help_is_complete(capsys):
+    """It has every setting with its default."""
     assert cli.main(["serve", "--help"]) == 0
     words = capsys.readouterr().out
     for flag in ("--bind", "--data-dir", "--memory", "--insecure", "--max-pending-per-client"):
         assert flag in words
     assert "tcp://127.0.0.1:7411" in words
+
+
+def test_with_keys(tmp_path, run):
+    """A server on all addresses lets in the listed clients; SIGHUP reloads the list."""
+    keys = KeyStore(tmp_path / "keys")
+    for name in ("server", "shop", "till"):
+        keys.new(name)
+    keys.allow("shop", keys.pair("shop").public)
+    server = ServerProcess(tmp_path)
+    port = server.address.rpartition(":")[2]
+    server._command[server._command.index("--bind") + 1] = f"tcp://0.0.0.0:{port}"
+    with server:
+        options = ["--server-key", keys.directory / "server.key", "--address", server.address]
+
+        def key(name):
+            return [*options, "--key", keys.directory / f"{name}.key_secret"]
+
+        assert run("defer", "k", *key("shop"), "--patience", HANG)[0] == 0
+        assert run("stats", *key("till"), "--patience", 0.3)[0] == 2
+        assert run("stats", "--address", server.address, "--patience", 0.3)[0] == 2
+        keys.allow("till", keys.pair("till").public)
+        server.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: run("stats", *key("till"), "--patience", 2)[0] == 0)
+        code, errors = server.end()
+    assert code == 0
+    assert keys.pair("till").public.decode() in errors
+
+
+def test_without_keys_an_open_bind_is_refused(tmp_path):
+    """Without keys a server binds to loopback only, unless `--insecure` is given."""
+    command = [sys.executable, "-m", "purgatory", "serve", "--data-dir", str(tmp_path)]
+    command += ["--http-bind", "", "--bind", f"tcp://0.0.0.0:{free_port()}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 2
+    assert "keys new server" in done.stderr
+    server = ServerProcess(tmp_path, "--insecure")
+    server._command[server._command.index("--bind") + 1] = command[-1]
+    with server:
+        assert server.end()[0] == 0
+
+
+def test_systemd_is_notified(tmp_path):
+    """When the server is ready, and when it ends."""
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(HANG)
+        with ServerProcess(tmp_path / "data", env={"NOTIFY_SOCKET": path}) as server:
+            assert manager.recv(100) == b"READY=1"
+            assert server.end()[0] == 0
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+def eventually(check):
+    """Tell whether one of ten checks succeeds."""
+    tries = 0
+    while not check():
+        tries += 1
+        if tries == 10:
+            return False
+    return True

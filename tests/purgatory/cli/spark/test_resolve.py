@@ -13,7 +13,7 @@ from purgatory.trace import read_outcomes
 
 @pytest.fixture
 def tables(tmp_path):
-    """A directory with two small tables; what is there and `out` as arguments."""
+    """Write two small tables; return them and the output directory as arguments."""
     (tmp_path / "operations.csv").write_text(
         "op_id,submitted_ms,timeout_ms,keys\no1,0,9,a\no2,0,9,b\no3,0,9,\n"
     )
@@ -22,7 +22,7 @@ def tables(tmp_path):
 
 
 def test_resolve_writes_outcomes_and_says_how_many(spark, tables, capsys):
-    """Relative paths; the outcomes are a table of a trace."""
+    """The outcomes can be read as a table of a trace."""
     assert main(["spark", "resolve", *tables]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 operations: 1 completed, 1 expired -> {tables[-1]}",
@@ -36,7 +36,7 @@ def test_resolve_writes_outcomes_and_says_how_many(spark, tables, capsys):
 
 
 def test_strict_fails_in_one_line(spark, tables, capsys):
-    """With exit code 2."""
+    """The exit code is 2."""
     assert main(["spark", "resolve", *tables, "--strict"]) == 2
     error = capsys.readouterr().err
     assert "column keys: nothing, expected a list of at least one key" in error
@@ -44,20 +44,20 @@ def test_strict_fails_in_one_line(spark, tables, capsys):
 
 
 def test_a_missing_file_is_named_in_one_line(spark, tables, capsys):
-    """As it was given."""
+    """The name is as it was given."""
     assert main(["spark", "resolve", "/none.csv", *tables[1:]]) == 2
     assert capsys.readouterr().err == "purgatory: /none.csv: not found\n"
 
 
 @pytest.mark.parametrize("cores", ["0", "-1", "many"])
 def test_cores_are_one_or_more(tables, capsys, cores):
-    """Refused before Spark is started."""
+    """Other values are refused before Spark is started."""
     assert main(["spark", "resolve", *tables, "--cores", cores]) == 2
     assert "--cores" in capsys.readouterr().err
 
 
 def test_without_spark_the_error_says_what_to_install(tables):
-    """The command line itself works, and asks for the extra."""
+    """The command line works without it, and names the extra."""
     script = (
         "import sys; sys.modules['pyspark'] = None\n"
         "from purgatory.cli import main\n"
@@ -99,7 +99,7 @@ def test_package_writes_the_zip_and_the_program(tmp_path, capsys):
     assert "OPERATIONS EVENTS" in done.stdout
 
 
-# As spark-submit does it; -S -I keep out what is installed.
+# As spark-submit runs it; -S -I keep installed packages out.
 RUN_FROM_ZIP = """
 import runpy, sys
 sys.path.insert(0, sys.argv[1])

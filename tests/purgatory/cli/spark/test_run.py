@@ -35,7 +35,7 @@ def arguments(feed):
 
 
 def test_once_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
-    """Counts on stdout, with the place of late rows; a line a batch on stderr, no terminal."""
+    """Counts and the place of late rows are on stdout, a line for each batch on stderr."""
     feed.put("operations", [Operation("late", "", 0, 9, ("k",)), Operation("c", "", 60, 0, ("k",))])
     assert main([*arguments, "--once", "--max-files", "1", "--watermark", "0"]) == 0
     said = capsys.readouterr()
@@ -50,7 +50,7 @@ def test_once_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, arguments, capsys):
-    """With exit code 2."""
+    """The exit code is 2."""
     feed.checkpoint.mkdir()
     (feed.checkpoint / "something").touch()
     assert main([*arguments, "--once"]) == 2
@@ -69,13 +69,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, argu
     ],
 )
 def test_a_wrong_option_is_named(arguments, capsys, wrong):
-    """Before Spark is started."""
+    """The option is refused before Spark is started."""
     assert main([*arguments, *wrong]) == 2
     assert wrong[0] in capsys.readouterr().err
 
 
 def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
-    """Counts of rows and outcomes; how long the last batch took, from the listener."""
+    """They count rows and outcomes; the listener has the duration of the last batch."""
     stream = feed.stream(spark, name="one")
     metrics = StreamMetrics(stream)
     registry = CollectorRegistry()
@@ -102,7 +102,7 @@ def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
 
 
 def test_in_a_terminal_one_line_changes(spark):
-    """And what was shown is taken away at the end."""
+    """The line is removed at the end."""
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=200)
     with StreamProgress(console) as progress:
@@ -111,7 +111,7 @@ def test_in_a_terminal_one_line_changes(spark):
 
 
 def test_a_line_tells_where_a_stream_stands():
-    """Times before the first and after the last that a calendar holds, too."""
+    """Also for times that no calendar reaches."""
     assert describe(CheckpointEntry()).startswith("batch -1, event time not begun, 0 operations")
     assert "event time 9223372036854775807 ms" in describe(CheckpointEntry(closed_ms=2**63 - 1))
     counts = dict(CheckpointEntry().counts) | {

@@ -1,0 +1,95 @@
+"""ServiceDaemon: the server with its journal, page and metrics."""
+
+import json
+import socket
+import threading
+import urllib.request
+
+import pyarrow.dataset
+import pytest
+
+from purgatory.service import Client, Config
+from purgatory.service.daemon import ServiceDaemon
+from tests.testing.purgatory_harness import HANG
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A service on free ports, with its data on disk."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
+    with ServiceDaemon(config) as service:
+        yield service
+
+
+def read(url):
+    """Return the page at a URL."""
+    with urllib.request.urlopen(url, timeout=HANG) as answer:
+        return answer.read().decode()
+
+
+def ids(config, table):
+    """Return the operation ids in a table of the journal."""
+    found = pyarrow.dataset.dataset(
+        config.journal_dir / table, format="parquet", partitioning="hive"
+    )
+    return found.to_table().column("op_id").to_pylist()
+
+
+def test_page_and_metrics(service):
+    """The page shows the server's figures; `/metrics` has those of purgatory and server."""
+    with Client(service.server.address) as client:
+        client.defer("k", timeout=60)
+        client.flush()
+        state = json.loads(read(service.url + "state.json"))
+        assert (state["name"], state["pending"]) == ("service", 1)
+        assert state["service"]["connections"] == 1
+        assert abs(state["now_ms"] - service.server.now_ms()) < 60_000
+    text = read(service.url + "metrics")
+    assert 'purgatory_operations_pending{name="service"} 1.0' in text
+    assert "purgatory_server_submitted_total 1.0" in text
+    assert read(service.url + "readyz") == "ok\n"
+
+
+def test_the_journal_is_complete_in_the_end(tmp_path):
+    """Over several restarts each operation and each outcome is written once."""
+    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="")
+    for run in range(3):
+        with ServiceDaemon(config) as service, Client(service.server.address) as client:
+            futures = [client.defer(f"{run}-{n}", timeout=HANG) for n in range(20)]
+            assert service.url == ""
+            for n in range(run, 20):
+                client.complete(f"{run}-{n}")
+            for future in futures[run:]:
+                future.result(HANG)
+    assert len(ids(config, "operations")) == 60
+    assert len(set(ids(config, "operations"))) == 60
+    assert len(set(ids(config, "outcomes"))) == len(ids(config, "outcomes")) == 57
+
+
+def test_nothing_on_disk(tmp_path):
+    """With `memory` there is no journal either."""
+    config = Config(data_dir=tmp_path / "x", memory=True, bind="tcp://127.0.0.1:0",
+                    http_bind="")  # fmt: skip
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        client.defer("k").cancel()
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_start_that_fails_leaves_nothing(tmp_path):
+    """It leaves neither threads nor locks: the next start succeeds."""
+    before = set(threading.enumerate())
+    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for options in (
+            {"http_bind": f"127.0.0.1:{port}"},
+            {"bind": f"tcp://127.0.0.1:{port}"},
+        ):
+            broken = Config(data_dir=tmp_path, **{"bind": "tcp://127.0.0.1:0"} | options)
+            with pytest.raises(Exception, match="in use"):
+                ServiceDaemon(broken).start()
+            assert set(threading.enumerate()) <= before
+    ServiceDaemon(config).close()
+    with ServiceDaemon(config):
+        pass
+    assert set(threading.enumerate()) <= before
