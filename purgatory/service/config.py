@@ -1,7 +1,7 @@
-"""Config: all that can be set of a server, and where it may be set.
+"""Config: the settings of a server, and where they come from.
 
-In rising order: the defaults here, a TOML file, the environment (``PURGATORY_`` and the name in
-capitals), flags. Immutable, so any thread may read it.
+Lowest precedence first: the defaults here, a TOML file, the environment (`PURGATORY_` and the name
+in capitals), flags. Immutable, so any thread may read it.
 """
 
 import math
@@ -22,18 +22,18 @@ _FALSE: Final = ("0", "false", "no", "off", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The settings of a server; raises ConfigError for a value that cannot be.
+    """The settings of a server. Raises ConfigError for a bad value.
 
-    ``data_dir``: where the database and the journal are. ``memory``: keep nothing on disk.
-    ``bind``: the address of the protocol, ``http_bind``: ``host:port`` of the page and the metrics,
-    empty for none. ``keys_dir``: the CURVE keys, default ``data_dir/keys``. ``insecure``: allow a
-    bind beyond loopback without them. ``journal``: write operations and outcomes as Parquet, every
-    ``journal_seconds``. ``retention``: seconds that an outcome nobody acknowledges is kept.
-    ``close_timeout``: seconds that a server takes to end at most.
+    `data_dir`: directory of the database and the journal. `memory`: keep nothing on disk. `bind`:
+    address of the protocol. `http_bind`: `host:port` of the live page and the metrics, empty for
+    none. `keys_dir`: directory of the CURVE keys, default `data_dir/keys`. `insecure`: allow a bind
+    beyond loopback without keys. `journal`: write operations and outcomes as Parquet, every
+    `journal_seconds`. `retention`: seconds that an unacknowledged outcome is kept. `close_timeout`:
+    seconds that a server takes to close, at most.
 
-    The limits: bytes of a message, keys of an operation, bytes of a text (key, id, kind, name), of
-    a payload or value; operations a client may have pending or unacknowledged, and all clients
-    together; the longest timeout in seconds; clients at a time.
+    The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
+    of a payload or value; operations pending or unacknowledged of one client, and of all clients
+    together; seconds of a timeout; clients connected at a time.
     """
 
     data_dir: Path = Path("purgatory-data")
@@ -63,12 +63,12 @@ class Config:
 
     @property
     def database(self) -> Path | None:
-        """The file of the store; None when nothing is kept on disk."""
+        """The file of the database; None if nothing is kept on disk."""
         return None if self.memory else self.data_dir / "purgatory.db"
 
     @property
     def journal_dir(self) -> Path:
-        """Where the Parquet files of the journal are."""
+        """The directory of the journal's Parquet files."""
         return self.data_dir / "journal"
 
     @classmethod
@@ -79,10 +79,10 @@ class Config:
         file: Path | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Self:
-        """The settings of all places. ``flags`` and the environment are texts, None is not set.
+        """Merge the settings of all places; values are texts, None means not set.
 
-        ``file``: the TOML file, default ``PURGATORY_CONFIG``, else none. ConfigError names the
-        place, the value and what it may be.
+        `file` is the TOML file, default `PURGATORY_CONFIG`, else none. Raises ConfigError, which
+        names the place, the value and what is expected.
         """
         if file is None and environment.get(CONFIG_FILE):
             file = Path(environment[CONFIG_FILE])
@@ -119,7 +119,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _parsed(place: str, value: Any, kind: Any) -> Any:
-    """A text, or a flag that has its type already, as the type of its setting."""
+    """Convert a text to the type of its setting; a flag may have it already."""
     if not isinstance(value, str):
         return value
     if kind is bool:

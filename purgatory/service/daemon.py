@@ -1,6 +1,6 @@
-"""Service: a server with all that surrounds it: journal, guard, page and metrics.
+"""ServiceDaemon: a server with its journal, authentication, live page and metrics.
 
-What `purgatory serve` runs. Made, started, reloaded and closed by one thread.
+`purgatory serve` runs one. One thread makes, starts, reloads and closes it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
 
 
 class ServiceDaemon:
-    """All that ``config`` asks for; ``server`` is the heart of it. Also a context manager.
+    """The service that `config` describes; also a context manager. `server` is its `Server`.
 
-    Raises ConfigError for a bind that only a server with keys may have, KeysError for keys that
-    cannot be used.
+    Raises ConfigError for a bind that needs keys if there are none, KeysError for unusable keys.
     """
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._closing = False
-        self._web: WebServer | None = None
+        self._http: WebServer | None = None
         authenticator = authenticator_for(config)
         registry = CollectorRegistry()
         self.server = Server(
@@ -48,20 +47,20 @@ class ServiceDaemon:
 
     @property
     def url(self) -> str:
-        """Where the page is; empty when there is none."""
-        return "" if self._web is None else self._web.url
+        """The URL of the live page; empty if there is none."""
+        return "" if self._http is None else self._http.url
 
     def start(self) -> None:
-        """Start the server, then the page. Raises what `Server.start` does, and JournalError."""
+        """Start the server, then HTTP. Raises what `Server.start` raises, and JournalError."""
         server = self.server
         server.start()
         if not self._config.http_bind:
             return
         try:
             server.registry.register(ServerCollector(server.stats, self._refused_handshakes))
-            self._web = WebServer(
+            self._http = WebServer(
                 self._config.http_bind,
-                state=StatusReader(server.purgatory, server.stats, server.now_ms),
+                status=StatusReader(server.purgatory, server.stats, server.now_ms),
                 registry=server.registry,
                 health=self._health_error,
                 ready=self._readiness_error,
@@ -71,7 +70,7 @@ class ServiceDaemon:
             raise
 
     def _refused_handshakes(self) -> int:
-        return 0 if self._authenticator is None else self._authenticator.refused
+        return 0 if self._authenticator is None else self._authenticator.refused_handshakes
 
     def _health_error(self) -> str:
         server = self.server
@@ -83,13 +82,13 @@ class ServiceDaemon:
         return "closing" if self._closing else self._health_error()
 
     def close(self) -> None:
-        """Close the server, and the page after it, so that it can be watched. May be repeated."""
+        """Close the server, then HTTP, so that closing can be watched. Idempotent."""
         self._closing = True
         try:
             self.server.close()
         finally:
-            if self._web is not None:
-                self._web.close()
+            if self._http is not None:
+                self._http.close()
 
     def __enter__(self) -> Self:
         self.start()

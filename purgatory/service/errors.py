@@ -1,7 +1,7 @@
-"""What can go wrong with the service; one base for all of it, save bad arguments.
+"""The errors of the service; `ServiceError` is the base of all. Bad arguments are ValueErrors.
 
-A server answers a refused request with a code and words; `error_for` makes of them the error
-that the client raises. The codes are part of the protocol (docs/protocol.md).
+A server answers a refused request with a code and a message, from which `error_for` makes the
+error that the client raises. The codes are part of the protocol (docs/protocol.md).
 """
 
 from typing import ClassVar, Final
@@ -14,29 +14,29 @@ class ServiceError(PurgatoryError):
 
 
 class ConfigError(ServiceError):
-    """Raised for a setting that cannot be; names where it was set, its value and what it may be."""
+    """A setting has a bad value; names where it was set, the value, and what is expected."""
 
 
 class ServerError(ServiceError):
-    """Raised when a server cannot start or go on: an address in use, another server's data."""
+    """A server cannot start or go on: an address in use, another server's data directory."""
 
 
 class Unavailable(ServiceError):
-    """Raised by a client that is closed, or closes before its request was answered."""
+    """The client is closed, or was closed before the request was answered."""
 
 
 class RequestTimeout(ServiceError, TimeoutError):
-    """Raised when no answer came in time. The request may have been done, or be done yet."""
+    """No answer came in time; the server may or may not carry the request out."""
 
 
 class Refused(ServiceError):
-    """Base of what a server answers when it does not do as asked; nothing was changed."""
+    """Base of a server's refusals: nothing of the request was done."""
 
     code: ClassVar[str] = "refused"
 
 
 class Malformed(Refused):
-    """The message was not one of the protocol, or a value in it is none that it may be."""
+    """The message is not one of the protocol, or has a bad value."""
 
     code = "malformed"
 
@@ -48,37 +48,37 @@ class WrongVersion(Refused):
 
 
 class HelloRequired(Refused):
-    """The connection has not said who it is, or the server has forgotten it."""
+    """The connection has not said hello, or was cut off by the server."""
 
     code = "hello"
 
 
 class TooLarge(Refused):
-    """The message, an operation's payload, a text or a value is larger than the server takes."""
+    """The message, a payload, a text or a value is larger than the server accepts."""
 
     code = "too-large"
 
 
 class TooManyKeys(Refused):
-    """The operation watches more keys than the server takes."""
+    """The operation watches more keys than the server accepts."""
 
     code = "too-many-keys"
 
 
 class TimeoutTooLong(Refused):
-    """The timeout is longer than the server takes."""
+    """The timeout is longer than the server accepts."""
 
     code = "too-long"
 
 
 class TooManyPending(Refused):
-    """The client, or all of them, have as many operations as the server takes. It may pass."""
+    """The client, or all of them together, have too many operations. Can be temporary."""
 
     code = "too-many-pending"
 
 
 class TooManyClients(Refused):
-    """As many connections as the server takes are there already. It may pass."""
+    """The server has as many connections as it accepts. Can be temporary."""
 
     code = "too-many-clients"
 
@@ -90,13 +90,13 @@ class OperationIdTaken(Refused):
 
 
 class StoreFailed(Refused):
-    """The server could not write to its disk; nothing was done. It may pass."""
+    """The server could not write to its disk. Can be temporary."""
 
     code = "store"
 
 
 class ServerClosing(Refused):
-    """The server is about to end."""
+    """The server is closing."""
 
     code = "closing"
 
@@ -105,7 +105,7 @@ _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
 def error_for(code: str, message: str) -> Refused:
-    """The error for what a server answered; a code of a later version makes a plain `Refused`."""
+    """Return the error of a code; a code of a later version gives a plain `Refused`."""
     return _REFUSALS.get(code, Refused)(message)
 
 

@@ -1,12 +1,12 @@
-"""The protocol: what clients and servers say to each other, as docs/protocol.md writes it down.
+"""The protocol: the messages between clients and servers; docs/protocol.md specifies it.
 
-A message is one ZeroMQ frame of MessagePack: an array that begins with the message's number, then
-the request's ``seq`` (the client's count, echoed by the answer), then the rest. Later versions may
-add to the end of an array; what is not known there is passed over. All times are whole
-milliseconds, Unix time where they name a moment. Values and payloads are MessagePack that the
-server stores and hands on without looking inside.
+A message is one ZeroMQ frame of MessagePack: an array that begins with the message's type, then
+the request's `seq` (the client's count, echoed by the answer), then the rest. Later versions may
+add to the end of an array; readers ignore elements that they do not know. All times are whole
+milliseconds, moments in Unix time. Values and payloads are MessagePack that the server stores and
+passes on without looking inside.
 
-Immutable values and functions; any thread may use them.
+Names of classes and fields are not sent. Immutable values and functions; any thread may use them.
 """
 
 from typing import Any, Final, TypeVar
@@ -18,12 +18,12 @@ from purgatory.service.errors import Malformed
 
 VERSION: Final = 1
 
-#: nil: no value, no payload.
+#: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
 
 
 class Submission(Struct, array_like=True, gc=False):
-    """An operation to wait: completed by ``need`` of its keys, or else expired."""
+    """An operation that is to wait until `need` of its keys are completed, or it expires."""
 
     op_id: str
     keys: tuple[str, ...]
@@ -34,14 +34,14 @@ class Submission(Struct, array_like=True, gc=False):
 
 
 class Completion(Struct, array_like=True, gc=False):
-    """A key that is completed, with a value."""
+    """A key to complete, with a value."""
 
     key: str
     value: Raw = Raw(NOTHING)
 
 
 class Limits(Struct, array_like=True, frozen=True):
-    """What a server takes at most; see `Config`."""
+    """The limits of a server; see `Config`."""
 
     message_bytes: int
     keys: int
@@ -56,7 +56,7 @@ class Limits(Struct, array_like=True, frozen=True):
 
 
 class Hello(Struct, array_like=True, tag=1):
-    """Who is there; the first message of each connection."""
+    """Name the client; the first message of each connection."""
 
     seq: int
     version: int
@@ -64,7 +64,7 @@ class Hello(Struct, array_like=True, tag=1):
 
 
 class Submit(Struct, array_like=True, tag=2):
-    """Have operations wait. One whose id is known already is answered with its state."""
+    """Have operations wait; one whose id is known already is answered with its state."""
 
     seq: int
     operations: list[Submission]
@@ -92,7 +92,7 @@ class Query(Struct, array_like=True, tag=5):
 
 
 class Acknowledge(Struct, array_like=True, tag=6):
-    """Outcomes that need not be told again; there is no answer."""
+    """Acknowledge outcomes, by number: they are not sent again; there is no answer."""
 
     seq: int
     outcomes: list[int]
@@ -105,7 +105,7 @@ class Stats(Struct, array_like=True, tag=7):
 
 
 class Bye(Struct, array_like=True, tag=8):
-    """The connection ends; there is no answer."""
+    """End the connection; there is no answer."""
 
     seq: int
 
@@ -116,7 +116,7 @@ Request = Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye
 
 
 class Welcome(Struct, array_like=True, tag=32):
-    """To `Hello`."""
+    """Answer to `Hello`."""
 
     seq: int
     version: int
@@ -125,7 +125,7 @@ class Welcome(Struct, array_like=True, tag=32):
 
 
 class Refusal(Struct, array_like=True):
-    """One operation of a `Submit` that was not taken, by its place; see `Refused` for codes."""
+    """An operation of a `Submit` that was refused, by its index; see `Refused` for codes."""
 
     index: int
     code: str
@@ -133,14 +133,14 @@ class Refusal(Struct, array_like=True):
 
 
 class Known(Struct, array_like=True):
-    """One operation of a `Submit` that the server has already: by its place, and its state."""
+    """An operation of a `Submit` that the server has already, by its index; and its state."""
 
     index: int
     state: str
 
 
 class Submitted(Struct, array_like=True, tag=33):
-    """To `Submit`: all that is not listed is taken, and on disk."""
+    """Answer to `Submit`: all operations that are not listed are new, and on disk."""
 
     seq: int
     refused: list[Refusal] = []
@@ -148,21 +148,21 @@ class Submitted(Struct, array_like=True, tag=33):
 
 
 class Completed(Struct, array_like=True, tag=34):
-    """To `Complete`: how many operations each key completed, and on disk."""
+    """Answer to `Complete`: how many operations each key completed; that is on disk."""
 
     seq: int
     counts: list[int]
 
 
 class Cancelled(Struct, array_like=True, tag=35):
-    """To `Cancel`: whether this cancelled it; False if it has ended, or is not known."""
+    """Answer to `Cancel`: for each whether this cancelled it; False if ended or unknown."""
 
     seq: int
     done: list[bool]
 
 
 class OperationState(Struct, array_like=True):
-    """What is known of an operation. ``state``: pending, completed, expired, cancelled, unknown."""
+    """The state of an operation: pending, completed, expired, cancelled or unknown."""
 
     op_id: str
     state: str
@@ -178,34 +178,34 @@ class OperationState(Struct, array_like=True):
 
 
 class States(Struct, array_like=True, tag=36):
-    """To `Query`."""
+    """Answer to `Query`."""
 
     seq: int
     states: list[OperationState]
 
 
 class StatsReply(Struct, array_like=True, tag=37):
-    """To `Stats`: name -> number."""
+    """Answer to `Stats`: name -> number."""
 
     seq: int
     figures: dict[str, int | float]
 
 
 class Failure(Struct, array_like=True, tag=38):
-    """To any request: it was not done. ``seq`` is nil if the request could not be read."""
+    """Answer to any request: it was not done. `seq` is nil if it could not be decoded."""
 
     seq: int | None
     code: str
     message: str
 
 
-# Told without being asked.
+# Messages of the server that answer no request.
 
 
 class OutcomeMessage(Struct, array_like=True, gc=False):
-    """How an operation ended. ``number`` is what `Acknowledge` names, the same each time.
+    """How an operation ended. `number` is its sequence number, which `Acknowledge` names.
 
-    ``result``: the value of ``by_key`` or, with need above 1, a map of key -> value.
+    `result` is the value of `by_key` or, with `need` above 1, a map of key -> value.
     """
 
     number: int
@@ -221,13 +221,13 @@ class OutcomeMessage(Struct, array_like=True, gc=False):
 
 
 class Outcomes(Struct, array_like=True, tag=64):
-    """Outcomes of the client's operations, until acknowledged: on each new connection again."""
+    """Outcomes of the client's operations; sent on each new connection until acknowledged."""
 
     outcomes: list[OutcomeMessage]
 
 
 class Ping(Struct, array_like=True, tag=65):
-    """Nothing; sent to see whether the connection is still there."""
+    """No content; a failing send shows the server that the connection has gone."""
 
 
 Answer = (
@@ -244,39 +244,35 @@ _answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Ans
 
 
 def decode_request(frame: bytes) -> Request:
-    """What a client says; Malformed for anything else."""
+    """Decode a client's message. Raises Malformed."""
     return _decode(_requests, frame)
 
 
 def seq_of(frame: bytes) -> int | None:
-    """The ``seq`` of a message that is Malformed, if it can be found."""
+    """Return the `seq` of a malformed message, None if there is none to be found."""
     try:
         _, seq, *_ = _lists.decode(frame)
         return _ints.decode(seq)
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-        OverflowError,
-    ):  # msgspec's errors are ValueErrors
+    except (ValueError, TypeError, RecursionError, OverflowError):  # see `_decode`
         return None
 
 
 def decode_answer(frame: bytes) -> Answer:
-    """What a server says; Malformed for anything else."""
+    """Decode a server's message. Raises Malformed."""
     return _decode(_answers, frame)
 
 
 def _decode(decoder: "msgspec.msgpack.Decoder[_M]", frame: bytes) -> _M:
     try:
         return decoder.decode(frame)
-    # msgspec's errors are ValueErrors; so are texts that are not UTF-8. Arrays may never end.
+    # msgspec's own errors and invalid UTF-8 are ValueErrors; a deeply nested array can exhaust the
+    # stack.
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
 
 
 def pack(value: Any) -> bytes:
-    """A user's value as MessagePack. Raises TypeError for what has no such form."""
+    """Encode a user's value as MessagePack. Raises TypeError if it has no such form."""
     try:
         return encode(value)
     except (OverflowError, RecursionError) as error:
@@ -284,7 +280,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(raw: Raw | bytes) -> Any:
-    """A user's value; Malformed for what is no MessagePack."""
+    """Decode a user's value. Raises Malformed."""
     try:
         return msgspec.msgpack.decode(raw)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Tells systemd how a service of ``Type=notify`` is. Any thread."""
+"""Tells systemd the state of a service of `Type=notify`. Any thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 
 def notify(*states: str) -> None:
-    """Send lines such as ``READY=1``; nothing happens where no service manager listens."""
+    """Send lines such as `READY=1`; does nothing without a service manager."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -1,1 +1,1 @@
-"""Keys and authentication of the service."""
+"""Keys and authentication: which clients may connect to a server."""

@@ -1,9 +1,9 @@
-"""Who may talk to a server. CURVE on its socket, and a list of the clients let in.
+"""CurveAuthenticator: which clients may connect to a server; CURVE and an allow list.
 
-Refusal happens in the handshake, by ZeroMQ's authentication protocol: a peer without an allowed key
-never gets a message through, and one that speaks no CURVE at all not even a handshake. pyzmq's
-`ThreadAuthenticator` answers in the thread ``purgatory-zap``. Other threads make, reload and close
-the guard.
+A client is refused in the handshake, by ZeroMQ's authentication protocol (ZAP): without an allowed
+key not one message of it reaches the server, and without CURVE the handshake does not even begin.
+pyzmq's `ThreadAuthenticator` answers for the server in the thread `purgatory-zap`. Other threads
+make, reload and close a `CurveAuthenticator`.
 """
 
 from __future__ import annotations
@@ -24,49 +24,52 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Without a domain ZeroMQ lets everybody in when no authenticator answers.
+# With an empty domain ZeroMQ would accept every client while no authenticator answers.
 _DOMAIN: Final = "purgatory"
-# Keys of strangers that are told in the log, each once, until the list is read again.
+# Refused keys that are logged, each once, until the list is read again: a bound, so that refused
+# clients cannot fill the disk.
 _MAX_LOGGED_KEYS: Final = 100
 
 
 class SocketSecurity(Protocol):
-    """What guards a server's socket."""
+    """What guards a server's socket; `CurveAuthenticator` is one."""
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any], /) -> None:
-        """Guard a socket that is not bound yet: set CURVE, start to answer for the context."""
+        """Guard a socket before it is bound, and answer handshakes for its context."""
 
     def is_allowed(self, user_id: str) -> bool:
-        """Whether who sent a message, by its ``User-Id``, is let in still. The network's thread."""
+        """Return whether the sender of a message, by its `User-Id`, is still allowed.
+
+        Called by the network thread for each message.
+        """
 
     def close(self) -> None:
-        """End what was started, before the context is terminated."""
+        """Release what was started, before the context is terminated."""
 
 
 class CurveAuthenticator:
-    """Lets in the clients that ``keys`` allows. Raises KeysError without a server's key.
+    """Accepts the clients on the allow list of `keys`; see `SocketSecurity`.
 
-    See `SocketSecurity`.
+    Raises KeysError if there is no server's key pair.
     """
 
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
         self._pair: KeyPair = keys.pair(SERVER)
-        self._allowed: Mapping[bytes, str] = keys.allowed()  # replaced, never changed
+        self._allowed: Mapping[bytes, str] = keys.allowed()  # immutable; a reload replaces it
         self._authenticator: ThreadAuthenticator | None = None
-        self._logged_keys: set[bytes] = (
-            set()
-        )  # replaced at a reload, else the authenticator's thread's
-        #: How many handshakes were refused; counted by the authenticator's thread.
-        self.refused = 0
+        # Changed by `purgatory-zap`; a reload replaces it.
+        self._logged_keys: set[bytes] = set()
+        #: How many handshakes were refused; counted by `purgatory-zap`, read by any thread.
+        self.refused_handshakes = 0
 
     @property
     def allowed(self) -> Mapping[bytes, str]:
-        """Public key -> name of the clients let in."""
+        """The allow list: public key -> name of the client."""
         return self._allowed
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any]) -> None:
-        """Start to answer for the context, and guard a socket that is not bound yet."""
+        """Guard a socket before it is bound, and answer handshakes for its context."""
         if self._authenticator is None:
             self._authenticator = ThreadAuthenticator(context, log=_AuthenticatorLog)
             self._authenticator.configure_curve_callback(_DOMAIN, self)
@@ -79,23 +82,23 @@ class CurveAuthenticator:
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Whether a client with this public key is let in; asked by the authenticator's thread."""
+        """Return whether a public key is allowed; called by `purgatory-zap` in each handshake."""
         del domain
         if key in self._allowed:
             return True
-        self.refused += 1
-        told = self._logged_keys
-        if key not in told and len(told) < _MAX_LOGGED_KEYS:  # strangers must not fill a disk
-            told.add(key)
+        self.refused_handshakes += 1
+        logged = self._logged_keys
+        if key not in logged and len(logged) < _MAX_LOGGED_KEYS:
+            logged.add(key)
             log.warning("a client with the key %s was not let in", key.decode("ascii", "replace"))
         return False
 
     def is_allowed(self, user_id: str) -> bool:
-        """See `SocketSecurity`; the ``User-Id`` is the public key."""
+        """See `SocketSecurity`; the `User-Id` is the public key."""
         return user_id.encode() in self._allowed
 
     def reload(self) -> None:
-        """Read the list again; one that cannot be read is logged, and the old one stays."""
+        """Read the allow list again; if it cannot be read, log that and keep the old one."""
         self._logged_keys = set()
         try:
             self._allowed = self._keys.allowed()
@@ -105,31 +108,31 @@ class CurveAuthenticator:
             log.info("%d clients are let in", len(self._allowed))
 
     def close(self) -> None:
-        """End the thread. Before the context is terminated; idempotent."""
+        """End the thread; to be called before the context is terminated. Idempotent."""
         authenticator, self._authenticator = self._authenticator, None
         if authenticator is not None:
             authenticator.stop()
 
 
 def authenticator_for(config: Config) -> CurveAuthenticator | None:
-    """The guard that a server's settings ask for; None for a server on loopback without keys.
+    """Return the authenticator for a server's settings; None on loopback without keys.
 
-    Raises ConfigError for a bind beyond loopback without keys or without a client that is let in,
-    unless the settings say insecure; KeysError for keys that cannot be read.
+    Raises ConfigError for a bind beyond loopback without keys or with an empty allow list, unless
+    the settings are `insecure`; KeysError for keys that cannot be read.
     """
     keys = KeyStore(config.keys_dir)
-    # What is no address at all, the server says better.
+    # A bind that is no address at all is left to the server, whose error is more precise.
     binds = [config.bind] if "://" in config.bind else []
     binds += [config.http_bind] if config.http_bind else []
     open_binds = [bind for bind in binds if not is_local(bind)]
     if SERVER in keys.names():
-        guard = CurveAuthenticator(keys)
-        if open_binds and not guard.allowed and not config.insecure:
+        authenticator = CurveAuthenticator(keys)
+        if open_binds and not authenticator.allowed and not config.insecure:
             raise ConfigError(
                 f"{open_binds[0]} is reachable from elsewhere, and no client is let in by "
                 f"{keys.directory}: run `purgatory keys allow`, or say --insecure"
             )
-        return guard
+        return authenticator
     if open_binds and not config.insecure:
         raise ConfigError(
             f"{open_binds[0]} is reachable from elsewhere, and {keys.directory} has no key of "
@@ -139,7 +142,10 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
 
 
 def is_local(bind: str) -> bool:
-    """Whether only this machine can reach an address: tcp://host:port, host:port, ipc:, inproc:."""
+    """Return whether only this machine can reach an address.
+
+    An address is `tcp://host:port`, `host:port`, `ipc:...` or `inproc:...`.
+    """
     scheme, separator, rest = bind.rpartition("://")
     if separator and scheme != "tcp":
         return scheme in ("ipc", "inproc")
@@ -148,12 +154,12 @@ def is_local(bind: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, an interface, a star
+    except ValueError:  # a host name, an interface, or `*`
         return False
 
 
 class _AuthenticatorLog:
-    """The authenticator's log, without its every step: what matters is logged here."""
+    """The log of pyzmq's authenticator, without its debug messages."""
 
     debug = staticmethod(lambda *_: None)
     error = log.error

@@ -1,13 +1,13 @@
-"""KeyStore: the CURVE key pairs of servers and clients, and the list of clients that are let in.
+"""KeyStore: the CURVE key pairs of servers and clients, and the allow list of a server.
 
-A directory, for its owner's eyes alone::
+A directory that only its owner may read:
 
-    server.key_secret   public and secret key; clients have such a file too, elsewhere
-    server.key          the public key alone, to be handed on
-    allowed             a line for each client that is let in: its public key, its name
+    server.key_secret   public and secret key; a client has such a file too, on its own machine
+    server.key          the public key alone, to be given to clients
+    allowed             the allow list: public key and name of a client in each line
 
-The key files are those of pyzmq's `zmq.auth`. Any thread and any process may use a directory: files
-appear whole or not at all.
+The key files are those of pyzmq's `zmq.auth`. Several threads and processes may use one directory:
+files are written atomically.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zmq.utils import z85
 
 from purgatory.service.errors import ServiceError
 
-#: The name of the server's own pair.
+#: The name of the server's own key pair.
 SERVER: Final = "server"
 _ALLOWED: Final = "allowed"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -34,7 +34,7 @@ _HEAD: Final = "# Clients that are let in: public key, name. `purgatory keys all
 
 
 class KeysError(ServiceError):
-    """A key is missing, there already, or none; a file of keys may be read by others."""
+    """A key is missing, exists already, or is malformed; or others may read a secret key."""
 
 
 class KeyPair(NamedTuple):
@@ -45,13 +45,13 @@ class KeyPair(NamedTuple):
 
 
 class KeyStore:
-    """The keys in a directory, which is made when the first is. Raises KeysError."""
+    """The keys in `directory`, which is made with the first key. Methods raise KeysError."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def new(self, name: str) -> KeyPair:
-        """Make a pair and write it; KeysError if there is one of that name."""
+        """Make a key pair and write it. Raises KeysError if the name has one already."""
         _check_name(name)
         pair = KeyPair(*zmq.curve_keypair())
         self._make_directory()
@@ -64,18 +64,18 @@ class KeyStore:
         return pair
 
     def pair(self, name: str) -> KeyPair:
-        """The pair of a name."""
+        """Read the key pair of a name."""
         _check_name(name)
         return read_pair(self.directory / f"{name}.key_secret")
 
     def names(self) -> list[str]:
-        """The names of all pairs, in order."""
+        """Return the names of all key pairs, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.key_secret"))
 
     def allow(self, name: str, public: bytes) -> bool:
-        """Let a client in, from the server's next look at the list on.
+        """Add a client to the allow list; a running server has to be reloaded.
 
-        False if this very client is let in already; KeysError if the name or the key is another's.
+        False if this name and key are on it already; KeysError if one of them is, with another.
         """
         _check_name(name)
         check_public(public)
@@ -90,7 +90,7 @@ class KeyStore:
         return True
 
     def revoke(self, name: str) -> bool:
-        """Let a client in no longer; False if it was not."""
+        """Remove a client from the allow list; False if it was not on it."""
         allowed = self.allowed()
         kept = {key: one for key, one in allowed.items() if one != name}
         if len(kept) == len(allowed):
@@ -99,7 +99,7 @@ class KeyStore:
         return True
 
     def allowed(self) -> Mapping[bytes, str]:
-        """Public key -> name of the clients that are let in."""
+        """Read the allow list: public key -> name of the client."""
         path = self.directory / _ALLOWED
         try:
             lines = path.read_text("utf-8").splitlines()
@@ -109,7 +109,7 @@ class KeyStore:
             raise _unreadable(path, error) from error
         found: dict[bytes, str] = {}
         for number, line in enumerate(lines, 1):
-            if not line.strip() or line.startswith("#"):  # no key does
+            if not line.strip() or line.startswith("#"):  # no key begins with #
                 continue
             public, _, name = line.partition(" ")
             try:
@@ -134,7 +134,7 @@ class KeyStore:
 
 
 def read_pair(path: Path) -> KeyPair:
-    """The pair in a file that no one else may read. Raises KeysError."""
+    """Read a key pair from its file. Raises KeysError, also if others may read the file."""
     try:
         mode = path.stat().st_mode
         public, secret = load_certificate(path)
@@ -150,7 +150,7 @@ def read_pair(path: Path) -> KeyPair:
 
 
 def read_public(text: str) -> bytes:
-    """A public key: itself, 40 characters, or the path of a file that has it. Raises KeysError."""
+    """Return a public key, given as 40 characters or as the path of its file. Raises KeysError."""
     path = Path(text)
     if len(text) == 40 and not path.exists():
         check_public(text.encode())
@@ -164,10 +164,10 @@ def read_public(text: str) -> bytes:
 
 
 def check_public(key: bytes) -> None:
-    """KeysError for what is no key in Z85."""
+    """Raise KeysError unless `key` is a key in Z85, ZeroMQ's text encoding."""
     try:
         fine = len(key) == 40 and len(z85.decode(key)) == 32
-    except (KeyError, ValueError, struct.error):  # not Z85: characters, or more than 32 bits
+    except (KeyError, ValueError, struct.error):  # not Z85: bad characters, or too large a number
         fine = False
     if not fine:
         raise KeysError(f"{key.decode('ascii', 'replace')!r} is no key; expected 40 characters")
@@ -186,12 +186,12 @@ def _certificate(name: str, public: bytes, secret: bytes | None = None) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    """Make a file that its owner alone may read; FileExistsError if it is there."""
+    """Write a new file that only its owner may read, atomically. Raises FileExistsError."""
     hidden = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         try:
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123  # it is open
+            with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123  # a descriptor
                 os.fchmod(descriptor, 0o600)
                 file.write(text)
                 file.flush()
@@ -206,7 +206,7 @@ def _create(path: Path, text: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Likewise, in the place of one that is there."""
+    """Likewise, but replace a file that exists."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-new")
     fresh.unlink(missing_ok=True)
     _create(fresh, text)

@@ -1,1 +1,1 @@
-"""What a server shows over HTTP: the live page, metrics, health."""
+"""What a server shows over HTTP: the live page, metrics and health."""

@@ -1,4 +1,4 @@
-"""ServerCollector: a server's figures for Prometheus, read when it asks for them."""
+"""ServerCollector: a server's figures for Prometheus, read at each scrape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from purgatory.service.server.stats import ServerStats
 
-# What is of the moment; everything else counts from the start.
+# Values of the moment; all others are counters, from the start of the server.
 _GAUGES: Final = {
     "unacknowledged": "Outcomes kept for their clients",
     "connections": "Connections that said hello",
@@ -31,10 +31,10 @@ _OUTCOMES: Final = ("completed", "expired", "cancelled")
 
 
 class ServerCollector(Collector):
-    """Shows what ``stats`` returns, as ``purgatory_server_...``. Any thread may scrape.
+    """Shows what `stats` returns, as `purgatory_server_...`. Any thread may scrape.
 
-    ``refused_handshakes``: how many handshakes were refused, for want of an allowed key.
-    How many operations are pending is among the purgatory's own metrics.
+    `refused_handshakes` returns how many connections had no allowed key. The number of pending
+    operations is among the purgatory's own metrics.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class ServerCollector(Collector):
         self._refused_handshakes = refused_handshakes
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without samples, so that a registry can tell clashes of names."""
+        """Yield the metrics without samples, so that a registry can detect clashing names."""
         yield from (_gauge(name) for name in _GAUGES)
         yield from (_counter(name) for name in _COUNTERS)
         yield _outcomes()
         yield _refused_handshakes()
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics of this moment."""
+        """Yield the metrics of this moment."""
         stats = self._stats()
         for name in _GAUGES:
             gauge = _gauge(name)
@@ -79,16 +79,16 @@ def _counter(name: str) -> CounterMetricFamily:
 
 
 def _outcomes() -> CounterMetricFamily:
-    words = "Operations that ended, and whose end is on disk"
-    return CounterMetricFamily("purgatory_server_outcomes", words, labels=["outcome"])
+    text = "Operations that ended, and whose end is on disk"
+    return CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
 
 
 def _refused_handshakes() -> CounterMetricFamily:
-    words = "Connections refused for want of an allowed key"
-    return CounterMetricFamily("purgatory_server_refused_handshakes", words)
+    text = "Connections refused for want of an allowed key"
+    return CounterMetricFamily("purgatory_server_refused_handshakes", text)
 
 
-# Every figure is shown here, or by the purgatory itself.
+# Every figure is shown here, or among the purgatory's own metrics.
 assert {field.name for field in fields(ServerStats)} == {
     "pending",
     *_GAUGES,

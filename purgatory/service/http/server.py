@@ -1,8 +1,8 @@
-"""Web: what a server shows over HTTP. It is for looking: nothing here changes anything.
+"""WebServer: shows the figures of a server over HTTP. Read-only.
 
-``/`` the live page, ``/state.json`` and ``/history.json`` what feeds it, ``/metrics`` for
-Prometheus, ``/healthz`` whether the process works, ``/readyz`` whether it takes requests. A thread
-of its own, ``purgatory-http``, answers; `WebServer` may be made and closed by any other.
+`/` is the live page, `/state.json` and `/history.json` are its data, `/metrics` is for Prometheus;
+`/healthz` tells whether the process works, `/readyz` whether it accepts requests. The thread
+`purgatory-http` answers; any other thread may make and close a `WebServer`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
     from purgatory.service.http.snapshot import StatusReader
 
-#: Tells why something is not as it should be; empty if it is.
+#: Returns what is wrong; empty if nothing is.
 Check = Callable[[], str]
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
-# Seconds for which a browser's open request may hold up the end.
+# Seconds that open requests may delay closing.
 _GRACE: Final = 1
-# Connections at a time; more are answered 503. One browser opens six.
-_MOST_CONNECTIONS: Final = 200
-# Seconds that the charts go back.
-_REMEMBERED: Final = 120
+# Connections at a time; further ones are answered 503. One browser opens six.
+_MAX_CONNECTIONS: Final = 200
+# Seconds of history for the charts.
+_HISTORY_S: Final = 120
 
 _PAGE: Final = {
     "/": ("index.html", "text/html"),
@@ -51,7 +51,7 @@ _PAGE: Final = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-# The page needs nothing from elsewhere, nobody may frame it, and its figures go nowhere else.
+# The page loads nothing from other servers, cannot be framed, and is not cached.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -61,17 +61,17 @@ _HEADERS: Final = {
 
 
 class WebServer:
-    """Serves ``state`` and ``registry`` at ``bind``, "host:port"; port 0 takes a free one.
+    """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
-    ``health`` and ``ready`` are asked for each request; both are called in the server's thread.
-    Also a context manager. Raises ServerError when the address cannot be listened on.
+    The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
+    manager. Raises ServerError if it cannot listen at the address.
     """
 
     def __init__(
         self,
         bind: str,
         *,
-        state: StatusReader,
+        status: StatusReader,
         registry: CollectorRegistry,
         health: Check,
         ready: Check,
@@ -79,7 +79,7 @@ class WebServer:
         self._socket = _listen(bind)
         self.addr, self.port = self._socket.getsockname()[:2]
         config = uvicorn.Config(
-            _application(state, registry, health, ready),
+            _application(status, registry, health, ready),
             http="h11",
             loop="asyncio",
             ws="none",
@@ -88,7 +88,7 @@ class WebServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_GRACE,
         )
         self._server = uvicorn.Server(config)
@@ -97,7 +97,7 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The URL of the live page."""
         host = f"[{self.addr}]" if ":" in self.addr else self.addr
         return f"http://{host}:{self.port}/"
 
@@ -106,7 +106,7 @@ class WebServer:
             self._server.run(sockets=[self._socket])
 
     def close(self) -> None:
-        """Stop listening, and end the thread within a moment. Idempotent."""
+        """Stop listening, and end the thread within about a second. Idempotent."""
         self._server.should_exit = True
         self._thread.join()
 
@@ -118,7 +118,7 @@ class WebServer:
 
 
 def host_and_port(bind: str) -> tuple[str, int]:
-    """The parts of "host:port" or "[address]:port". ServerError for anything else."""
+    """Split "host:port" or "[address]:port". Raises ServerError for anything else."""
     host, colon, port = bind.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
@@ -136,25 +136,25 @@ def _listen(bind: str) -> socket.socket:
 
 
 class _History:
-    """What the charts show of the time before a browser came; a row a second."""
+    """Keeps a row a second for the charts, from before the browser opened the page."""
 
-    def __init__(self, state: StatusReader) -> None:
-        self._state = state
-        self._rows: deque[tuple[float, ...]] = deque(maxlen=_REMEMBERED + 1)
+    def __init__(self, status: StatusReader) -> None:
+        self._status = status
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=_HISTORY_S + 1)
 
     async def write(self) -> None:
-        """Go on adding rows until cancelled."""
+        """Add rows until cancelled."""
         while True:
-            self._rows.append(self._state.sample())
+            self._rows.append(self._status.sample())
             await asyncio.sleep(1)
 
     async def answer(self, _: Request) -> Response:
-        """The rows, oldest first."""
-        return _json({"uptime_s": self._state.uptime_s, "rows": list(self._rows)})
+        """Respond with the rows, oldest first."""
+        return _json({"uptime_s": self._status.uptime_s, "rows": list(self._rows)})
 
     @contextlib.asynccontextmanager
-    async def kept(self, _: Starlette) -> AsyncIterator[None]:
-        """Written as long as the application runs."""
+    async def recording(self, _: Starlette) -> AsyncIterator[None]:
+        """Add rows as long as the application runs."""
         writing = asyncio.create_task(self.write())
         try:
             yield
@@ -163,17 +163,17 @@ class _History:
 
 
 def _application(
-    state: StatusReader, registry: CollectorRegistry, health: Check, ready: Check
+    status: StatusReader, registry: CollectorRegistry, health: Check, ready: Check
 ) -> Starlette:
-    # Coroutines, though nothing in them waits: functions would be run by further threads.
+    # Coroutines, though they never wait: Starlette would run functions in other threads.
     async def state_now(_: Request) -> Response:
-        return _json(state.read())
+        return _json(status.read())
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers=_HEADERS | {"Content-Type": content_type})
 
-    history = _History(state)
+    history = _History(status)
     return Starlette(
         routes=[
             *(Route(path, _file(*file)) for path, file in _PAGE.items()),
@@ -183,7 +183,7 @@ def _application(
             Route("/healthz", _checked(health)),
             Route("/readyz", _checked(ready)),
         ],
-        lifespan=history.kept,
+        lifespan=history.recording,
     )
 
 

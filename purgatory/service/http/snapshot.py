@@ -1,7 +1,7 @@
-"""What the page shows, as plain values for JSON. Any thread; reads figures, changes nothing.
+"""StatusReader: what the live page shows, as values for JSON. Any thread; it only reads.
 
-The figures are those of ``/metrics``, and the wheel slot by slot besides. Read one after the other
-while the purgatory works, so they may be a moment apart.
+The figures are those of `/metrics`, plus the wheel slot by slot. They are read one after the other
+while the purgatory works, so they are not from exactly the same moment.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class StatusReader:
-    """Looks at one purgatory, and the ``service`` that it is part of, if it is of one.
+    """Reads the figures of a purgatory and, if it is a server's, those that `service` returns.
 
-    ``now_ms``: the time that its wheel follows. (A server moves its timer's own clock in steps.)
+    `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class StatusReader:
         self._started = time.monotonic()
 
     def read(self) -> dict[str, Any]:
-        """The state: strings, numbers, lists and dicts alone.
+        """Return the status, made of strings, numbers, lists and dicts.
 
-        ``now_ms``: the wheel's time. ``levels``: lowest first, with the number of tasks in each of
-        their ``slots``. ``lateness``: as `timingwheel.Lateness`. ``service``: as
-        `ServerStats`, or None. Counts are since the start.
+        `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
+        their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None.
+        Counts are since the start.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -77,11 +77,11 @@ class StatusReader:
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since this was made."""
+        """Seconds since this reader was made."""
         return time.monotonic() - self._started
 
     def sample(self) -> tuple[float, ...]:
-        """A row of the charts: uptime, completed, expired, cancelled, pending, both backlogs."""
+        """Return a row of the charts: uptime, completed, expired, cancelled, pending, backlogs."""
         stats = self._purgatory.stats()
         service = None if self._service is None else self._service()
         return (
@@ -109,7 +109,7 @@ def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
 
 
 def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, int]:
-    """Commands that wait, and those there ever were, of who does the work."""
+    """Return how many commands wait, and how many there were, of the server or the purgatory."""
     if service is None:
         return stats.mailbox_depth, stats.mailbox_commands
     return service.store_backlog, service.messages

@@ -1,7 +1,8 @@
-"""Server: the threads of the service, put together; `purgatory serve` without the command line.
+"""Server: the parts of a server, put together, started and closed.
 
-Two threads: ``NAME-network`` owns the socket, ``NAME-store`` (the keeper's) the database and all
-that waits; they talk by commands. Made, started and closed by one thread; `stats` is for any.
+Two threads: `service-network` owns the socket (see `Network`), `service-store` the database and the
+state (see `StoreLoop`); they exchange commands. One thread makes, starts and closes a server;
+`stats`, `now_ms`, `wait` and `reload` are for any.
 """
 
 import contextlib
@@ -37,23 +38,23 @@ from purgatory.service.store.store import Store
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
-    from purgatory import Purgatory
+    from purgatory.core.start_and_close import Purgatory
     from purgatory.service.auth.authenticator import SocketSecurity
     from timingwheel import Timer
 
 
 log = logging.getLogger(__name__)
 
-# Seconds that `close` grants the threads to end once their time is over.
-MOMENT = 1.0
+# Seconds that `close` waits for the threads beyond the time that it grants them.
+JOIN_GRACE_S = 1.0
 
 
 class Server:
-    """A timer service. ``registry``: where its metrics are shown, default one of its own.
+    """A server of delayed operations; also a context manager, which starts and closes it.
 
-    ``sink``: its journal. ``secure``: see `SocketSecurity`. ``open_store``: opens the database.
-    After `start` it serves until `close`, or until its disk fails it: then `failure` says how. A
-    context manager starts and closes it.
+    `registry` gets its metrics, default one of its own. `sink` is its journal. `secure` guards its
+    socket, see `SocketSecurity`. `open_store` opens the database. After `start` it serves until
+    `close`, or until its disk fails: then `failure` says why.
     """
 
     def __init__(
@@ -70,24 +71,24 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._open_store = open_store
-        self._ends: list[Callable[[], None]] = []
-        self._reloads: list[Callable[[], None]] = []
-        self._parts: _RunningServer | None = None
+        self._end_callbacks: list[Callable[[], None]] = []
+        self._reload_callbacks: list[Callable[[], None]] = []
+        self._parts: _RunningServer | None = None  # set by `start`
         self._ended = threading.Event()
         self._started_at = time.monotonic()
-        #: The address that is bound, with its port; empty before `start`.
+        #: The bound address, with its port; empty before `start`.
         self.address = ""
-        #: Why it ended by itself; None if it has not.
+        #: Why the server ended by itself; None if it has not.
         self.failure: Exception | None = None
 
     @property
     def purgatory(self) -> "Purgatory":
-        """What waits; for its figures only. There from `start` on."""
+        """The purgatory of the pending operations, for its figures only. Exists after `start`."""
         return self._running.store_loop.state.purgatory
 
     @property
     def timer(self) -> "Timer":
-        """Its timer; for its figures only."""
+        """The timer of the pending operations, for its figures only. Exists after `start`."""
         return self.purgatory.timer
 
     @property
@@ -97,7 +98,7 @@ class Server:
         return self._parts
 
     def start(self) -> None:
-        """Open the data, load what waits, listen. Raises ServerError, StoreError."""
+        """Open the database, load it, listen. Raises ServerError, StoreError."""
         if self._parts is not None:
             raise ServerError("the server was started before; make another one")
         self._started_at = time.monotonic()
@@ -118,7 +119,7 @@ class Server:
             self.address = parts.network.listen(context, self.config.bind, self._secure)
             self._parts = parts
             self._run(parts)
-            # From here on it is the threads' and `close`'s to end all that.
+            # From here on the threads and `close` release all that.
             parts.cleanup = roll_back.pop_all()
 
     def _assemble(self, store: Store) -> "_RunningServer":
@@ -153,15 +154,15 @@ class Server:
         parts.network_thread.start()
 
     def _end(self, failure: Exception | None) -> None:
-        """The network's last word."""
+        """Note that the network thread ends; called by that thread."""
         if failure is not None:
             self.failure = failure
         self._ended.set()
-        for call in self._ends:
+        for call in self._end_callbacks:
             call()
 
     def stats(self) -> ServerStats:
-        """The figures of this moment; O(1), from any thread."""
+        """Return the figures of this moment. O(1); any thread."""
         parts = self._running
         store_loop, network, state = parts.store_loop, parts.network, parts.store_loop.state
         return ServerStats(
@@ -183,45 +184,44 @@ class Server:
         )
 
     def now_ms(self) -> int:
-        """Unix milliseconds by the server's own clock, which its wheel follows; any thread."""
+        """Return Unix milliseconds by the server's clock, which its wheel follows; any thread."""
         return self._running.store_loop.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended by itself; False if it runs on after ``timeout`` seconds."""
+        """Wait until the server has ended; False if it still runs after `timeout` seconds."""
         return self._ended.wait(timeout)
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """Have something called, by a thread of the server, when its threads are about to end."""
-        self._ends.append(call)
+        """Call `call` in the network thread when the server's threads are about to end."""
+        self._end_callbacks.append(call)
 
     def on_reload(self, call: Callable[[], None]) -> None:
-        """Have something called at each `reload`."""
-        self._reloads.append(call)
+        """Call `call` at each `reload`."""
+        self._reload_callbacks.append(call)
 
     def reload(self) -> None:
-        """Read again what may change meanwhile (the allow-list); SIGHUP does this."""
-        for call in self._reloads:
+        """Read the allow list again, and drop the connections that it does not allow."""
+        for call in self._reload_callbacks:
             call()
         if self._parts is not None:
-            with contextlib.suppress(MailboxClosed):  # it has ended
+            with contextlib.suppress(MailboxClosed):  # the network thread has ended
                 self._parts.network.mailbox.send(ReloadAllowList())
 
     def close(self, timeout: float | None = None) -> None:
-        """Stop accepting, answer what is in flight, commit, end the threads. May be repeated.
+        """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
 
-        Takes ``timeout`` seconds at most, default ``config.close_timeout``. What waits stays on
-        disk.
+        Takes `timeout` seconds at most, default `config.close_timeout`. What waits stays on disk.
         """
         parts = self._parts
         if parts is None or parts.cleanup is None:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
-        with contextlib.suppress(MailboxClosed):  # it has ended by itself
+        with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
             parts.network.mailbox.send(CloseServer(seconds))
-        parts.network_thread.join(seconds + MOMENT)
-        parts.store_thread.join(MOMENT)
+        parts.network_thread.join(seconds + JOIN_GRACE_S)
+        parts.store_thread.join(JOIN_GRACE_S)
         if parts.network_thread.is_alive() or not parts.store_thread.ended():
-            # What they use cannot be closed under them; the process's end will do that.
+            # They still use the database and the socket: only the end of the process closes these.
             log.error("the server's threads have not ended within %g s: the disk hangs", seconds)
             return
         parts.cleanup.close()
@@ -241,7 +241,7 @@ class Server:
 
 
 class _RunningServer:
-    """What a started server consists of."""
+    """The parts of a server that was started."""
 
     store_thread: Reaper
     network_thread: threading.Thread
@@ -255,7 +255,7 @@ class _RunningServer:
 
 def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
     def send(command: NetworkCommand) -> None:
-        with contextlib.suppress(MailboxClosed):  # its time was over, or it has failed
+        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
             mailbox.send(command)
 
     return send
@@ -275,7 +275,10 @@ def _limits(config: Config) -> Limits:
 
 @contextlib.contextmanager
 def _lock(directory: Path) -> Any:
-    """Keep other servers out of a directory, which is made when needed."""
+    """Hold the lock of a data directory, which is made if needed.
+
+    Raises ServerError if another server holds it, StoreError if the directory cannot be written.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,13 +1,12 @@
-"""OperationBatches: the store's table of operations, many to a row.
+"""OperationBatches: the store's table of operations, a batch of them in each row.
 
-An operation is never changed once it is written, and those of a client that came together go away
-together, most of them. So they are kept as they came, a batch a row: that costs a tenth of a row
-for each. Who forgets some of a batch leaves their numbers in another table; when half of it is
-forgotten the batch is written anew without them, so nothing that is long gone takes more room than
-what is still there.
+An operation does not change once it is written, and operations that a client submitted together
+are mostly deleted together. So they are stored as they came, a batch a row, which costs a tenth of
+a row for each. Deleting some of a batch puts their numbers into another table; when half of a batch
+is deleted, it is rewritten without them. So deleted operations never take more space than the rest.
 
-Between the store and its connection; used by its thread alone. Nothing here begins or ends a
-transaction, and errors are SQLite's.
+Part of `Store`, used by the store thread alone. Nothing here begins or ends a transaction; errors
+are SQLite's.
 """
 
 import sqlite3
@@ -17,29 +16,31 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from purgatory.service.store.statements import chunks, placeholders
+
 #: The tables; see `purgatory.service.store.store`.
 SCHEMA: Final = """
 CREATE TABLE batches (
     first INTEGER PRIMARY KEY, -- number of the first operation ever in it
     last INTEGER NOT NULL, -- and of the last one
-    size INTEGER NOT NULL, -- how many are in it
+    size INTEGER NOT NULL, -- operations in it
     client TEXT NOT NULL,
     submitted_ms INTEGER NOT NULL, -- Unix
-    numbers BLOB, -- MessagePack: an array of theirs, when some in between are no more
-    operations BLOB NOT NULL -- MessagePack: an array, see _PackedOperation
+    numbers BLOB, -- MessagePack: array of their numbers; NULL: first to last
+    operations BLOB NOT NULL -- MessagePack: an array of _PackedOperation
 );
-CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- in batches that have others
+CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- deleted, of batches that have others
 """
 
-#: Operations of a row at most: who needs one of them passes over the others.
+#: Operations in a row at most: to read one of them, all are decoded.
 MAX_BATCH: Final = 128
 _CHUNK: Final = 500
 
 
 class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from ``first`` on, that one client submitted at once.
+    """Operations to be written, numbered from `first` on, of one client and one moment.
 
-    ``operations``: what MessagePack writes as [op_id, keys, timeout_ms, need, kind, payload], each.
+    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload].
     """
 
     first: int
@@ -49,7 +50,7 @@ class OperationBatch(NamedTuple):
 
 
 class StoredOperation(NamedTuple):
-    """An operation as it was written; times are Unix milliseconds, ``payload`` MessagePack."""
+    """An operation as it was written; times are Unix milliseconds, `payload` MessagePack."""
 
     number: int
     client: str
@@ -63,7 +64,7 @@ class StoredOperation(NamedTuple):
 
 
 class _PackedOperation(msgspec.Struct, array_like=True, gc=False):
-    """An operation in its row."""
+    """An operation in the array of its row."""
 
     op_id: str
     keys: list[str]
@@ -71,7 +72,7 @@ class _PackedOperation(msgspec.Struct, array_like=True, gc=False):
     need: int = 1
     kind: str = ""
     payload: Raw = Raw(b"\xc0")
-    submitted_offset_ms: int = 0  # its submission, from the batch's
+    submitted_offset_ms: int = 0  # its submission minus the batch's
 
 
 class _Row(NamedTuple):
@@ -84,41 +85,43 @@ class _Row(NamedTuple):
     operations: bytes
 
     def all_numbers(self) -> Sequence[int]:
-        """Those of what is in it, in order."""
-        return range(self.first, self.last + 1) if self.numbers is None else _ints(self.numbers)
+        """Return the numbers of the operations in the row, ascending."""
+        return (
+            range(self.first, self.last + 1) if self.numbers is None else _decode_ints(self.numbers)
+        )
 
     def operation(self, number: int, raw: Raw | bytes) -> StoredOperation:
-        """One of it."""
-        kept = _one(raw)
-        submitted_ms = self.submitted_ms + kept.submitted_offset_ms
-        payload = bytes(kept.payload)
+        """Decode one operation of the row."""
+        packed = _decode_operation(raw)
+        submitted_ms = self.submitted_ms + packed.submitted_offset_ms
+        payload = bytes(packed.payload)
         return StoredOperation(
             number,
             self.client,
-            kept.op_id,
-            kept.kind,
+            packed.op_id,
+            packed.kind,
             submitted_ms,
-            submitted_ms + kept.timeout_ms,
-            kept.need,
-            tuple(dict.fromkeys(kept.keys)),
+            submitted_ms + packed.timeout_ms,
+            packed.need,
+            tuple(dict.fromkeys(packed.keys)),
             None if payload == b"\xc0" else payload,
         )
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
-_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
-_one: Final = msgspec.msgpack.Decoder(_PackedOperation).decode
+_decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
+_decode_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
+_decode_operation: Final = msgspec.msgpack.Decoder(_PackedOperation).decode
 
 
 class OperationBatches:
-    """The table of a ``connection``. See the module."""
+    """The table of operations of an SQLite connection; see the module."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def write(self, batches: Iterable[OperationBatch]) -> None:
-        """Add batches of at most `MAX_BATCH`."""
+        """Add batches of at most `MAX_BATCH` operations."""
         sql = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL, ?)"
         for first, client, submitted_ms, operations in batches:
             count = len(operations)
@@ -126,46 +129,48 @@ class OperationBatches:
             self._connection.execute(sql, row)
 
     def last(self) -> int:
-        """The last number that is in the table; 0 if none is."""
-        return self._one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
+        """Return the last number in the table, also of a deleted operation; 0 if it is empty."""
+        return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:
-        """A moment before which none was submitted; None if there are none."""
-        return self._one("SELECT min(submitted_ms) FROM batches")
+        """Return a time before which none was submitted; None if the table is empty."""
+        return self._read_one("SELECT min(submitted_ms) FROM batches")
 
-    def _one(self, sql: str) -> int | None:
+    def _read_one(self, sql: str) -> int | None:
         row = self._connection.execute(sql).fetchone()
         return row[0] if row else None
 
     def all(self, after: int) -> Iterator[StoredOperation]:
-        """Those with higher numbers, in order."""
+        """Yield the operations with numbers above `after`, in order."""
         run = self._connection.execute
-        gone = {
+        deleted = {
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
         }
         cursor = run("SELECT * FROM batches WHERE last > ? ORDER BY first", (after,))
         while rows := cursor.fetchmany(_CHUNK):
             for row in map(_Row._make, rows):
-                for number, raw in zip(row.all_numbers(), _list(row.operations), strict=True):
-                    if number > after and number not in gone:
+                for number, raw in zip(
+                    row.all_numbers(), _decode_list(row.operations), strict=True
+                ):
+                    if number > after and number not in deleted:
                         yield row.operation(number, raw)
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Those with these numbers that are there."""
+        """Return number -> operation, of those of `numbers` that exist."""
         found: dict[int, StoredOperation] = {}
-        holding = self._holding(numbers)
-        for row in self._rows(holding):
-            raws = _list(row.operations)
-            place = {number: at for at, number in enumerate(row.all_numbers())}
-            for number in holding[row.first]:
-                if number in place:
-                    found[number] = row.operation(number, raws[place[number]])
+        by_batch = self._by_batch(numbers)
+        for row in self._rows(by_batch):
+            raws = _decode_list(row.operations)
+            index = {number: at for at, number in enumerate(row.all_numbers())}
+            for number in by_batch[row.first]:
+                if number in index:
+                    found[number] = row.operation(number, raws[index[number]])
         return found
 
-    def _holding(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """First number of a batch -> those of ``numbers`` that are in it."""
+    def _by_batch(self, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """Group numbers by the first number of their batch."""
         firsts: dict[int, list[int]] = {}
-        for chunk in _chunks(numbers):
+        for chunk in chunks(numbers):
             sql = (
                 f"WITH asked(number) AS (VALUES {', '.join(['(?)'] * len(chunk))}) SELECT number, "
                 "(SELECT max(first) FROM batches WHERE first <= number) FROM asked"
@@ -175,69 +180,60 @@ class OperationBatches:
         return firsts
 
     def _rows(self, firsts: Iterable[int]) -> Iterator[_Row]:
-        for chunk in _chunks(list(firsts)):
-            sql = f"SELECT * FROM batches WHERE first IN {_placeholders(chunk)}"
+        for chunk in chunks(list(firsts)):
+            sql = f"SELECT * FROM batches WHERE first IN {placeholders(chunk)}"
             yield from map(_Row._make, self._connection.execute(sql, chunk).fetchall())
 
     def delete(self, numbers: Sequence[int]) -> None:
-        """Delete operations; their numbers are in the table."""
-        holding = self._holding(numbers)
+        """Delete operations; all of `numbers` must exist."""
+        by_batch = self._by_batch(numbers)
         run = self._connection.execute
         empty: list[int] = []
-        for chunk in _chunks(list(holding)):
-            sql = f"SELECT first, last, size FROM batches WHERE first IN {_placeholders(chunk)}"
+        for chunk in chunks(list(by_batch)):
+            sql = f"SELECT first, last, size FROM batches WHERE first IN {placeholders(chunk)}"
             for first, last, size in run(sql, chunk).fetchall():
-                mine = holding[first]
-                if len(mine) == size or self._delete_some(first, last, size, mine):
+                some = by_batch[first]
+                if len(some) == size or self._delete_some(first, last, size, some):
                     empty.append(first)
-        for chunk in _chunks(empty):
-            run(f"DELETE FROM batches WHERE first IN {_placeholders(chunk)}", chunk)
+        for chunk in chunks(empty):
+            run(f"DELETE FROM batches WHERE first IN {placeholders(chunk)}", chunk)
 
     def _delete_some(self, first: int, last: int, size: int, numbers: list[int]) -> bool:
-        """Forget some of a batch; whether nothing is left of it then."""
+        """Delete some operations of a batch; True if none is left in it."""
         run = self._connection.execute
         run(f"INSERT INTO forgotten VALUES {', '.join(['(?)'] * len(numbers))}", numbers)
         where = "FROM forgotten WHERE number BETWEEN ? AND ?"
-        gone = {number for (number,) in run(f"SELECT number {where}", (first, last))}
-        if 2 * len(gone) < size:
+        deleted = {number for (number,) in run(f"SELECT number {where}", (first, last))}
+        if 2 * len(deleted) < size:
             return False
         run(f"DELETE {where}", (first, last))
-        if len(gone) < size:
-            self._shrink(first, gone)
-        return len(gone) == size
+        if len(deleted) < size:
+            self._rewrite_without(first, deleted)
+        return len(deleted) == size
 
-    def _shrink(self, first: int, gone: set[int]) -> None:
-        """Write a batch anew, without some of it."""
+    def _rewrite_without(self, first: int, deleted: set[int]) -> None:
+        """Rewrite a batch without some operations."""
         [row] = self._rows([first])
-        numbers, left = [], []
-        for number, raw in zip(row.all_numbers(), _list(row.operations), strict=True):
-            if number not in gone:
+        numbers, operations = [], []
+        for number, raw in zip(row.all_numbers(), _decode_list(row.operations), strict=True):
+            if number not in deleted:
                 numbers.append(number)
-                left.append(raw)
+                operations.append(raw)
         self._connection.execute(
             "UPDATE batches SET size = ?, numbers = ?, operations = ? WHERE first = ?",
-            (len(left), _encode(numbers), _encode(left), first),
+            (len(numbers), _encode(numbers), _encode(operations), first),
         )
 
-    def shift_times(self, by_ms: int, but: Sequence[int]) -> None:
-        """Move the submissions, and so the deadlines, of all ``but`` these numbers."""
+    def shift_times(self, by_ms: int, except_numbers: Sequence[int]) -> None:
+        """Move the submissions, and so the deadlines, of all but `except_numbers`."""
         run = self._connection.execute
         run("UPDATE batches SET submitted_ms = submitted_ms + ?", (by_ms,))
-        holding = self._holding(but)
-        for row in self._rows(holding):
-            staying = set(holding[row.first])
-            operations = [_one(raw) for raw in _list(row.operations)]
+        by_batch = self._by_batch(except_numbers)
+        for row in self._rows(by_batch):
+            unmoved = set(by_batch[row.first])
+            operations = [_decode_operation(raw) for raw in _decode_list(row.operations)]
             for number, operation in zip(row.all_numbers(), operations, strict=True):
-                if number in staying:
+                if number in unmoved:
                     operation.submitted_offset_ms -= by_ms
             sql = "UPDATE batches SET operations = ? WHERE first = ?"
             run(sql, (_encode(operations), row.first))
-
-
-def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), _CHUNK):
-        yield numbers[start : start + _CHUNK]
-
-
-def _placeholders(values: Sequence[int]) -> str:
-    return f"({', '.join('?' * len(values))})"

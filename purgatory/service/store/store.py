@@ -1,19 +1,19 @@
-"""Store: operations and their outcomes in an SQLite database, a group of changes at a time.
+"""Store: operations and their outcomes in an SQLite database.
 
-Committed means on disk: WAL with ``synchronous=FULL``. Used by one thread, a server's store thread.
+Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: the one that
+starts a server, then the store thread.
 
-Rows are only ever appended, in order of their numbers, and deleted in bulk when nobody needs them
-any more: a group of changes touches few pages, however many operations wait. An operation has
-ended when there is an outcome with its number. Numbers grow and are never given twice.
+Rows are appended in order of their numbers, and deleted in bulk when they are not needed any more;
+so a commit touches few pages, however many operations wait. An operation has ended if there is an
+outcome with its number. Numbers increase and are never given twice.
 
-Operations are written many to a row (see ``batches``), other rows many to a statement: each
-statement lets go of the interpreter, and while another thread computes it comes back after
-milliseconds only.
+Operations are written many to a row (see `OperationBatches`), other rows many to a statement: each
+statement releases the GIL, and getting it back can take milliseconds while another thread computes.
 """
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,12 +25,13 @@ from purgatory.service.store.operation_batches import (
     OperationBatches,
     StoredOperation,
 )
+from purgatory.service.store.statements import RowInserter, chunks, placeholders
 from purgatory.service.store.wal_preallocation import WalPreallocator
 
 SCHEMA_VERSION: Final = 2
-#: The fact that names a database, and no other.
+#: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
-# The fact that says which number was the last one given to an operation, if that is no more.
+# Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
 
 _SCHEMA: Final = """
@@ -52,26 +53,25 @@ CREATE TABLE outcomes (
 );
 """
 
-# Pages of 4 KiB in the log before they are moved to the database.
+# Pages of 4 KiB in the write-ahead log before they are moved to the database.
 _CHECKPOINT_PAGES: Final = 10_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
-_ROWS_PER_STATEMENT: Final = 512
 _CHUNK: Final = 500
 
-# After these nothing that this process knows of the disk can be relied on.
+# After these errors it is not known what is on the disk.
 _FATAL: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class JournalPosition(NamedTuple):
-    """Up to which numbers, these included, operations and outcomes are meant."""
+    """The last numbers, inclusive, of operations and of outcomes."""
 
     operations: int
     outcomes: int
 
 
 class OperationRow(NamedTuple):
-    """An operation as it goes to the journal; times are Unix milliseconds."""
+    """A row of the journal's table of operations; times are Unix milliseconds."""
 
     number: int
     op_id: str
@@ -83,7 +83,7 @@ class OperationRow(NamedTuple):
 
 
 class OutcomeRow(NamedTuple):
-    """An outcome as it goes to the journal; times are Unix milliseconds.
+    """A row of the journal's table of outcomes; times are Unix milliseconds.
 
     An expired operation ended at its deadline; ``lateness_ms``: when that was noticed, minus it.
     """
@@ -101,7 +101,7 @@ class OutcomeRow(NamedTuple):
 
 
 class StoredOutcome(NamedTuple):
-    """A row of outcomes."""
+    """A row of the table of outcomes."""
 
     seq: int
     number: int
@@ -114,10 +114,10 @@ class StoredOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What one commit writes: rows as flat lists of their values, one after the other.
+    """What one commit writes; rows are flat lists of values, one row after the other.
 
-    Blobs had better be bytearrays, and what is null an empty text: for bytes and None, Python's
-    sqlite3 looks for an adapter each time, which takes longer than the rest of the row.
+    Blobs should be bytearrays, and NULL an empty text: for bytes and None, Python's sqlite3 looks
+    for an adapter each time, which takes longer than the rest of the row.
     """
 
     operations: list[OperationBatch] = field(default_factory=list)
@@ -134,10 +134,10 @@ Connect = Callable[..., sqlite3.Connection]
 
 
 class Store:
-    """An open database. ``path``: its file, made when needed; None: in memory.
+    """An open database: the file `path`, made if needed, or in memory if that is None.
 
-    ``connect``: makes the connection. Raises StoreError for a file that is no database of ours, is
-    damaged, or cannot be written; likewise all methods when the disk fails them.
+    `connect` opens the connection. Raises StoreError for a file that is another database, damaged,
+    or cannot be written. All methods raise StoreError when the disk fails.
     """
 
     def __init__(self, path: Path | None, *, connect: Connect = sqlite3.connect) -> None:
@@ -147,7 +147,7 @@ class Store:
             lambda: connect(
                 self._where,
                 isolation_level=None,
-                check_same_thread=False,  # opened by who starts the thread
+                check_same_thread=False,  # opened by the thread that starts the server
                 cached_statements=64,
                 timeout=_BUSY_MS / 1000,
             ),
@@ -164,8 +164,8 @@ class Store:
             self._wal_preallocator = WalPreallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._inserts = {
-            "progress": _Insert("progress", ["?"] * 3, limit),
-            "outcomes": _Insert("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
+            "progress": RowInserter("progress", ["?"] * 3, limit),
+            "outcomes": RowInserter("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
         }
 
     def _set_up(self) -> None:
@@ -179,7 +179,7 @@ class Store:
             run("BEGIN IMMEDIATE")
             for statement in (_SCHEMA + batches.SCHEMA).split(";\n"):
                 run(statement)
-            # Whose numbers these are: those of another database are others.
+            # Identifies the database that gave a number: each counts for itself.
             run("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
             run(f"PRAGMA user_version={SCHEMA_VERSION}")
             run("COMMIT")
@@ -192,7 +192,7 @@ class Store:
             raise StoreError(f"{self._where}: the database is damaged: {found}", fatal=True)
 
     def commit(self, changes: Changes) -> None:
-        """Write all changes or, raising StoreError, none of them."""
+        """Write all changes or none, atomically and durably. Raises StoreError."""
         self._try("write", lambda: self._commit(lambda: self._write(changes)))
 
     def _commit(self, write: Callable[[], None]) -> None:
@@ -208,7 +208,7 @@ class Store:
             self._wal_preallocator.extend_if_full()
 
     def _roll_back(self, error: BaseException) -> None:
-        # Of some failures SQLite rolls back by itself.
+        # After some errors SQLite has rolled back by itself.
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
@@ -232,17 +232,17 @@ class Store:
         run = self._connection.execute
         run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
-        for numbers in _chunks(changes.delete_operations):
-            run(f"DELETE FROM progress WHERE number IN {_placeholders(numbers)}", numbers)
-        for seqs in _chunks(changes.delete_outcomes):
-            run(f"DELETE FROM outcomes WHERE seq IN {_placeholders(seqs)}", seqs)
+        for numbers in chunks(changes.delete_operations):
+            run(f"DELETE FROM progress WHERE number IN {placeholders(numbers)}", numbers)
+        for seqs in chunks(changes.delete_outcomes):
+            run(f"DELETE FROM outcomes WHERE seq IN {placeholders(seqs)}", seqs)
 
     def metadata(self) -> dict[str, Any]:
-        """The small facts kept beside the rows."""
+        """Read the metadata: key -> value."""
         return dict(self._read("SELECT key, value FROM meta"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write small facts, as a commit of their own."""
+        """Write metadata, in a commit of its own."""
         rows = list(metadata.items())
         sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
         self._try(
@@ -250,7 +250,7 @@ class Store:
         )
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times of operations that wait, and write small facts, in one commit."""
+        """Move the times of pending operations, and write metadata, in one commit."""
 
         def write() -> None:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
@@ -262,7 +262,7 @@ class Store:
         self._try("write", lambda: self._commit(write))
 
     def last_numbers(self) -> JournalPosition:
-        """The last numbers ever given, those of forgotten rows included."""
+        """Return the last numbers ever given, also of rows that were deleted."""
         outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
         return JournalPosition(
             self._try("read", self._last_operation), outcomes[0][0] if outcomes else 0
@@ -273,41 +273,41 @@ class Store:
         return max(self._batches.last(), kept[0] if kept else 0)
 
     def oldest_submission_ms(self) -> int | None:
-        """A moment before which none was submitted that waits; None if there are none."""
+        """Return a time before which no stored operation was submitted; None if there is none."""
         moment: int | None = self._try("read", self._batches.oldest_submission_ms)
         return moment
 
     def operations(self, after: int = 0) -> Iterator[StoredOperation]:
-        """All operations with higher numbers, ended ones too, in order."""
+        """Yield all operations with numbers above `after`, ended ones too, in order."""
         rows = self._batches.all(after)
         while (row := self._try("read", lambda: next(rows, None))) is not None:
             yield row
 
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """All outcomes with higher seqs, in order."""
+        """Yield all outcomes with sequence numbers above `after`, in order."""
         sql = "SELECT * FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """Number, key and value of what was completed of operations that need more."""
+        """Yield number, key and value of the keys completed of operations that need several."""
         return self._iterate("SELECT number, key, value FROM progress")
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Outcomes with their operations, in order of seq; at most 500 at a time."""
-        sql = f"SELECT * FROM outcomes WHERE seq IN {_placeholders(seqs)} ORDER BY seq"
+        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+        sql = f"SELECT * FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
         outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
         operations = self.by_numbers([outcome.number for outcome in outcomes])
         return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Number -> operation, of those that are there."""
+        """Return number -> operation, of those of `numbers` that exist."""
         found: dict[int, StoredOperation] = self._try(
             "read", lambda: self._batches.by_numbers(numbers)
         )
         return found
 
     def close(self) -> None:
-        """Move the log into the database and close it; what fails then fails no promise."""
+        """Move the log into the database and close it; errors lose nothing that was committed."""
         if self._wal_preallocator is not None:
             self._wal_preallocator.close()
         try:
@@ -330,41 +330,10 @@ class Store:
         try:
             return step()
         except (sqlite3.Error, UnicodeError) as error:
-            code = getattr(error, "sqlite_errorcode", None)  # the low byte is the kind
+            code = getattr(error, "sqlite_errorcode", None)  # the low byte is the primary code
             fatal = code is not None and code & 0xFF in _FATAL
             raise StoreError(f"{self._where}: cannot {what}: {error}", fatal=fatal) from error
 
 
-class _Insert:
-    """Inserts many rows a statement; of a few sizes, so that each is compiled once."""
-
-    def __init__(self, table: str, values: Sequence[str], limit: int) -> None:
-        most = min(_ROWS_PER_STATEMENT, limit // len(values))
-        row = f"({', '.join(values)})"
-        self._columns = len(values)
-        self._sizes = [size for size in (512, 64, 8, 1) if size <= most]
-        self._sql = {
-            size: f"INSERT INTO {table} VALUES {', '.join([row] * size)}" for size in self._sizes
-        }
-
-    def run(self, execute: Callable[[str, list[Any]], object], values: list[Any]) -> None:
-        """Insert all of a flat list of values."""
-        start = 0
-        for size in self._sizes:
-            step = size * self._columns
-            while len(values) - start >= step:
-                execute(self._sql[size], values[start : start + step])
-                start += step
-
-
-def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), _CHUNK):
-        yield numbers[start : start + _CHUNK]
-
-
-def _placeholders(values: Iterable[Any]) -> str:
-    return f"({', '.join('?' for _ in values)})"
-
-
 def _discard(_: object) -> None:
-    """Make a statement of an expression."""
+    """Discard the result of a call in a lambda."""

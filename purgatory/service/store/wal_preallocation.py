@@ -1,56 +1,56 @@
-"""WalPreallocator: keeps SQLite's write-ahead log longer than what is in it.
+"""WalPreallocator: extends SQLite's write-ahead log ahead of what is written to it.
 
-To sync what was appended to a file, the file system has to write down the file's new length as
-well; what is written over costs about half of that. SQLite appends to its log until the first
-checkpoint and writes over it from then on. So the log is lengthened by zeros, some way ahead. To
-SQLite that is a log that was longer once: it reads no further than to the first frame without the
-salt of this round, in a recovery too, and it never looks at the length otherwise.
+Syncing data that was appended to a file costs about twice as much as syncing data that was
+overwritten, since the file system has to record the new length too. SQLite appends to its log until
+the first checkpoint, and overwrites it from then on. So the log is extended by zeros, some way
+ahead. To SQLite it looks like a log that was longer once: it reads up to the first frame without
+the salt of the current round, in a recovery too, and ignores the length otherwise.
 
-It only saves time: whatever fails here is no failure of a commit. Used by the store's thread.
+It only saves time: an error here does not fail a commit. Used by the store thread alone.
 """
 
 import os
 from pathlib import Path
 from typing import Final
 
-# Bytes by which the log is lengthened: by what it has, within these bounds.
+# The log is extended by its own length, within these bounds in bytes.
 _MIN_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 20
 
 
 class WalPreallocator:
-    """``path``: the log's. ``most``: bytes above which it is long enough."""
+    """Extends the log at `path`, until it has `enough` bytes."""
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, enough: int) -> None:
         self._path = path
-        self._most = most
+        self._enough = enough
         self._file = -1
-        self._length = 0  # up to where it was lengthened
-        self._over = False
+        self._length = 0  # of the log when it was last extended
+        self._closed = False
 
     def extend_if_full(self) -> None:
-        """Lengthen the log if the last commit has filled it."""
-        if self._over:
+        """Extend the log if the last commit has filled it."""
+        if self._closed:
             return
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
             length = os.fstat(self._file).st_size
             if length > self._length:
-                self._lengthen(length)
-        except OSError:  # the disk is full, or the file is not where we think
+                self._extend(length)
+        except OSError:  # the disk is full, or there is no such file
             self.close()
 
-    def _lengthen(self, length: int) -> None:
-        if length >= self._most:
+    def _extend(self, length: int) -> None:
+        if length >= self._enough:
             self.close()
             return
         zeros = bytes(min(max(length, _MIN_BYTES), _MAX_BYTES))
         self._length = length + os.pwrite(self._file, zeros, length)
 
     def close(self) -> None:
-        """Lengthen it no more. Idempotent."""
-        self._over = True
+        """Stop extending. Idempotent."""
+        self._closed = True
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)

@@ -1,21 +1,21 @@
-// Lines over the last minutes, and the bars of a histogram; each drawn anew with each state.
+// Line charts of the last minutes, and bar charts; redrawn with each state.
 
 import { compact, element, rate, shape, whole } from "./text.js";
 
-// Bars narrower than this are named every other one.
+// With bars narrower than this, only every other one has a label.
 const NARROW = 30;
 const LEFT = 44;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 22;
 
-// The next of 1, 2, 5, 10, 20 ... that is not below the value.
+// Round up to the next of 1, 2, 5, 10, 20 ...
 function ceiling(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999999);
 }
 
-// How far the axis reaches and where its lines are: at round numbers, two to five of them.
+// The end of an axis and its two to five grid lines, at round numbers.
 function axis(most) {
   const step = ceiling(Math.max(most / 4, 1));
   const lines = Math.max(1, Math.ceil(Math.max(most, 1) / step - 1e-9));
@@ -74,7 +74,7 @@ export class Lines extends Chart {
       `${name} `, this.values[n])));
   }
 
-  // Begin anew with samples of the past.
+  // Replace all samples.
   start(samples) {
     this.samples = samples;
     if (samples.length) this.add(...samples.pop());
@@ -136,7 +136,7 @@ export class Lines extends Chart {
 }
 
 export class Bars extends Chart {
-  // `bars`: label, name for the words, and count.
+  // `bars`: label, name for the tooltip, and count.
   show(bars) {
     this.bars = bars;
     this.draw();

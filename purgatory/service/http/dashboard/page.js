@@ -1,4 +1,4 @@
-// Asks for /state.json again and again, and shows it. Nothing here changes anything on the server.
+// Polls /state.json and shows it. Nothing here changes anything on the server.
 
 import { Bars, Lines } from "./charts.js";
 import { Rings } from "./rings.js";
@@ -6,7 +6,7 @@ import { bytes, compact, duration, element, rate, whole } from "./text.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const OUTCOMES = ["completed", "expired", "cancelled"];
-// A rate is taken over about this long, so that it does not jump with every state.
+// Seconds over which a rate is averaged, so that it does not jump with every state.
 const RATE_SECONDS = 2;
 const SECONDS = 120;
 const get = (id) => document.getElementById(id);
@@ -56,10 +56,10 @@ const backlog = new Lines(get("backlog-chart"), get("backlog-legend"), [
 const lateness = new Bars(get("lateness-chart"));
 
 let recent = []; // states of the last seconds, oldest first: [seconds, state]
-let anchor = null; // the wheel's time, and ours at that moment
+let anchor = null; // the wheel's time, and the browser's at that moment
 
 function rates(seconds, state) {
-  if (recent.length && state.uptime_s < recent.at(-1)[1].uptime_s) recent = []; // another server
+  if (recent.length && state.uptime_s < recent.at(-1)[1].uptime_s) recent = []; // the server was restarted
   recent.push([seconds, state]);
   while (recent.length > 2 && recent[1][0] <= seconds - RATE_SECONDS) recent.shift();
   const [then, before] = recent[0];
@@ -100,8 +100,8 @@ function showService(service) {
   serviceTiles.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
 }
 
-// What the server remembers of the last minutes: [uptime, completed, expired, cancelled, pending,
-// mailbox, executor], a row a second. The charts begin with it, and begin anew after a pause.
+// The history that the server keeps: a row a second, [uptime, completed, expired, cancelled,
+// pending, mailbox, executor]. The charts start from it, and again after a pause.
 function recall(rows, uptime) {
   const now = performance.now() / 1000;
   const at = (row) => now - (uptime - row[0]);
@@ -157,7 +157,7 @@ async function fetched(path) {
 let paused = false;
 let timer = 0;
 let asking = false;
-let recalled = false; // whether the charts have what was before we asked
+let recalled = false; // whether the charts have the server's history
 
 async function ask() {
   clearTimeout(timer);

@@ -1,13 +1,13 @@
-// The wheel: a ring for each level, its occupied slots and its hand.
+// The wheel: a ring for each level, with its occupied slots and its hand.
 
 import { compact, duration, element, shape, whole } from "./text.js";
 
 const CENTRE = 100;
 const OUTER = 90;
 const INNER = 64;
-// A ring with more slots than this is drawn with several of them in one arc.
+// In a ring with more slots than this, several share one arc.
 const MOST_ARCS = 120;
-// A hand that goes round faster than this cannot be followed: it is shown where it was seen.
+// The eye cannot follow a faster hand: it is shown where it was when the state was read.
 const SLOWEST_BLUR_MS = 2000;
 
 function point(radius, turn) {
@@ -100,7 +100,7 @@ export class Rings {
     this.rings.forEach((ring, n) => ring.show(levels[n]));
   }
 
-  // Turn the hands to a time; those too fast to follow only when `seen` there.
+  // Turn the hands to a time; those too fast to follow only if `seen`, when a state has arrived.
   turn(nowMs, seen) {
     for (const ring of this.rings) if (seen || !ring.fast) ring.turn(nowMs);
   }

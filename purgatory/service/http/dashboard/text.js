@@ -1,4 +1,4 @@
-// Numbers and durations in words, and SVG elements in one call.
+// Formats numbers and durations, and makes SVG elements.
 
 const NUMBER = new Intl.NumberFormat("en");
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -20,7 +20,7 @@ const UNITS = [
   [365.25 * 86400e3, "year"], [86400e3, "day"], [3600e3, "hour"], [60e3, "min"], [1e3, "s"],
 ];
 
-// A duration in its largest unit that it fills: 20 ms, 8 s, 2.2 min, 14.8 hours.
+// Format a duration in its largest unit: 20 ms, 8 s, 2.2 min, 14.8 hours.
 export function duration(ms) {
   for (const [length, name] of UNITS) {
     if (ms < length) continue;

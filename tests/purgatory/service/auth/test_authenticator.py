@@ -107,7 +107,7 @@ class TestPeers:
             assert not peer.is_answered()
         assert caplog.text.count(pair.public.decode()) == 1
         assert server.stats().messages == 0
-        assert authenticator.refused >= 1
+        assert authenticator.refused_handshakes >= 1
 
     def test_no_keys_at_all(self, server, keys):
         """A peer that speaks no CURVE is not answered, and others are meanwhile."""
@@ -192,7 +192,7 @@ class TestLog:
             for number in range(150):
                 assert not authenticator.callback("purgatory", f"{number:040}".encode())
         assert len(caplog.records) == 100
-        assert authenticator.refused == 300
+        assert authenticator.refused_handshakes == 300
         authenticator.reload()
         authenticator.callback("purgatory", b"0" * 40)
         assert len([r for r in caplog.records if "not let in" in r.message]) == 101

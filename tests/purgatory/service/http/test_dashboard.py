@@ -61,7 +61,7 @@ def serve(purgatory, **options):
     """The web server of a purgatory."""
     return WebServer(
         "127.0.0.1:0",
-        state=StatusReader(purgatory, **options),
+        status=StatusReader(purgatory, **options),
         registry=purgatory._registry,
         health=str,
         ready=str,

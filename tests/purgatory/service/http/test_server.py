@@ -34,7 +34,7 @@ def web(bench, trouble):
     p = bench.purgatory
     with WebServer(
         "127.0.0.1:0",
-        state=StatusReader(p, now_ms=bench.clock),
+        status=StatusReader(p, now_ms=bench.clock),
         registry=p._registry,
         health=lambda: trouble["health"],
         ready=lambda: trouble["ready"],
@@ -169,7 +169,7 @@ class TestLife:
         before = set(threading.enumerate())
         web = WebServer(
             "127.0.0.1:0",
-            state=StatusReader(bench.purgatory),
+            status=StatusReader(bench.purgatory),
             registry=CollectorRegistry(),
             health=str,
             ready=str,
@@ -189,7 +189,7 @@ class TestLife:
         for _ in range(10):
             WebServer(
                 "127.0.0.1:0",
-                state=StatusReader(bench.purgatory),
+                status=StatusReader(bench.purgatory),
                 registry=CollectorRegistry(),
                 health=str,
                 ready=str,
@@ -214,7 +214,7 @@ class TestLife:
         with pytest.raises(ServerError, match=f"127.0.0.1:{web.port}.*in use"):
             WebServer(
                 f"127.0.0.1:{web.port}",
-                state=StatusReader(bench.purgatory),
+                status=StatusReader(bench.purgatory),
                 registry=CollectorRegistry(),
                 health=str,
                 ready=str,

@@ -1,0 +1,44 @@
+"""SQL statements over many rows or values at once. The store thread alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+# Rows that one statement inserts, and values that one statement names, at most.
+_ROWS_PER_STATEMENT: Final = 512
+_VALUES_PER_STATEMENT: Final = 500
+
+
+class RowInserter:
+    """Inserts many rows with one statement; of a few sizes only, so that each is compiled once.
+
+    `values` are the SQL expressions of a row. `limit` is SQLite's, of variables in a statement.
+    """
+
+    def __init__(self, table: str, values: Sequence[str], limit: int) -> None:
+        most = min(_ROWS_PER_STATEMENT, limit // len(values))
+        row = f"({', '.join(values)})"
+        self._columns = len(values)
+        self._sizes = [size for size in (512, 64, 8, 1) if size <= most]
+        self._sql = {
+            size: f"INSERT INTO {table} VALUES {', '.join([row] * size)}" for size in self._sizes
+        }
+
+    def run(self, execute: Callable[[str, list[Any]], object], values: list[Any]) -> None:
+        """Insert the rows of a flat list of values."""
+        start = 0
+        for size in self._sizes:
+            step = size * self._columns
+            while len(values) - start >= step:
+                execute(self._sql[size], values[start : start + step])
+                start += step
+
+
+def chunks(values: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the values in portions that fit into a statement."""
+    for start in range(0, len(values), _VALUES_PER_STATEMENT):
+        yield values[start : start + _VALUES_PER_STATEMENT]
+
+
+def placeholders(values: Sequence[Any]) -> str:
+    """Return the SQL of a list with a placeholder for each value."""
+    return f"({', '.join('?' * len(values))})"
