@@ -1,14 +1,22 @@
-"""What waits, and what completes it: delayed operations with watch keys and deadlines.
+"""Delayed operations: they wait for watch keys until a deadline, and end exactly once.
 
-The front door of the package; everything public is named here. It is the roof over two leaves,
-``timingwheel`` (when) and ``mq`` (how threads talk), which it uses through their front doors.
+The front door: all public names are here. Inside, each room imports only from those below it:
 
-Layout: ``operation`` (how one operation ends, exactly once), ``watchers`` (key -> operations),
-``purgatory`` (both and the timer, put together), ``keyed`` and ``future`` (waiting for n of some
-keys, without subclassing), ``journal`` and ``parquet_journal`` (how operations ended, written
-down), ``stats`` and ``metrics`` (what can be seen from outside), ``trace`` and ``replay`` (recorded
-operations, sent through a purgatory), ``store`` and ``service`` (a purgatory for other processes,
-kept on disk), ``cli``.
+    cli                 the command `purgatory`
+    spark               the same semantics as Spark jobs and streams, and reports
+    service             a purgatory for other processes, kept on disk: server, client, store
+    replay              recorded operations, sent through a purgatory
+    journal             how operations ended, written down
+    trace               files of operations and events
+    core                operations, watch lists, futures, and `Purgatory` itself
+    bus                 the loop of a purgatory, its commands and its worker threads
+    metrics             what Prometheus sees
+    registry, stats, errors
+
+In `core`, `purgatory` and `start_and_close` have the methods of `Purgatory`, `lifecycle` the race
+of completion and expiry, `callbacks` their order, `watch_lists` key -> operations.
+
+`timingwheel` (when) and `mq` (messages between threads) are packages of their own.
 """
 
 import importlib
@@ -62,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # The clients need an extra: who does not use them need not have it.
+    # Imported at first use: the clients need an extra.
     if name in ("AsyncClient", "Client"):
         try:
             return getattr(importlib.import_module("purgatory.service"), name)

@@ -1,4 +1,4 @@
-"""`python -m purgatory` is the command `purgatory`."""
+"""Run the command `purgatory`, as `python -m purgatory`."""
 
 import sys
 

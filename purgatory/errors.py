@@ -1,33 +1,33 @@
-"""What can go wrong with a purgatory; one base for all of it, save bad arguments."""
+"""The errors of this package, with one base; bad arguments raise ValueError or TypeError."""
 
 import concurrent.futures
 
 
 class PurgatoryError(Exception):
-    """Base of all errors of this package, save ValueError and TypeError for bad arguments."""
+    """Base of all errors of this package, except ValueError and TypeError for bad arguments."""
 
 
 class PurgatoryClosed(PurgatoryError):
-    """Raised by all that submits, completes or cancels, once the purgatory is closed. Permanent."""
+    """Raised by methods that submit, complete or cancel once the purgatory is closed. Permanent."""
 
 
 class PurgatoryForked(PurgatoryError):
-    """Raised in a forked child by its copy of a purgatory: its threads stayed in the parent."""
+    """Raised in a forked child by its copy of a purgatory: the threads stayed in the parent."""
 
 
 class OperationExpired(PurgatoryError, TimeoutError):
-    """The result of a future whose timeout passed before its watch keys were completed."""
+    """Raised by a future if its timeout passes before its watch keys are completed."""
 
 
 class OperationCancelled(PurgatoryError, concurrent.futures.CancelledError):
-    """The result of a future that `cancel_for_key` or `close` ended."""
+    """Raised by a future that `cancel_for_key` or `close` ended."""
 
 
 class StoreError(PurgatoryError):
     """Raised when the database cannot be opened, read or written; says which and why.
 
-    ``fatal``: what is on disk cannot be relied on in this process any more. Otherwise it may pass
-    (a full disk, a database that somebody else has locked), and nothing of the write was kept.
+    `fatal`: this process can no longer rely on what is on disk. Otherwise the error may pass (a
+    full disk, a database that another process has locked), and nothing of the write was kept.
     """
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""Metrics: plain integers of purgatories and timers, read when Prometheus asks for them.
+"""Metrics: integers of purgatories and timers, read when Prometheus scrapes them.
 
-Nothing on the hot path knows of Prometheus. A registry gets one collector, which shows all that
-was registered there, told apart by the label ``name``.
+No hot path knows of Prometheus. A registry gets one collector, which shows all purgatories that
+were registered there, distinguished by the label `name`.
 """
 
 import threading
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from timingwheel import Lateness, TimerStats
 
 
-#: How long `MetricsServer.close` waits for a peer to take its answer.
+#: How long `MetricsServer.close` waits for a peer to read its response.
 ANSWER_SECONDS = 5.0
 
 
 class MetricsError(PurgatoryError):
-    """Raised by `serve` when the address cannot be listened on; names it and says why."""
+    """Raised by `serve` if it cannot listen on the address; names it and says why."""
 
 
 class PurgatoryCollector(Collector):
-    """Shows the purgatories that ``members`` yields at each scrape, and their timers, once each."""
+    """Shows the purgatories that `members` returns at each scrape, and their timers, each once."""
 
     def __init__(self, members: Callable[[], Iterable[ObservablePurgatory]]) -> None:
         self._members = members
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without samples, so that a registry can tell clashes of names."""
+        """Return the metrics without samples, so that a registry can find clashes of names."""
         return _families([], [])
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics of this moment. Any thread; takes no lock while it yields."""
+        """Return the metrics of this moment. Any thread; holds no lock while it yields."""
         members = list(self._members())
         timers = {id(member.timer): member.timer for member in members}
         return _families(
@@ -108,12 +108,12 @@ def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -
     )
 
 
-# A value for the values of the labels: name, and outcome or level.
+# Pairs of label values (name, and outcome or level) and a value.
 _Samples = Sequence[tuple[tuple[str, ...], int]]
 
 
 def _summed(samples: _Samples) -> Iterable[tuple[tuple[str, ...], int]]:
-    # Prometheus refuses a page with the same labels twice: what has one name is shown as one.
+    # Prometheus rejects a page with the same labels twice: figures of the same name are added up.
     totals: dict[tuple[str, ...], int] = {}
     for labels, value in samples:
         totals[labels] = totals.get(labels, 0) + value
@@ -179,9 +179,9 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, ObservableP
 
 
 def reset_after_fork() -> None:
-    """In a forked child: the purgatories stayed in the parent, and their names are free."""
+    """Forget the parent's purgatories in a forked child: their names are free there."""
     global _lock  # noqa: PLW0603
-    _lock = threading.Lock()  # whoever held the other is not here
+    _lock = threading.Lock()  # the thread that held the other is not in this process
     for members in _registered.values():
         members.clear()
 
@@ -200,7 +200,7 @@ def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> Non
 
 
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
-    """Show it no longer; nothing happens if it is not there."""
+    """Show a purgatory no longer; nothing happens if it is not there."""
     with _lock:
         members = _registered.get(registry, {})
         if members.get(purgatory.name) is purgatory:
@@ -208,9 +208,9 @@ def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> N
 
 
 class _InFlightResponses:
-    """A WSGI application that knows how many answers of another one are not sent yet.
+    """A WSGI application that counts the responses of another one that are not sent yet.
 
-    The threads that answer are daemons: without this, the end of the process could cut one short.
+    The server's threads are daemons: without this, the end of the process could cut one short.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:
@@ -223,7 +223,7 @@ class _InFlightResponses:
     ) -> Iterator[bytes]:
         with self._changed:
             self._under_way += 1
-        try:  # the server closes the generator after the last byte, or when the peer has gone
+        try:  # the server closes the generator after the last byte, or when the peer is gone
             yield from self._application(environ, start_response)
         finally:
             with self._changed:
@@ -231,13 +231,13 @@ class _InFlightResponses:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all are sent, no longer than ``seconds``: a peer may have stopped reading."""
+        """Wait until all are sent, up to `seconds`: a peer may have stopped reading."""
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way, seconds)
 
 
 class MetricsServer:
-    """A running endpoint: ``addr``, ``port``, and `close` to end it. Also a context manager."""
+    """A running endpoint: `addr`, `port`, and `close` to end it. Also a context manager."""
 
     def __init__(self, port: int, addr: str, registry: CollectorRegistry) -> None:
         try:
@@ -251,7 +251,7 @@ class MetricsServer:
         self._thread.name = f"purgatory-metrics-{self.port}"
 
     def close(self) -> None:
-        """Stop serving; what was asked before is still answered, for `ANSWER_SECONDS` at most."""
+        """Stop serving; requests under way are still answered, for up to `ANSWER_SECONDS`."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -269,8 +269,8 @@ def serve(
 ) -> MetricsServer:
     """Serve the metrics over HTTP, in a thread of its own; port 0 takes a free one.
 
-    ``registry``: what to show; None: all purgatories of this process that are alive; those of the
-    same name are shown as one. Raises MetricsError when the address is in use or not ours.
+    `registry`: what to show; None: all live purgatories of this process, with the figures of those
+    of the same name added up. Raises MetricsError if it cannot listen on the address.
     """
     if registry is None:
         registry = CollectorRegistry()

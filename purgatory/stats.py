@@ -1,4 +1,4 @@
-"""What a purgatory tells of itself."""
+"""PurgatoryStats: the figures of a purgatory."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class PurgatoryStats:
     """A purgatory's figures at one moment.
 
-    ``pending``: operations that wait. ``watch_entries``: pairs of a pending operation and a key it
-    watches. ``watched_keys``: keys with at least one such operation. ``completed``, ``expired``,
-    ``cancelled``: operations that ended so, since the start. ``mailbox_commands``: commands posted
-    to the loop since the start. ``mailbox_depth``: those of them that it has not taken out yet.
+    `pending`: operations that wait. `watch_entries`: pairs of a pending operation and a key it
+    watches. `watched_keys`: keys with at least one such operation. `completed`, `expired`,
+    `cancelled`: operations that ended so, since the start. `mailbox_commands`: commands posted to
+    the loop since the start. `mailbox_depth`: those of them that it has not received yet.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The bus between threads: commands, the loop of a purgatory, its worker pool."""
+"""The loop of a purgatory, the commands that its threads send each other, its worker pool."""

@@ -1,12 +1,12 @@
 """WorkerPool: the threads that run expired tasks, fed through ypipes.
 
-An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. Who drains the
-timer writes a bucket to the pipe of the worker that has least to do, a large bucket to several of
-them, and flushes once at the end: a worker that is busy is not disturbed, one that sleeps gets one
+An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
+drains the timer writes a bucket to the pipe of the least loaded worker, a large bucket to several
+of them, and flushes once at the end. A busy worker is not disturbed; a sleeping one gets one
 `Activate`.
 
-Shutdown is the own tree's handshake: `Term` to every worker, behind all that was handed over, and
-`TermAck` from each when that is finished.
+Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
+when it has finished them.
 """
 
 import threading
@@ -24,7 +24,7 @@ TASKS_PER_WORKER = 1024
 
 
 class Worker:
-    """One thread. ``write`` and ``flush`` are called under the lock of `WorkerPool`."""
+    """One thread. `write` and `flush` are called under the lock of its `WorkerPool`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Worker:
 
     @property
     def load(self) -> int:
-        """How many batches wait or run here; a guess, good enough to choose by."""
+        """How many batches wait or run here; approximate."""
         return self._written - self._finished
 
     def start(self) -> None:
@@ -44,12 +44,12 @@ class Worker:
         self._thread.start()
 
     def write(self, batch: ExpiredBatch) -> None:
-        """Hand over, from the next `flush` on."""
+        """Queue a batch; the worker sees it from the next `flush` on."""
         self._pipe.write(batch)
         self._written += 1
 
     def flush(self) -> None:
-        """Let the worker see what was written; wake it if it sleeps."""
+        """Let the worker see what was written, and wake it if it sleeps."""
         if not self._pipe.flush():
             self._mailbox.send(Activate())
 
@@ -58,20 +58,20 @@ class Worker:
         self._mailbox.send(Term(reply_to))
 
     def is_here(self) -> bool:
-        """Whether this is the calling thread."""
+        """Whether the calling thread is this worker's."""
         return self._thread is threading.current_thread()
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the thread."""
+        """Wait for the end of the thread."""
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        # A new pipe counts its reader as awake: look before the first sleep.
+        # A new pipe takes its reader for awake: read it before the first sleep.
         command: WorkerCommand | None = None
         while not isinstance(command, Term):
             self._run_batches()
             command = self._mailbox.recv()
-        self._run_batches()  # Term came behind the last flush
+        self._run_batches()  # Term comes behind the last flush
         command.reply_to.send(TermAck(self.name))
         self._mailbox.close()
 
@@ -80,17 +80,17 @@ class Worker:
             batch = self._pipe.read()
             batch.run(batch.bucket)
             self._finished += 1
-            del batch  # or the last one would be kept until the next comes
+            del batch  # or the last one would be referenced until the next comes
 
 
 class WorkerPool:
-    """``count`` threads, started with the first bucket. An executor for `Timer`; any thread."""
+    """`count` threads, started with the first bucket. An executor for `Timer`; any thread."""
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
         self._count = count
-        # Guards all below, and is the one writer that a ypipe allows. May be taken again by the
-        # thread that has it: a finalizer may add a task that is due.
+        # Guards all below, and makes its holder the one writer that a ypipe allows. Re-entrant: a
+        # finalizer may add a task that is due.
         self._lock = threading.RLock()
         self._workers: list[Worker] = []
         self._unflushed: set[Worker] = set()
@@ -99,7 +99,7 @@ class WorkerPool:
     def execute(self, run: Run, bucket: Any) -> None:
         """Write a bucket to one or more workers; `flush` shows it to them.
 
-        After `close` it is run by the caller: nothing due is lost.
+        After `close` the caller runs it, so that nothing due is lost.
         """
         with self._lock:
             closed = self._closed
@@ -112,7 +112,7 @@ class WorkerPool:
             run(bucket)
 
     def flush(self) -> None:
-        """Let the workers see what was written."""
+        """Let the workers see what was written, and wake those that sleep."""
         if not self._unflushed:
             return
         with self._lock:
@@ -121,17 +121,17 @@ class WorkerPool:
                 self._unflushed.discard(worker)
 
     def resume(self) -> None:
-        """Show what an interrupt kept from being shown."""
+        """Flush what an interrupt kept from being flushed."""
         self.flush()
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Let the workers finish what they have; with ``wait``, for ``timeout`` seconds at most."""
+        """Let the workers finish what they have; with `wait`, wait up to `timeout` seconds."""
         self.flush()
         close_deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             workers = list(self._workers)
             first, self._closed = not self._closed, True
-        # A worker does not wait for workers: one of them may be waiting for it.
+        # A worker does not wait for workers: another one may wait for it.
         wait = wait and not any(worker.is_here() for worker in workers)
         if first:
             self._term(workers, close_deadline if wait else 0.0)
@@ -152,7 +152,7 @@ class WorkerPool:
         return sorted(self._workers, key=lambda worker: worker.load)[:count]
 
     def _term(self, workers: list[Worker], close_deadline: float | None) -> None:
-        """Shake hands: Term to each, TermAck from each that is done in time."""
+        """Send Term to each worker, and wait for TermAck from each, until the deadline."""
         acks: Mailbox[TermAck] = Mailbox()
         for worker in workers:
             worker.term(acks)

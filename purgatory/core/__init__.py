@@ -1,1 +1,1 @@
-"""Delayed operations, watch lists, and the purgatory that joins them with a timer."""
+"""Delayed operations, watch lists, futures, and the purgatory that joins them with a timer."""

@@ -4,7 +4,7 @@ Order: `on_complete` when completed; `on_complete`, then `on_expiration` when ex
 when cancelled. Each is called at most once, under no lock, by the thread that runs the operation's
 actions (see `lifecycle`). An exception is reported to the owner and stops nothing.
 
-A callback may complete operations whose callbacks complete operations. From `MAX_NESTED` callbacks
+A callback may complete operations, and their callbacks further ones. From `MAX_NESTED` callbacks
 on, further ones are deferred until those around them have returned: otherwise a long chain would
 end in a RecursionError.
 """

@@ -105,5 +105,5 @@ class DeferredOperation(KeyedOperation):
 def _safe_repr(key: Hashable) -> str:
     try:
         return repr(key)
-    except Exception:  # noqa: BLE001  # a key whose repr fails still expires
+    except Exception:  # noqa: BLE001  # a key that cannot be shown still expires
         return object.__repr__(key)

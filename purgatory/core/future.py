@@ -58,7 +58,7 @@ def _delegated(field: str) -> Any:
 
 
 class FastResultFuture(concurrent.futures.Future[Any]):
-    """A future whose result is mostly read when it is done."""
+    """A future with a `result` that is quick once it is done, when it is mostly called."""
 
     __slots__ = ()
 

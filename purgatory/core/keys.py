@@ -1,8 +1,7 @@
-"""Watch keys: what they may be, and which of them are plain.
+"""Watch keys: which are valid, and which are of built-in types.
 
-*Plain* keys are of built-in types that are hashed and compared, with each other, without running
-anybody's code. Compiled, that is what makes a look into a dict of them a part of a step (see
-``timingwheel._cpython.atomicity``). Any thread.
+Keys of these types are hashed and compared with each other without running foreign code. Compiled,
+a look into a dict of such keys can therefore be part of an atomic section. Any thread.
 """
 
 import sys
@@ -11,15 +10,15 @@ from typing import Final
 
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
-# From here on a set finds equal keys sooner than comparing each with each.
+# From so many keys on, a dict finds equal ones sooner than comparing each with each.
 _MANY: Final = 5
 
-# Asked for with -b, comparing bytes with a str warns, which runs code.
+# With the option -b, comparing bytes with a str warns, which runs code.
 _BYTES_ARE_BUILTIN: Final[bool] = not sys.flags.bytes_warning
 
 
 def is_builtin_key(key: object) -> bool:
-    """Whether it is exactly a str, bytes or int, or a tuple of these."""
+    """Whether a key is exactly a str, bytes or int, or a tuple of these."""
     if type(key) is not tuple:
         return _is_builtin_scalar(key)
     assert isinstance(key, tuple)
@@ -30,13 +29,13 @@ def is_builtin_key(key: object) -> bool:
 
 
 def _is_builtin_scalar(key: object) -> bool:
-    # What inherits from these types may have a hash and an equality of its own.
+    # A subclass of these types may define __hash__ and __eq__.
     kind = type(key)
     return kind is str or kind is int or (kind is bytes and _BYTES_ARE_BUILTIN)
 
 
 def are_builtin_keys(keys: tuple[Hashable, ...]) -> bool:
-    """Whether all of them are plain."""
+    """Whether all keys are of built-in types."""
     for key in keys:  # noqa: SIM110  # compiled, this is the quick way
         if not is_builtin_key(key):
             return False
@@ -44,10 +43,10 @@ def are_builtin_keys(keys: tuple[Hashable, ...]) -> bool:
 
 
 def distinct_keys(keys: object) -> tuple[Hashable, ...]:
-    """Watch keys without duplicates, in order.
+    """Return watch keys without duplicates, in order.
 
-    TypeError for what is no collection, a single str or bytes, and unhashable keys; ValueError
-    when there are none.
+    TypeError for anything but a collection, for a single str or bytes, and for unhashable keys;
+    ValueError if there are none.
     """
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
@@ -72,7 +71,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
 
 
 def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
-    """Whether no two of a few keys are equal. Compiled, sooner known than with a set of them."""
+    """Whether no two of a few keys are equal. Compiled, this is quicker than a dict of them."""
     for n in range(1, len(keys)):
         for m in range(n):
             if keys[n] == keys[m]:
@@ -81,7 +80,7 @@ def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
 
 
 def check_need(need: object, keys: int) -> None:
-    """TypeError or ValueError for a ``need`` that ``keys`` distinct keys cannot meet."""
+    """Raise TypeError or ValueError for a `need` that `keys` distinct keys cannot meet."""
     if isinstance(need, bool) or not isinstance(need, int):
         raise TypeError(f"need is {need!r}; expected an int")
     if not 1 <= need <= keys:

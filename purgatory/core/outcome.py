@@ -12,7 +12,7 @@ class Outcome(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-# Bound once: to look into an enum costs as much as half of what is done for an operation.
+# Bound once: a look into an enum costs half as much as all that is done for an operation.
 COMPLETED: Final = Outcome.COMPLETED
 EXPIRED: Final = Outcome.EXPIRED
 CANCELLED: Final = Outcome.CANCELLED

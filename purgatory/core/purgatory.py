@@ -101,8 +101,8 @@ class PurgatoryCore:
         future._operation = operation
         if not ATOMIC_SECTIONS:
             operation.future = future
+        operation._op_owner = self._owner  # `attach`, for an operation that only this thread knows
         try:
-            attach(operation, self._owner)
             submit(self._target, operation, watch_keys, check_first=False)
         except BaseException:
             operation.future = None  # no cycle is left behind

@@ -6,8 +6,8 @@ calls no code of theirs: its callers do that, under no lock.
 
 There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; in Python a
 second lock costs more than the waiting it saves, because one thread runs at a time. It is a leaf
-lock: under it only `__hash__` and `__eq__` of keys run. (A key whose hash or equality changes while
-it is watched leaves an entry that is never found, as in any dict.)
+lock: under it only `__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while
+it is watched, an entry is left behind that is never found, as in any dict.)
 
 Compiled, even that lock is mostly skipped. While all keys are of built-in types (see `keys`), a
 change of the lists is an atomic section, unless it begins in the middle of another change: then it

@@ -1,14 +1,14 @@
-"""The Parquet files of a journal: rows in, each in exactly one file, whatever happens between.
+"""JournalFiles: the Parquet files of a journal; each row is in exactly one, also after a crash.
 
-One table is a directory with a directory for each date (UTC), as Hive, Spark and pyarrow read it::
+One table is a directory with a directory for each date (UTC), as Hive, Spark and pyarrow read it:
 
     outcomes/date=2026-11-21/3f9c01d2-00000000000000000001-00000000000000000812.parquet
 
-A file is written under a hidden name, forced to disk, and only then given its own. That name says
-which rows it holds: of which *source*, from which sequence number to which. So what is on disk is
-known by listing names, and after a crash the writer goes on behind the last of them: a row whose
-file was not finished is written again, one whose file was finished is not. Rows of one source come
-in order of their numbers; when the date changes, a new file begins.
+A file is written under a hidden name, forced to disk with fsync, and then renamed. Its name says
+which rows it holds: of which *source*, from which sequence number to which. So the writer learns
+what is on disk by listing names, and goes on behind the last row after a crash: rows of an
+unfinished file are written again, rows of a finished one are not. Rows of one source come in order
+of their numbers; when the date changes, a new file begins.
 
 `JournalLock` keeps a second process out. One thread at a time may use the objects of this module.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
-# Rows in one file, so that a reader can share a long day's work among several tasks.
+# At most so many rows in a file: a reader can share a long day among several tasks.
 FILE_ROWS: Final = 1_000_000
 _UNFINISHED: Final = ".unfinished-"
 _SOURCE: Final = re.compile(r"[0-9a-z]+")
@@ -51,24 +51,24 @@ class JournalError(PurgatoryError):
 
 
 class Numbered(NamedTuple, Generic[RowT]):
-    """A row, and its number: unique and growing within its source, from 1."""
+    """A row and its sequence number, which grows within its source, from 1."""
 
     number: int
     row: RowT
 
 
 class JournalFiles(Generic[RowT]):
-    """One table's files in ``directory``. ``source``: whose numbers these are, [0-9a-z]+.
+    """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
-    ``last``: the number of the last row that is on disk; 0 before the first. Raises JournalError
-    when the directory cannot be made or read, TraceError without pyarrow.
+    `last`: the number of the last row that is on disk; 0 before the first. Raises JournalError if
+    the directory cannot be made or read, TraceError without pyarrow.
     """
 
     def __init__(self, directory: Path, table: Table[RowT], source: str) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
-        # Now: the first array imports pandas, if that is there, and a journal's last rows may come
-        # at the end of the process, when nothing can be imported any more.
+        # Now, because the first array imports pandas if it is installed, and a journal's last rows
+        # may come at the end of the process, when nothing can be imported any more.
         load_pyarrow(directory).array(())
         self._directory = directory
         self._table = table
@@ -82,12 +82,11 @@ class JournalFiles(Generic[RowT]):
             raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
-        """Write rows whose numbers grow and lie behind ``last``; on disk when this returns.
+        """Write rows, which are on disk when this returns. Their numbers grow, from behind `last`.
 
-        Each is a `Numbered`, or a plain tuple of the same.
-
-        ``last`` moves file by file. Raises JournalError when a file cannot be written; rows behind
-        ``last`` may then be given again. ValueError for numbers that do not grow.
+        Each is a `Numbered`, or a tuple of the same. `last` advances file by file. Raises
+        JournalError if a file cannot be written; rows behind `last` may then be given again.
+        ValueError for numbers that do not grow.
         """
         time_at = itemgetter(self._table.names.index(self._table.time_column))
         iterator = iter(rows)
@@ -124,7 +123,7 @@ class JournalFiles(Generic[RowT]):
         self.last = numbers[-1]
 
     def _check_ascending(self, numbers: list[int]) -> None:
-        # What is done for each row here and below is done by loops in C.
+        # For each row, here and below, only loops in C.
         before = [self.last, *numbers[:-1]]
         if not all(map(lt, before, numbers)):
             last, number = next(pair for pair in zip(before, numbers, strict=True) if not lt(*pair))
@@ -141,9 +140,9 @@ class JournalFiles(Generic[RowT]):
             os.fsync(file.fileno())
 
     def _find_last(self) -> int:
-        """The last number on disk, made sure to stay there.
+        """Return the last number on disk, after making sure that its file stays there.
 
-        A writer that was killed may not have forced the directory of its last file to disk.
+        A writer that was killed may not have called fsync on the directory of its last file.
         """
         last, newest = 0, None
         for directory in self._dates():
@@ -157,7 +156,7 @@ class JournalFiles(Generic[RowT]):
         return last
 
     def _remove_unfinished(self) -> None:
-        """Delete what a writer before us left unfinished."""
+        """Delete files that a former writer left unfinished."""
         for directory in self._dates():
             for path in directory.glob(f"{_UNFINISHED}*"):
                 path.unlink()
@@ -167,9 +166,9 @@ class JournalFiles(Generic[RowT]):
 
 
 class JournalLock:
-    """Holds a journal's directory for this process until closed; also a context manager.
+    """Keeps a journal's directory for this process until closed; also a context manager.
 
-    Raises JournalError if another holds it, or it cannot be made.
+    Raises JournalError if another process has it, or if it cannot be made.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -188,7 +187,7 @@ class JournalLock:
             raise _journal_error(error, path) from error
 
     def close(self) -> None:
-        """Let go of the directory. Idempotent."""
+        """Release the directory. Idempotent."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -201,7 +200,7 @@ class JournalLock:
 
 
 def _date(day: int) -> str:
-    """A day's date in UTC; days that no calendar has are kept apart, as Hive does with nulls."""
+    """Return a day's date in UTC; for a day outside the calendar, the name Hive gives to nulls."""
     try:
         return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
     except OverflowError:
@@ -209,7 +208,7 @@ def _date(day: int) -> str:
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory and those above it, each forced to disk in the one above."""
+    """Make a directory and its parents, and fsync the parent of each that is new."""
     if path.is_dir():
         return
     _make_directory(path.parent)

@@ -23,5 +23,5 @@ class MailboxJournal:
         self._mailbox = mailbox
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """See `Journal`."""
+        """See `purgatory.Journal`."""
         self._mailbox.send(Ended(operation, outcome))

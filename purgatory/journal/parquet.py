@@ -1,7 +1,7 @@
 """ParquetJournal: the outcomes of a purgatory as Parquet files, for `Purgatory(journal=...)`.
 
-`ended` may be called by any thread: it makes the row and posts it to the journal's own, which
-writes. See ``writer`` for that thread and ``files`` for the files.
+Any thread calls `ended`, which makes a row and posts it to the journal's thread; that writes it.
+See `writer` for the thread and `files` for the files.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class ParquetJournal:
-    """Writes outcomes to ``directory``/outcomes, a directory for each date; also a context manager.
+    """Writes outcomes to `directory`/outcomes, a directory for each date; also a context manager.
 
-    ``seconds``: how often; what came since is lost if the process is killed. ``clock``: that of the
-    purgatory's timer, if it has one of its own.
+    `seconds`: how often; later outcomes are lost if the process is killed. `clock`: the one of the
+    purgatory's timer, if that was given one.
 
-    Columns are those of the table *outcomes* of a trace. ``op_id`` and ``kind`` are the operation's
-    attributes of that name, if it has them; else a name of the journal's making, and the class.
+    Columns are those of the table *outcomes* of a trace. `op_id` and `kind` are the operation's
+    attributes of that name, if it has them; else a name that the journal makes, and the class.
 
-    Raises JournalError when the directory cannot be written or another journal has it, TraceError
+    Raises JournalError if the directory cannot be written or another journal has it, TraceError
     without pyarrow.
     """
 
@@ -54,7 +54,7 @@ class ParquetJournal:
         except BaseException:
             rows.close()
             raise
-        # Also at the end of the process, for who forgets to close.
+        # Closes it at the end of the process, too, if the program did not.
         self._finalizer = weakref.finalize(self, self._writer.close)
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
@@ -65,11 +65,11 @@ class ParquetJournal:
         self._writer.post(_outcome_row(operation, outcome, self._clock()))
 
     def flush(self) -> None:
-        """Return when all that ended before is on disk. Raises JournalError if it cannot be."""
+        """Return when all outcomes so far are on disk. Raises JournalError if they cannot be."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Write the rest, and end the thread. Idempotent. Raises JournalError if rows are lost."""
+        """Write the rest and end the thread. Idempotent. Raises JournalError if rows are lost."""
         self._finalizer.detach()
         self._writer.close()
 
@@ -81,7 +81,7 @@ class ParquetJournal:
 
 
 class _OutcomeBuffer:
-    """See `RowBuffer`. Rows are numbered as they are written, each run on its own."""
+    """See `RowBuffer`. Numbers the rows as it writes them, from 1 for each journal object."""
 
     def __init__(self, directory: Path) -> None:
         self._lock = JournalLock(directory)
@@ -141,5 +141,5 @@ def _kind(operation: DelayedOperation) -> str:
 
 
 def _text(value: object) -> str:
-    # Half of a surrogate pair is no UTF-8, and would keep a whole file from being written.
+    # Half of a surrogate pair cannot be encoded, and a whole file could not be written.
     return str(value).encode("utf-8", "backslashreplace").decode()
