@@ -55,7 +55,7 @@ def time_axis(axes: Axes, edges: Sequence[int], canvas: Canvas) -> None:
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if canvas.narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
-    labels = [formatting.moment(tick, width) for tick in ticks]
+    labels = [formatting.utc_time(tick, width) for tick in ticks]
     days = [label.partition(" ")[0] for label in labels]
     for place, (before, day) in enumerate(pairwise(days), 1):
         if before == day != labels[place]:

@@ -64,8 +64,9 @@ def ends_over_time(bins: Sequence[Bin], bin_ms: int) -> Chart:
     width = formatting.duration(bin_ms)
     alternative = (
         f"Bars, {formatting.duration(bin_ms)} each, of operations that ended between "
-        f"{formatting.moment(edges[0], bin_ms)} and {formatting.moment(edges[-1], bin_ms)} UTC. "
-        f"Most, {sums[peak]:,}, in the {width} from {formatting.moment(starts[peak], bin_ms)}."
+        f"{formatting.utc_time(edges[0], bin_ms)} and "
+        f"{formatting.utc_time(edges[-1], bin_ms)} UTC. "
+        f"Most, {sums[peak]:,}, in the {width} from {formatting.utc_time(starts[peak], bin_ms)}."
     )
     return Chart("Ends over time", draw("ends", paint, height=280), alternative)
 

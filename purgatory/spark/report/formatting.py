@@ -51,7 +51,7 @@ def count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
-def moment(unix_ms: int, to_ms: int = 1) -> str:
+def utc_time(unix_ms: int, to_ms: int = 1) -> str:
     """Format a time in UTC, precise to multiples of `to_ms`.
 
     As Unix ms, if no calendar reaches it.

@@ -15,7 +15,7 @@ from rich.console import Console
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.report.page import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, Report, ReportOptions, make_report
-from purgatory.spark.report.terminal import show
+from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
 from purgatory.spark.tables.journal_tables import (
     JournalTables,
@@ -96,7 +96,7 @@ def report_journal(
         if page is not None:
             status.update("drawing")
             page.write(make_page(report, path, notes))
-    show(report, console)
+    print_report(report, console)
     for note in notes:
         console.print(note, markup=False, highlight=False)
     if page is not None:

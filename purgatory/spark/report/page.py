@@ -52,7 +52,7 @@ def _head(report: Report, source: str, notes: Sequence[str]) -> str:
     shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
     span = report.last_ms - report.first_ms
     detail = max(1, span // 1000)
-    first, last = (formatting.moment(ms, detail) for ms in (report.first_ms, report.last_ms))
+    first, last = (formatting.utc_time(ms, detail) for ms in (report.first_ms, report.last_ms))
     return (
         f'{heading}<p class="times">{first} to {last} UTC, {formatting.duration(span)}</p>{said}'
         f'<dl class="cards">{shown}</dl>'
@@ -81,7 +81,7 @@ def _bins(report: Report) -> str:
     heads = ["from (UTC)", "kind", "completed", "expired", "cancelled"]
     rows = (
         [
-            formatting.moment(row.start_ms, report.bin_ms),
+            formatting.utc_time(row.start_ms, report.bin_ms),
             str(row.kind),
             *map(formatting.count, row[2:]),
         ]

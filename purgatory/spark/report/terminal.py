@@ -25,7 +25,7 @@ _MAX_KEYS = 5
 _NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
 
 
-def show(report: Report, console: Console) -> None:
+def print_report(report: Report, console: Console) -> None:
     """Print the tables of a report."""
     if not report.operations:
         console.print("There are no outcomes in the journal.")

@@ -78,18 +78,18 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
 
 def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
-    yield _gauge(name, "operations_pending", "Operations that wait", entry.pending)
-    yield _gauge(name, "events_kept", "Events of instants that are not over", entry.kept)
+    yield _gauge(name, "operations_pending", "Pending operations", entry.pending)
+    yield _gauge(name, "events_kept", "Events of instants that are not closed yet", entry.kept)
     yield _gauge(
         name,
         "event_time_seconds",
-        "The last instant that is over, Unix time",
+        "The last closed instant, Unix time",
         entry.closed_ms / 1000,
     )
     yield _counter(name, "batches", "Micro-batches committed", {(): entry.batch + 1}, ())
     counts = entry.counts
     ended = {(outcome,): counts[outcome] for outcome in ("completed", "expired")}
-    yield _counter(name, "operations", "Operations that ended", ended, ("outcome",))
+    yield _counter(name, "operations", "Operations with an outcome", ended, ("outcome",))
     rows = {
         (table, fate): counts[prefix + table]
         for table in ("operations", "events")
@@ -100,9 +100,9 @@ def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
 
 def _spark_metrics(name: str, progress: StreamingQueryProgress | None) -> Iterator[Metric]:
     last = progress.batchDuration / 1000 if progress else 0.0
-    yield _gauge(name, "batch_seconds", "How long the last micro-batch took", last)
+    yield _gauge(name, "batch_seconds", "Duration of the last micro-batch", last)
     speed = progress.processedRowsPerSecond if progress else 0.0
-    yield _gauge(name, "rows_per_second", "Rows a second of the last micro-batch", speed)
+    yield _gauge(name, "rows_per_second", "Rows per second in the last micro-batch", speed)
 
 
 def _gauge(name: str, metric: str, text: str, value: float) -> Metric:

@@ -61,9 +61,9 @@ def test_nearly_all_is_not_all(share, text):
         (2**61, 1, "2305843009213693952 ms"),
     ],
 )
-def test_moments_are_in_utc(unix_ms, to_ms, text):
+def test_times_are_in_utc(unix_ms, to_ms, text):
     """Times are as precise as asked; beyond any calendar they are plain numbers."""
-    assert formatting.moment(unix_ms, to_ms) == text
+    assert formatting.utc_time(unix_ms, to_ms) == text
 
 
 def test_names_are_printable():

@@ -19,7 +19,7 @@ from purgatory.spark.report.rows import (
     Suggestion,
     WheelRow,
 )
-from purgatory.spark.report.terminal import show
+from purgatory.spark.report.terminal import print_report
 
 ALL = Kind(True, None)
 HOSTILE = '<script>alert("1")</script> & $x^2$ [red]--> \x00 日本 \N{RIGHT-TO-LEFT OVERRIDE}'
@@ -181,14 +181,14 @@ NOTHING_DONE = KindSummary(ALL, 1, 1, 0, 1, 0, 0.0, (0,) * 4, (), (0,) * 4)
 def test_odd_journals_have_a_page(odd):
     """Missing and extraordinary values break neither page nor terminal."""
     Reader(make_page(odd, "journal"))
-    show(odd, Console(file=StringIO(), width=160))
+    print_report(odd, Console(file=StringIO(), width=160))
 
 
 def test_empty_journal():
     """Page and terminal say that there are no outcomes."""
     empty = Report(0, 0, 0, 0, exact=True, bin_ms=1)
     out = StringIO()
-    show(empty, Console(file=out))
+    print_report(empty, Console(file=out))
     assert "no outcomes" in out.getvalue()
     assert "no outcomes" in make_page(empty, "journal")
 
@@ -196,7 +196,7 @@ def test_empty_journal():
 def test_terminal_shows_names_as_they_are():
     """Brackets in a name are no markup; the tables have a row for each kind, tick and size."""
     out = StringIO()
-    show(report("[bold]", "b"), Console(file=out, width=200))
+    print_report(report("[bold]", "b"), Console(file=out, width=200))
     text = out.getvalue()
     assert "[bold]" in text
     assert "not seen" in text
@@ -214,7 +214,7 @@ def test_terminal_of_eighty_columns_cuts_no_figure(busy):
         for k in kinds
     )
     out = StringIO()
-    show(report("b", summaries=rows), Console(file=out, width=80))
+    print_report(report("b", summaries=rows), Console(file=out, width=80))
     text = out.getvalue()
     for figure in ("328,521", "76 %", "24 %", "2.55 h", "5.75 h", "6.6 h", "10.7 h"):
         assert text.count(figure) == len(kinds)
