@@ -1,4 +1,4 @@
-"""What all tests share: no assertion on time, not even by hypothesis; and Ctrl-C works."""
+"""Settings of all tests: hypothesis has no deadlines, and Ctrl-C works."""
 
 import signal
 
@@ -7,6 +7,6 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
 
-# Started in the background by a shell, a suite ignores Ctrl-C, and so would all that it starts.
+# A shell starts background jobs with SIGINT ignored, and processes that tests start inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

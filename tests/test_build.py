@@ -1,4 +1,4 @@
-"""The build: without a compiler, or on request, the package is plain Python, and says so."""
+"""The build: without a compiler, or on request, it installs plain Python and says so."""
 
 import os
 import re
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def tree(tmp_path):
-    """A copy of what is built, so that builds leave nothing behind here."""
+    """Copy the sources, so that builds leave nothing behind."""
     for name in NEEDED:
         source, target = ROOT / name, tmp_path / "tree" / name
         if source.is_dir():
@@ -66,16 +66,16 @@ def build(tree, **environment):
 
 
 def test_without_a_compiler(tree):
-    """Without a compiler the install succeeds, and -v says why it is slower."""
+    """Without a compiler the install succeeds, and -v says that it is plain Python."""
     names, _, said = build(tree, CC=str(tree / "no-such-compiler"), PURGATORY_PURE="0")
     assert [name for name in names if name.endswith("timingwheel/bucket.py")]
     assert not [name for name in names if name.endswith(".so")]
     assert "installing plain Python" in said
-    assert "mypyc cannot compile it" not in said  # for want of what is not installed
+    assert "mypyc cannot compile it" not in said  # because of missing packages
 
 
 def test_pure_on_request(tree):
-    """PURGATORY_PURE=1 asks for it. The pages come along; the metadata links to no file."""
+    """With PURGATORY_PURE=1 nothing is compiled; the wheel has the pages, without dead links."""
     names, metadata, said = build(tree, PURGATORY_PURE="1")
     assert [name for name in names if name.endswith("purgatory/core/operation.py")]
     assert not [name for name in names if name.endswith(".so")]

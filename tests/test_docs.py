@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# Commands that no test runs are marked `sh`. Where they are, and why no test runs them.
+# The pages with commands that no test runs (marked `sh`), and the reasons.
 NOT_RUN = {
     "CONTRIBUTING.md": "CI runs these itself",
     "docs/performance.md": "benchmarks take half an hour; tests/benchmarks runs each for a moment",
@@ -23,7 +23,7 @@ NOT_RUN = {
 
 
 def blocks(language):
-    """The fenced blocks of one language, as test parameters named by page and line."""
+    """Return the fenced blocks of a language as test parameters named by page and line."""
     found = []
     for page in PAGES:
         text = page.read_text()
@@ -35,12 +35,12 @@ def blocks(language):
 
 
 def name_of(page):
-    """The path of a page in the tree."""
+    """Return the path of a page in the tree."""
     return str(page.relative_to(ROOT))
 
 
 def environment():
-    """The environment of a user in this virtual environment; Java does not compile so much."""
+    """Return the environment of a user; Java is set up for short runs."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     java = {"SPARK_SUBMIT_OPTS": SHORT_LIVED_OPTIONS}
     return os.environ | java | {"PATH": path, "PYTHONPATH": str(ROOT)}
@@ -50,7 +50,7 @@ def environment():
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("snippet", blocks("python"))
 def test_snippet_runs(snippet, tmp_path):
-    """Pasted into a file and run, without warnings."""
+    """Each snippet of Python runs without an error or warning."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", snippet],
         capture_output=True,
@@ -66,7 +66,7 @@ def test_snippet_runs(snippet, tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("commands", blocks("console"))
 def test_commands_run(commands, tmp_path):
-    """Pasted into a shell; installing is what `scripts/check-core` tries."""
+    """Each command of a page succeeds; `scripts/check-core` tests those that install."""
     kept = [line for line in commands.splitlines() if not line.startswith("pip ")]
     done = subprocess.run(
         ["bash", "-euc", "\n".join(kept)],
@@ -80,7 +80,7 @@ def test_commands_run(commands, tmp_path):
 
 
 def test_the_example_prints_what_its_comments_say(tmp_path):
-    """The first snippet of the README."""
+    """The first snippet of the README prints the values in its comments."""
     snippet = FENCE.search((ROOT / "README.md").read_text())[2]
     done = subprocess.run(
         [sys.executable, "-c", snippet],
@@ -111,7 +111,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_a_snippet_is_run_or_says_why_not():
-    """Fenced blocks are run, are no code, or are on a page that is listed above."""
+    """Each fenced block is run, is not code, or is on a page listed in NOT_RUN."""
     languages = {
         (name_of(page), match[1]) for page in PAGES for match in FENCE.finditer(page.read_text())
     }
