@@ -52,22 +52,22 @@ def test_a_compiled_module_keeps_its_docstrings(module, source):
 
 
 @pytest.mark.parametrize(
-    ("function", "line", "signature"),
+    ("function", "word", "signature"),
     [
-        (Purgatory.defer, "Return a future", "(self, /, *keys, timeout=30.0, need=1)"),
-        (Timer.schedule, "Run ", "(self, /, delay, callback, *args)"),
-        (TimerTask.cancel, "Take the task out", "(self, /)"),
-        (mq.Socket.send, "Send a part", "(self, /, data, flags=0, copy=True, "),
+        (Purgatory.defer, "future", "(self, /, *keys, timeout=30.0, need=1)"),
+        (Timer.schedule, "callback", "(self, /, delay, callback, *args)"),
+        (TimerTask.cancel, "run", "(self, /)"),
+        (mq.Socket.send, "bytes", "(self, /, data, flags=0, copy=True, "),
     ],
 )
-def test_help_has_the_signature_and_the_docstring(function, line, signature):
-    """What `help` prints first."""
-    assert inspect.getdoc(function).startswith(line)
+def test_help_has_the_signature_and_the_docstring(function, word, signature):
+    """`help` shows both; mypyc by itself keeps the signature only."""
+    assert word in inspect.getdoc(function)
     if timingwheel.COMPILED:
         assert str(inspect.signature(function)).startswith(signature)
 
 
 def test_classes_and_properties_have_docstrings():
     """They too lose them when mypyc compiles them."""
-    assert inspect.getdoc(DelayedOperation).startswith("What waits for a condition")
-    assert inspect.getdoc(DelayedOperation.completed).startswith("Whether the operation has")
+    assert "try_complete" in inspect.getdoc(DelayedOperation)
+    assert "completed" in inspect.getdoc(DelayedOperation.completed)
