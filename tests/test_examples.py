@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testing.java import SHORT_LIVED
+from tests.testing.java import SHORT_LIVED_OPTIONS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -60,7 +60,7 @@ def test_example_prints(name, tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": tree, "SPARK_SUBMIT_OPTS": SHORT_LIVED},
+        env=os.environ | {"PYTHONPATH": tree, "SPARK_SUBMIT_OPTS": SHORT_LIVED_OPTIONS},
         timeout=400,
         check=False,
     )
