@@ -1,15 +1,15 @@
-"""The Purgatory beside what one writes by hand on asyncio: futures in a dict and ``call_later``.
+"""The Purgatory compared with asyncio by hand: futures in a dict and `call_later`.
 
     python benchmarks/bench_purgatory.py [--sizes 10000,100000] [--pairs 100000] [--repeats 3]
 
-*Pair*: with so many operations outstanding, one more is submitted and the oldest completed, again
-and again; CPU nanoseconds of the process for a pair. *Expire*: so many operations, all due; CPU
+*Pair*: with so many operations outstanding, one more is submitted and the oldest completed,
+repeatedly; CPU nanoseconds of the process for a pair. *Expire*: so many operations, all due; CPU
 nanoseconds for one. By hand, an operation with three keys is one entry under each of them.
 
 Ours are a `KeyedOperation`, completed by `complete`; a subclass of `DelayedOperation` in Python,
-whose condition is asked, twice at its submission and by `check_and_complete`; and `defer`. Each is
-called as a program would, without a star and without a function in between. By hand is the least
-code that does the job; its loop never runs, so it does not pay for tidying its heap.
+with a condition that is checked twice at submission and by `check_and_complete`; and `defer`. Each
+is called as a program would, without a star and without a function in between. By hand is the least
+code that does the job; its loop never runs, so it does not pay for cleaning its heap.
 """
 
 import argparse
@@ -33,35 +33,35 @@ class Contestant(Protocol):
     """What is measured: submitting, completing by key, and expiring."""
 
     def submit(self, keys: Keys) -> object:
-        """Make an operation that waits for any of ``keys``."""
+        """Submit an operation that waits for any of `keys`."""
 
     @property
     def complete(self) -> Callable[[int], object]:
         """Completes what waits for a key."""
 
     def expire_all(self) -> Callable[[], object]:
-        """Make everything due, and return what expires it."""
+        """Make all operations due, and return the function that expires them."""
 
 
 class Satisfied(DelayedOperation):
-    """Completes when it is asked, but not at its submission."""
+    """Completes when it is checked, but not at its submission."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("checks",)
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout)
-        self.asked = 0
+        self.checks = 0
 
     def try_complete(self) -> bool:
-        """Complete at the third time: twice it is asked at submission."""
-        self.asked += 1
-        return self.asked > 2 and self.force_complete()
+        """Complete at the third check: the first two are at submission."""
+        self.checks += 1
+        return self.checks > 2 and self.force_complete()
 
 
 class Keyed:
-    """``try_complete_else_watch`` of a `KeyedOperation`, and ``complete``.
+    """`try_complete_else_watch` of a `KeyedOperation`, and `complete`.
 
-    ``clock``: None for the usual one, which is read for each operation.
+    `clock`: None for the default one, which is read for each operation.
     """
 
     def __init__(self, clock: ManualClock | None = None) -> None:
@@ -81,7 +81,7 @@ class Keyed:
 
 
 class Conditions(Keyed):
-    """``try_complete_else_watch`` of a subclass, and ``check_and_complete``."""
+    """`try_complete_else_watch` of a subclass, and `check_and_complete`."""
 
     def __init__(self, clock: ManualClock | None = None) -> None:
         super().__init__(clock)
@@ -93,7 +93,7 @@ class Conditions(Keyed):
 
 
 class Futures(Keyed):
-    """``defer`` and ``complete``."""
+    """`defer` and `complete`."""
 
     def submit(self, keys: Keys) -> object:
         """See `Contestant`."""
@@ -103,7 +103,7 @@ class Futures(Keyed):
 
 
 class ByHand:
-    """A dict of futures and ``call_later``, as found in many a code base."""
+    """A dict of futures and `call_later`, as many programs have."""
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.loop = asyncio.new_event_loop()
@@ -127,7 +127,7 @@ class ByHand:
         future.set_result(None)
 
     def expire(self, keys: Keys) -> None:
-        """Cancel the future, so that nobody is asked to retrieve its exception."""
+        """Cancel the future, so that asyncio does not warn of an unretrieved exception."""
         future = self.waiting[keys[0]][0]
         for key in keys:
             del self.waiting[key]
@@ -149,7 +149,7 @@ CONTESTANTS = [*OURS, "asyncio by hand"]
 
 
 def one_pair(name: str, outstanding: int, keys: int, pairs: int) -> dict[str, float]:
-    """Keep so many outstanding; the CPU time of submitting one and completing another."""
+    """Return the CPU time of submitting one and completing another, with so many outstanding."""
     contestant: Contestant = OURS[name]() if name in OURS else ByHand()
     submit, complete = contestant.submit, contestant.complete
     total = outstanding + pairs
@@ -165,7 +165,7 @@ def one_pair(name: str, outstanding: int, keys: int, pairs: int) -> dict[str, fl
 
 
 def one_expiry(name: str, count: int, keys: int) -> dict[str, float]:
-    """Expire so many; the CPU time of one."""
+    """Return the CPU time of one expiry of so many."""
     contestant: Contestant = OURS[name](ManualClock()) if name in OURS else ByHand(1.0)
     for number in range(count):
         contestant.submit(tuple(range(number * keys, (number + 1) * keys)))
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def report(kind: str, sizes: list[int], rest: list[int], repeats: int) -> None:
-    """One table: a column for each size and number of keys. The contestants take turns."""
+    """Print a table with a column for each size and number of keys. The contestants take turns."""
     columns, figures = [], {name: list[float | None]() for name in CONTESTANTS}
     for size in sizes:
         for keys in (1, 3):

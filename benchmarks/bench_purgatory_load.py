@@ -1,17 +1,17 @@
-"""Kafka's own load on its purgatory, TestPurgatoryPerformance, on ours: what rate can be kept.
+"""Kafka's TestPurgatoryPerformance on this purgatory: what rate it keeps up with.
 
     python benchmarks/bench_purgatory_load.py [--rates 25000,...,200000] [--seconds 5] [--repeats 3]
 
 Requests come at random (exponential intervals), each with a timeout of 200 ms and a log-normal
 latency: *low* has a median of 20 ms and a third quartile of 60 ms, *high* 200 and 400 ms, so that
 half expire. All watch the same three keys. As in Kafka's, one thread submits and another completes
-each request when its latency is over, by `force_complete`; the rest expires. (Kafka's version in
-Java forgot the latency, so there everything expires; the Scala one before it did not.) A request
-asks the clock in `try_complete`, which a submission calls twice.
+each request when its latency is over, by `force_complete`; the rest expires. (Kafka's Java version
+leaves out the latency, so there everything expires; the older Scala version does not.) A request
+reads the clock in `try_complete`, which a submission calls twice.
 
 Arrivals and latencies are drawn beforehand. A thread sleeps until its next request is due, at least
-1 ms, and then does all that are. *Load alone* is the CPU of the same load with nothing behind it: a
-request that is no operation, asked twice and forgotten. Rates rise until less than 90 % is reached.
+1 ms, and then submits all that are. *Load alone* is the CPU of the same load without a purgatory: a
+request that is no operation, checked twice and dropped. Rates rise until less than 90 % is reached.
 A rate is kept if 98 % is. Each figure is from a fresh process, the median of the repeats; the load
 alone is measured once.
 """
@@ -35,7 +35,7 @@ KEYS = ("first", "second", "third")
 QUARTILE = 0.674490  # of the standard normal distribution
 LATENCIES = {"low": (0.020, 0.060), "high": (0.200, 0.400)}  # median and third quartile
 SHORTEST_SLEEP = 0.001
-PATIENCE = 30.0  # for what is left when the last request has been submitted
+PATIENCE = 30.0  # for the requests left when the last one has been submitted
 KEPT = 0.98
 HOPELESS = 0.9
 
@@ -43,7 +43,7 @@ monotonic = time.monotonic
 
 
 class Load(NamedTuple):
-    """What is to happen when, in seconds from the start; request by request."""
+    """The times of all requests, in seconds from the start."""
 
     arrivals: list[float]
     completions: list[float]  # when the latency is over, after the timeout too
@@ -52,7 +52,7 @@ class Load(NamedTuple):
 
 
 def draw(profile: str, rate: int, seconds: float) -> Load:
-    """A load of ``rate`` requests a second, the same each time."""
+    """Return a load of `rate` requests a second, the same each time."""
     chance = np.random.default_rng(rate)
     middle, quartile = LATENCIES[profile]
     count = max(1, int(rate * seconds))
@@ -94,12 +94,12 @@ class Nothing:
         return monotonic() >= self.completes_at and self.force_complete()
 
     def force_complete(self) -> bool:
-        """Nothing."""
+        """Do nothing."""
         return True
 
 
 class Completable(Protocol):
-    """What the completing thread asks of a request."""
+    """What the completing thread needs of a request."""
 
     def force_complete(self) -> bool:
         """Complete it."""
@@ -109,10 +109,10 @@ Submit = Callable[[float], Completable]
 
 
 class Run:
-    """One load, done by the calling thread, which submits, and one that completes.
+    """One load: the calling thread submits, another thread completes.
 
-    ``_requests`` is handed from the one to the other slot by slot: written, then read and emptied.
-    As in Kafka's, nobody keeps a request that will expire, but the purgatory.
+    `_requests` passes them slot by slot: one thread writes a slot, the other reads and empties it.
+    As in Kafka's, only the purgatory refers to a request that will expire.
     """
 
     def __init__(self, load: Load, submit: Submit) -> None:
@@ -123,7 +123,7 @@ class Run:
         self.behind = 0.0  # seconds, the most that a request was submitted after its time
 
     def do(self) -> float:
-        """Do all of it; seconds from the start until the last request was submitted."""
+        """Run the load; return the seconds until the last request was submitted."""
         completer = threading.Thread(target=self._complete, name="load-completer")
         self._start = monotonic()
         completer.start()
@@ -154,14 +154,14 @@ class Run:
         for number in self._load.order:
             while (wait := completions[number] - (monotonic() - start)) > 0:
                 time.sleep(max(wait, SHORTEST_SLEEP))
-            while (request := requests[number]) is None:  # who submits is late
+            while (request := requests[number]) is None:  # the submitting thread is late
                 time.sleep(SHORTEST_SLEEP)
             requests[number] = None
             request.force_complete()
 
 
 def one_purgatory(profile: str, rate: int, seconds: float) -> dict[str, float]:
-    """The rate that a purgatory reaches, and its CPU time."""
+    """Return the rate that a purgatory reaches, and its CPU time."""
     load = draw(profile, rate, seconds)
     with Purgatory() as purgatory:
 
@@ -190,7 +190,7 @@ def one_purgatory(profile: str, rate: int, seconds: float) -> dict[str, float]:
 
 
 def one_load(profile: str, rate: int, seconds: float) -> dict[str, float]:
-    """The CPU time of the load alone."""
+    """Return the CPU time of the load alone."""
 
     def submit(completes_at: float) -> Nothing:
         request = Nothing(completes_at)
@@ -204,7 +204,7 @@ def one_load(profile: str, rate: int, seconds: float) -> dict[str, float]:
 
 
 def watch_nothing(request: Nothing) -> bool:
-    """What a submission costs that asks twice and does nothing."""
+    """Call `try_complete` twice, as a submission does, and nothing else."""
     return request.try_complete() or request.try_complete()
 
 
@@ -234,7 +234,7 @@ def main() -> None:
 
 
 def climb(profile: str, rates: list[int], seconds: float, repeats: int) -> list[dict[str, float]]:
-    """The figures of each rate, until one is far out of reach."""
+    """Return the figures of each rate, until one is far out of reach."""
     steps = []
     for rate in rates:
         step = median(measure(__file__, ["purgatory", profile, rate, seconds], repeats))
@@ -246,7 +246,7 @@ def climb(profile: str, rates: list[int], seconds: float, repeats: int) -> list[
 
 
 def show(profile: str, steps: list[dict[str, float]], seconds: float) -> str:
-    """A table: a row for each rate."""
+    """Return a table with a row for each rate."""
     head = ["target/s", "actual/s", "kept", "CPU, s", "load alone", "us a request"]
     head += ["expired", "behind, ms"]
     rows = [

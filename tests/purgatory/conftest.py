@@ -10,7 +10,7 @@ from purgatory.trace.flights import write_flights
 
 @pytest.fixture
 def run(capsys):
-    """Run a command in this process: its exit code, stdout and stderr."""
+    """Run a command in this process; return exit code, stdout and stderr."""
 
     def run(*argv):
         code = cli.main([str(word) for word in argv])
@@ -22,7 +22,7 @@ def run(capsys):
 
 @pytest.fixture(scope="session")
 def spark():
-    """A local session with two threads, made the way the package makes it; one for all tests."""
+    """One local session with two threads for all tests, made as the package makes it."""
     from purgatory.spark.session import local_session  # noqa: PLC0415 - an extra
     from tests.testing.java import QUICK_CONF  # noqa: PLC0415 - likewise
 
@@ -42,7 +42,7 @@ def flights(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def flights_outcomes(flights):
-    """A Parquet file with the outcomes of the flights, as a replay has them."""
+    """A Parquet file with the flights' outcomes from a replay."""
     path = flights / "outcomes.parquet"
     with write_outcomes(path) as out, Replay(on_outcome=out.write) as replay:
         with (

@@ -29,7 +29,7 @@ def harness(registry):
 
 
 def samples(registry):
-    """All samples of a scrape, as name and labels -> value; AssertionError for a duplicate."""
+    """Return the samples of a scrape: name and labels -> value; no duplicates."""
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
@@ -41,7 +41,7 @@ def samples(registry):
 
 class TestSamples:
     def test_every_metric(self, harness, registry):
-        """Each metric and label, with the figures of a small history."""
+        """Each metric and label has the right figure."""
         p = harness.purgatory
         for _ in range(3):
             p.defer("a", "b", timeout=0.05)
@@ -92,7 +92,7 @@ class TestSamples:
         assert found["timingwheel_lateness_seconds_sum", wheel] == 0
 
     def test_types(self, harness, registry):
-        """Gauges, counters and one histogram, each with help."""
+        """Each metric has its type and a help text."""
         families = {
             family.name: (family.type, bool(family.documentation)) for family in registry.collect()
         }
@@ -117,7 +117,7 @@ class TestSamples:
         assert b"secret-key" not in generate_latest(registry)
 
     def test_lateness_is_cumulative(self, registry):
-        """Buckets count all that were at most so late, in seconds."""
+        """Lateness buckets are cumulative, in seconds."""
         harness = PurgatoryHarness(registry=registry)
         for delay in (0.1, 0.1, 0.095, 0.05):
             harness.purgatory.defer("k", timeout=delay)
@@ -133,7 +133,7 @@ class TestSamples:
 
 
 def samples_of(metrics):
-    """Expected samples, written name -> label values -> value."""
+    """Return expected samples from name -> label values -> value."""
     return {
         (name, tuple(zip(("name", "outcome"), labels, strict=False))): value
         for name, values in metrics.items()
@@ -143,7 +143,7 @@ def samples_of(metrics):
 
 class TestRegistry:
     def test_two_in_one_registry(self, registry):
-        """Told apart by name; a shared timer is shown once."""
+        """Purgatories are distinguished by name; a shared timer is shown once."""
         timer = Timer("shared", clock=ManualClock(), executor=InlineExecutor())
         one = Purgatory("one", timer=timer, registry=registry)
         Purgatory("two", timer=timer, registry=registry)
@@ -154,7 +154,7 @@ class TestRegistry:
         assert found["timingwheel_timers_pending", (("name", "shared"),)] == 1
 
     def test_timers_of_one_name_are_summed(self, registry):
-        """A page with the same labels twice would be refused: they are shown as one."""
+        """Figures of purgatories of the same name are added up."""
         harnesses = [PurgatoryHarness(), PurgatoryHarness()]
         for number, harness in enumerate(harnesses):
             Purgatory(f"p{number}", timer=harness.timer, registry=registry).defer("k", timeout=1)
@@ -164,7 +164,7 @@ class TestRegistry:
         assert found["timingwheel_lateness_seconds_count", (("name", "wheel"),)] == 1
 
     def test_a_name_is_taken_once(self, registry):
-        """The same name again is a ValueError; after close it is free."""
+        """A name that is taken raises ValueError; after close it is free."""
         p = Purgatory("same", registry=registry)
         with pytest.raises(ValueError, match="name is 'same'"):
             Purgatory("same", registry=registry)
@@ -172,7 +172,7 @@ class TestRegistry:
         p.close()
         assert samples(registry) == {}
         again = Purgatory("same", registry=registry)
-        p.close()  # a second close does not remove the newcomer
+        p.close()  # a second close does not unregister the new one
         assert ("purgatory_operations_pending", (("name", "same"),)) in samples(registry)
         again.close()
 
@@ -183,7 +183,7 @@ class TestRegistry:
         assert len(list(REGISTRY.collect())) == before
 
     def test_no_lock_is_held_while_it_yields(self, harness, registry):
-        """Between two families everything may be used: submit, register, close."""
+        """While a scrape is under way, other threads may submit, register and close."""
         p = harness.purgatory
         families = iter(registry.collect())
         next(families)
@@ -200,7 +200,7 @@ class TestRegistry:
         assert len(list(families)) == 11
 
     def test_describe_has_no_samples(self, registry):
-        """A registry learns the names without a scrape, and tells of clashes."""
+        """A registry finds clashes of names without a scrape."""
         collector = PurgatoryCollector(list)
         assert all(not family.samples for family in collector.describe())
         registry.register(collector)
@@ -208,7 +208,7 @@ class TestRegistry:
             registry.register(PurgatoryCollector(list))
 
     def test_scrapes_while_purgatories_come_and_go(self):
-        """A scrape of all living purgatories is not disturbed by new ones."""
+        """Listing live purgatories is safe while others are made."""
         stop = threading.Event()
 
         def churn():
@@ -227,14 +227,14 @@ class TestRegistry:
 
 
 def fetch(server):
-    """The page of a server."""
+    """Return the page of a server."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=HANG) as page:
         return page.read().decode()
 
 
 class TestServe:
     def test_a_registry_over_http(self, harness, registry):
-        """The page shows the figures of the moment it is asked for."""
+        """The page has the figures of the moment of the request."""
         op = Recorder()
         with serve(0, registry=registry) as server:
             assert 'purgatory_operations_pending{name="bench"} 0.0' in fetch(server)
@@ -246,18 +246,18 @@ class TestServe:
         with pytest.raises(urllib.error.URLError):
             fetch(server)
 
-    def test_all_living_purgatories(self):
-        """Without a registry all that are alive are shown, closed ones are not."""
-        p, closed = Purgatory("a-living-one"), Purgatory("a-closed-one")
+    def test_all_live_purgatories(self):
+        """Without a registry all live purgatories are shown, closed ones are not."""
+        p, closed = Purgatory("a-live-one"), Purgatory("a-closed-one")
         closed.close()
         with serve(0) as server:
             page = fetch(server)
-        assert 'name="a-living-one"' in page
+        assert 'name="a-live-one"' in page
         assert "a-closed-one" not in page
         p.close()
 
     def test_a_port_in_use(self):
-        """It names the address and says why, and leaves no thread."""
+        """An address in use raises MetricsError, which says why, and leaves no thread."""
         before = set(threading.enumerate())
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -269,7 +269,7 @@ class TestServe:
 
     @pytest.mark.parametrize(("port", "addr"), [(70000, "127.0.0.1"), (0, "256.1.1.1")])
     def test_an_address_that_is_none(self, port, addr):
-        """Ports out of range and addresses that are not ours are MetricsErrors too."""
+        """Ports out of range and foreign addresses raise MetricsError, too."""
         with pytest.raises(MetricsError, match=str(port)):
             serve(port, addr)
 
@@ -283,12 +283,12 @@ class TestServe:
         assert set(threading.enumerate()) <= before
 
     def test_close_lets_an_answer_be_sent(self):
-        """What was asked before the close is answered before it returns."""
+        """close returns after requests under way are answered."""
 
         class Slow(Collector):
             def collect(self):
                 asked.set()
-                server._thread.join()  # now close has nothing left to wait for but this answer
+                server._thread.join()  # now close waits for this response only
                 yield GaugeMetricFamily("slow", "x" * 10_000_000, 1)
 
         registry, asked, pages = CollectorRegistry(), threading.Event(), []

@@ -1,4 +1,4 @@
-"""The oracle itself, by examples that a reader can work out in the head."""
+"""The oracle itself, by examples that are easy to verify by hand."""
 
 import pytest
 from hypothesis import given
@@ -27,12 +27,12 @@ def _op(keys, need=1, submitted_ms=100, timeout_ms=50):
     ],
 )
 def test_both_ends_of_the_window_count(at_ms, expected):
-    """An event at the very submission or the very deadline completes, one outside does not."""
+    """Events at the submission and at the deadline count, others outside do not."""
     assert _end(_op("a"), ("a", at_ms)) == expected
 
 
 def test_without_an_event_it_expires_at_its_deadline():
-    """Nothing happened, or only to other keys: expired at submission plus timeout."""
+    """Without an event of its keys an operation expires at submission plus timeout."""
     assert _end(_op("a")) == (EXPIRED, 150, None)
     assert _end(_op("a"), ("b", 110)) == (EXPIRED, 150, None)
 
@@ -51,7 +51,7 @@ def test_the_first_event_of_any_key_completes_when_one_is_needed():
 
 
 def test_need_n_waits_for_the_nth_distinct_key():
-    """Repeated events of one key count once; the completing key is the n-th to come."""
+    """Repeated events of one key count once; the n-th distinct key completes."""
     operation = _op("abc", need=2)
     assert _end(operation, ("a", 110), ("a", 111), ("c", 130), ("b", 140)) == (
         COMPLETED,
@@ -62,7 +62,7 @@ def test_need_n_waits_for_the_nth_distinct_key():
 
 
 def test_an_early_event_of_a_key_does_not_hide_its_later_one():
-    """The first event in the window is what counts for a key."""
+    """Of a key the first event in the window counts."""
     assert _end(_op("ab", need=2), ("a", 50), ("b", 110), ("a", 120)) == (COMPLETED, 120, "a")
 
 
@@ -73,14 +73,14 @@ def test_keys_named_twice_count_once():
 
 
 def test_events_of_one_instant_count_in_the_order_of_the_file():
-    """A tie between keys goes to the row further up, whatever the names of the keys."""
+    """Of two keys at the same time the earlier row wins, whatever their names."""
     assert _end(_op("ab"), ("b", 110), ("a", 110)) == (COMPLETED, 110, "b")
     assert _end(_op("ab"), ("a", 110), ("b", 110)) == (COMPLETED, 110, "a")
     assert _end(_op("ab", need=2), ("b", 110), ("a", 110)) == (COMPLETED, 110, "a")
 
 
 def test_one_event_completes_every_operation_that_waits_and_a_key_can_be_used_again():
-    """Shared keys, and keys that come back later: each operation has its own window."""
+    """Each operation has its own window, also for keys that are shared or reused."""
     operations = [
         Operation("first", "", 0, 10, ("k",)),
         Operation("twin", "", 5, 10, ("k",)),
@@ -114,7 +114,7 @@ def test_an_outcome_tells_the_whole_story():
 
 @given(traces(start_ms=1_000))
 def test_traces_are_in_time_order_and_valid(trace):
-    """What the strategy promises to those who use it."""
+    """The strategy keeps what its docstring promises."""
     operations, events = trace
     assert operations == sorted(operations, key=lambda operation: operation.submitted_ms)
     assert events == sorted(events, key=lambda event: event.at_ms)
@@ -127,7 +127,7 @@ def test_traces_are_in_time_order_and_valid(trace):
 
 @given(traces())
 def test_more_time_never_turns_a_completion_into_an_expiry(trace):
-    """A longer timeout keeps a completion just as it was: time and key."""
+    """A longer timeout does not change a completion."""
     operations, events = trace
     longer = [operation._replace(timeout_ms=operation.timeout_ms + 7) for operation in operations]
     for short, long in zip(resolve(operations, events), resolve(longer, events), strict=True):

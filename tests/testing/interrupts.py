@@ -1,7 +1,7 @@
-"""Where a KeyboardInterrupt can come, and how to raise one exactly there.
+"""Interrupter: raises a KeyboardInterrupt at a chosen place where one can come.
 
-CPython looks for signals when a Python function begins, after a call of a C function, and when a
-loop jumps back. `interrupted_at` raises one at the n-th such place in the packages named.
+CPython handles signals when a Python function begins, after a call of a C function, and when a
+loop jumps back. `interrupted_at` raises one at the n-th such place in the given packages.
 """
 
 import dis
@@ -42,7 +42,7 @@ class Interrupter:
         if event == "call":
             caller = frame.f_back
             if caller is not None:
-                # Returning from a Python function is no place; it began, which was one.
+                # The return from a Python function is no such place; its beginning was one.
                 self._last[caller] = ""
             if not frame.f_code.co_filename.startswith(self.folders):
                 return None
@@ -68,7 +68,7 @@ class Interrupter:
 def interrupted_at(
     at: int, function: Callable[[], object], folders: tuple[str, ...] = (PURGATORY,)
 ) -> Interrupter:
-    """Call a function and interrupt it at a place; what is known about it afterwards."""
+    """Call a function and interrupt it at a place; return the interrupter."""
     interrupter = Interrupter(at, folders)
     before = sys.gettrace()
     sys.settrace(interrupter)

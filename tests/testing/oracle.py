@@ -1,13 +1,13 @@
-"""What must become of a trace: a resolver so simple that it can be seen to be right.
+"""The oracle: resolves a trace so simply that it is obviously right.
 
-Engines (replay, Spark) are tested against `resolve`; `traces` makes small traces full of the cases
-that engines get wrong. Both work on the rows of `purgatory.trace`.
+Engines (replay, Spark) are tested against `resolve`; `traces` makes small traces of corner cases.
+Both work on the rows of `purgatory.trace`.
 
-The rules, of one instant in this order: submissions, then key events, then expirations. Operations
-do not influence one another, so each is looked at alone: it was submitted at s with timeout d, and
-only events with s <= t <= s + d count for it, both ends included. It is completed by the n-th
-distinct of its keys that has such an event, at the time of that key's first one; without an n-th
-it expires at s + d. Events of one instant count in the order of the file.
+Within one instant submissions come first, then key events, then expirations. Operations do not
+influence one another, so each is resolved alone: if it was submitted at s with timeout d, only
+events with s <= t <= s + d count. It is completed by the n-th distinct of its keys that has such an
+event, at the time of that key's first one; without an n-th it expires at s + d. Events of one
+instant count in the order of the file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from purgatory.trace import COMPLETED, EXPIRED, KeyEvent, Operation, Outcome
 def resolve(operations: Iterable[Operation], events: Iterable[KeyEvent]) -> list[Outcome]:
     """Return the outcome of each operation, in the order of the operations.
 
-    Neither list needs to be in time order; for events of one instant their place in the list
-    decides. `lateness_ms` is 0, as in virtual time.
+    The lists need not be in time order; events of one instant count in the order of the list.
+    `lateness_ms` is 0, as in virtual time.
     """
     events_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for place, event in enumerate(events):
@@ -66,7 +66,7 @@ def _ended(operation: Operation, outcome: str, at_ms: int, by_key: str | None) -
 def traces(
     draw: st.DrawFn, *, start_ms: int = 0, in_order: bool = True
 ) -> tuple[list[Operation], list[KeyEvent]]:
-    """Draw a small trace that is all corner cases: operations and events.
+    """Draw a small trace of corner cases: operations and events.
 
     Few instants and few keys, so ties, shared and reused keys, events before any submission,
     repeated events, timeouts of 0 and deadlines that meet events are the rule. A few times are far

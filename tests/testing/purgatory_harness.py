@@ -1,4 +1,4 @@
-"""What the tests of the purgatory share: operations that record their callbacks, and no threads."""
+"""PurgatoryHarness: a purgatory without threads; operations that record their callbacks."""
 
 import socket
 import threading
@@ -8,12 +8,12 @@ from typing import Any
 from purgatory import DelayedOperation, Purgatory
 from timingwheel import InlineExecutor, ManualClock, Timer
 
-# A wait that only a hang uses up.
+# Seconds; a wait so long is used up only by a hang.
 HANG = 30.0
 
 
 class Recorder(DelayedOperation):
-    """Completes when ``ready`` is set; writes down what was called, in order."""
+    """Completes when `ready` is set; records its callbacks in order."""
 
     def __init__(self, timeout: Any = 30.0, *, ready: bool = False) -> None:
         super().__init__(timeout)
@@ -36,7 +36,7 @@ class Recorder(DelayedOperation):
 
 
 class Hooked(Recorder):
-    """A Recorder that calls functions of the test from its callbacks."""
+    """A Recorder that calls the test's functions from its callbacks."""
 
     def __init__(self, timeout: Any = 30.0, **hooks: Callable[[], object]) -> None:
         super().__init__(timeout)
@@ -63,7 +63,7 @@ class Hooked(Recorder):
 
 
 class PurgatoryHarness:
-    """A purgatory whose time is moved by hand and whose timer runs in the caller's thread."""
+    """A purgatory on a clock moved by hand; expired operations run in the calling thread."""
 
     def __init__(self, *, tick_ms: int = 1, wheel_size: int = 20, **options: Any) -> None:
         timer_options = {key: options.pop(key) for key in ("max_pending",) if key in options}
@@ -81,7 +81,7 @@ class PurgatoryHarness:
         self.purgatory = Purgatory("bench", timer=self.timer, **options)
 
     def advance(self, seconds: float) -> None:
-        """Move the time, expire what is due, and verify every invariant."""
+        """Advance the clock, expire what is due, and verify every invariant."""
         self.clock.advance(seconds)
         self.timer.advance_clock()
         self.purgatory._check()
@@ -120,7 +120,7 @@ def all_in_threads(*functions: Callable[[], object]) -> None:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago: for a server that is to have the same after a restart."""
+    """Return a port that was free a moment ago, for a server that restarts on the same port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The command bus: posted completions, the one loop, and how it ends."""
+"""Bus: posted completions, the loop, and how it ends."""
 
 import gc
 import os
@@ -30,25 +30,25 @@ PATIENCE = 60
 
 @pytest.fixture
 def manual():
-    """A purgatory without threads, on a clock moved by hand."""
+    """A purgatory without threads, with a clock moved by hand."""
     purgatory = Purgatory(timer=Timer(clock=ManualClock(), executor=InlineExecutor()))
     yield purgatory
     purgatory.close()
 
 
 def thread_names():
-    """The threads of this process."""
+    """Return the names of this process's threads."""
     return {thread.name for thread in threading.enumerate()}
 
 
 def open_descriptors():
-    """How many files this process has open."""
+    """Return how many files this process has open."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 class TestCompleteLater:
     def test_returns_at_once_and_completes_soon(self):
-        """The loop's thread completes, not the one that posts."""
+        """The loop's thread completes, not the posting one."""
         names = []
         with Purgatory("bus") as p:
             future = p.defer("k")
@@ -57,8 +57,8 @@ class TestCompleteLater:
             assert future.result(PATIENCE) == 7
         assert names == ["bus-reaper"]
 
-    def test_asks_the_condition_of_operations(self):
-        """A posted completion checks operations of the user's own, too."""
+    def test_checks_the_condition_of_operations(self):
+        """A posted completion also checks operations with a condition."""
         done = threading.Event()
 
         class Op(DelayedOperation):
@@ -78,7 +78,7 @@ class TestCompleteLater:
             assert done.wait(PATIENCE)
 
     def test_posts_of_one_thread_keep_their_order(self):
-        """First posted, first done; the first value of a key counts."""
+        """Posts of one thread are done in order; the first value of a key counts."""
         with Purgatory() as p:
             future = p.defer(*range(1000), need=1000)
             for number in range(1000):
@@ -88,7 +88,7 @@ class TestCompleteLater:
         assert list(result.items()) == [(number, number) for number in range(1000)]
 
     def test_eight_threads_lose_nothing(self):
-        """Each future gets its value."""
+        """Posts of eight threads all arrive."""
         with Purgatory() as p:
             futures = [[p.defer((t, n)) for n in range(500)] for t in range(8)]
 
@@ -121,7 +121,7 @@ class TestCompleteLater:
             assert future.result(PATIENCE) == "closed"
 
     def test_from_a_signal_handler(self):
-        """A signal handler may post while its thread is anywhere in our code."""
+        """A signal handler may post at any moment."""
         with Purgatory() as p:
             future = p.defer("signal")
             before = signal.signal(signal.SIGUSR1, lambda *_: p.complete_later("signal", 1))
@@ -148,7 +148,7 @@ class TestCompleteLater:
         assert manual.stats().mailbox_commands == 0
 
     def test_after_close(self, manual):
-        """Closed is closed."""
+        """Posting after close raises PurgatoryClosed."""
         manual.close()
         with pytest.raises(PurgatoryClosed):
             manual.complete_later("k")
@@ -156,7 +156,7 @@ class TestCompleteLater:
             manual.cancel_later("k")
 
     def test_a_key_that_fails_stops_nothing(self, caplog):
-        """A key whose comparison raises in the loop is logged; the next command is done."""
+        """A comparison of keys that raises in the loop is logged; the next command is done."""
 
         class Key:
             def __init__(self, bad):
@@ -181,7 +181,7 @@ class TestCompleteLater:
 
 class TestCancelLater:
     def test_cancels(self):
-        """What waits for the key is cancelled by the loop."""
+        """The loop cancels what waits for the key."""
         with Purgatory() as p:
             future = p.defer("k")
             p.cancel_later("k")
@@ -201,7 +201,7 @@ class TestLoop:
         assert thread_names() == before
 
     def test_a_loop_for_commands_alone_on_a_shared_timer(self):
-        """The shared timer's own threads are left alone."""
+        """On a shared timer the purgatory has a loop of its own; the timer is not started."""
         before = thread_names()
         timer = Timer(clock=ManualClock(), executor=InlineExecutor())
         with Purgatory("mine", timer=timer) as p:
@@ -212,7 +212,7 @@ class TestLoop:
         assert thread_names() == before
 
     def test_an_earlier_deadline_wakes_it(self):
-        """A wake-up is a command like any other."""
+        """An earlier deadline wakes the loop."""
         with Purgatory() as p:
             p.defer("far", timeout=3600)
             near = p.defer("near", timeout=0.02)
@@ -226,7 +226,7 @@ class TestLoop:
 
             def post():
                 while not stop.is_set():
-                    p.complete_later("nobody waits for this")
+                    p.complete_later("unwatched")
 
             thread = threading.Thread(target=post)
             thread.start()
@@ -238,7 +238,7 @@ class TestLoop:
                 thread.join()
 
     def test_step_without_threads(self, manual):
-        """What was posted waits for a step."""
+        """Without a loop, step does what was posted."""
         future = manual.defer("k")
         manual.complete_later("k", 1)
         assert not future.done()
@@ -248,7 +248,7 @@ class TestLoop:
         assert manual.stats().mailbox_depth == 0
 
     def test_step_advances_its_own_timer(self):
-        """And waits no longer than the next deadline."""
+        """step advances the purgatory's own timer, and waits until its next deadline at most."""
         p = Purgatory()
         future = p.defer("k", timeout=0.02)
         while not future.done():
@@ -257,7 +257,7 @@ class TestLoop:
         p.close()
 
     def test_step_beside_a_loop_is_refused(self):
-        """A mailbox has one reader."""
+        """step is refused while a loop runs: a mailbox has one reader."""
         with Purgatory() as p, pytest.raises(RuntimeError, match="loop"):
             p.step()
 
@@ -266,7 +266,7 @@ class TestClose:
     @pytest.mark.parametrize("started", [True, False])
     @pytest.mark.parametrize("shared", [True, False])
     def test_what_was_posted_before_is_done(self, started, shared):
-        """Close comes behind it: the futures have their values, not OperationCancelled."""
+        """Commands posted before close are done: futures have values, not OperationCancelled."""
         timer = Timer(clock=ManualClock(), executor=InlineExecutor()) if shared else None
         p = Purgatory(timer=timer)
         if started:
@@ -278,12 +278,12 @@ class TestClose:
         assert [future.result(0) for future in futures] == list(range(2000))
 
     def test_from_the_loop_itself(self):
-        """A callback in the loop may close; what was posted behind it is done all the same."""
+        """A callback in the loop may close; commands posted behind it are still done."""
         p = Purgatory()
         p.start()
         posted = threading.Event()
         zeroth, first, second, third = [p.defer(key) for key in "0abc"]
-        # The loop waits, or it might close before there is anything behind.
+        # The loop waits, or it might close before the others are posted.
         zeroth.add_done_callback(lambda _: posted.wait(PATIENCE))
         first.add_done_callback(lambda _: p.close())
         for key in "0ab":
@@ -295,7 +295,7 @@ class TestClose:
         p.close()
 
     def test_waits_for_a_busy_loop_without_waking_up(self, monkeypatch):
-        """A closing thread sleeps until the loop has done what was posted: it does not poll."""
+        """A closing thread sleeps until the loop has done what was posted; it does not poll."""
         waits = []
         real_wait = threading.Event.wait
 
@@ -322,7 +322,7 @@ class TestClose:
         assert waits == [None]
 
     def test_a_loop_that_ends_leaves_nothing_undone(self):
-        """Its thread ends before it has read what was posted: the waiting thread does it."""
+        """If the loop's thread ends before it has read all, the waiting thread does the rest."""
         done, read, end = [], threading.Event(), threading.Event()
 
         class Handler:
@@ -355,7 +355,7 @@ class TestClose:
         assert done == [("k", 1, "flushing")]
 
     def test_leaves_no_thread_and_no_descriptor(self):
-        """A hundred purgatories later the process has what it had."""
+        """A hundred purgatories leave no thread and no descriptor behind."""
 
         def run():
             with Purgatory(executor_workers=2) as p:
@@ -390,7 +390,7 @@ class TestFork:
 
 class TestMailboxJournal:
     def test_outcomes_as_commands(self, manual):
-        """Another thread's mailbox hears of each end, once."""
+        """Each outcome is posted once to the mailbox."""
         mailbox = Mailbox()
         p = Purgatory(timer=manual.timer, journal=MailboxJournal(mailbox))
         completed, cancelled = KeyedOperation(5), KeyedOperation(5)
@@ -407,7 +407,7 @@ class TestMailboxJournal:
 
 
 def test_an_idle_purgatory_uses_no_cpu():
-    """Two seconds of nothing cost less than a hundredth of one."""
+    """Two idle seconds cost less than 20 ms of CPU time."""
     code = """
 import threading, time
 from purgatory import Purgatory

@@ -1,4 +1,4 @@
-"""WorkerPool: expired tasks in several threads, each once, and a handshake at the end."""
+"""WorkerPool: each expired task runs once, in several threads; Term and TermAck at the end."""
 
 import threading
 from collections import Counter
@@ -13,14 +13,14 @@ PATIENCE = 60
 
 
 def timer_with(count):
-    """A timer moved by hand whose tasks run in ``count`` workers."""
+    """Make a clock moved by hand, and a timer with `count` workers."""
     clock = ManualClock()
     return clock, Timer("w", clock=clock, executor=WorkerPool("w", count))
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_each_task_runs_once(count):
-    """Many buckets, of one task and of thousands."""
+    """All tasks run once, in buckets of one and of thousands."""
     clock, timer = timer_with(count)
     runs, last = Counter(), threading.Event()
     for number in range(20_000):
@@ -35,7 +35,7 @@ def test_each_task_runs_once(count):
 
 
 def test_a_blocked_worker_holds_up_no_other():
-    """Load balancing: what comes due later goes to the worker that has nothing to do."""
+    """A later bucket goes to the least loaded worker."""
     clock, timer = timer_with(2)
     blocked, release, free = threading.Event(), threading.Event(), threading.Event()
 
@@ -56,7 +56,7 @@ def test_a_blocked_worker_holds_up_no_other():
 
 
 def test_a_large_bucket_is_shared():
-    """Two workers take from one bucket: a task that waits for another of it gets it."""
+    """Two workers share a large bucket: a task may wait for another one of it."""
     clock, timer = timer_with(2)
     meet = threading.Barrier(2)
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_large_bucket_is_shared():
 
 
 def test_exceptions_stop_no_worker():
-    """Not even SystemExit."""
+    """No exception of a task ends a worker, not even SystemExit."""
     clock, timer = timer_with(1)
     done = threading.Event()
 
@@ -92,7 +92,7 @@ def test_exceptions_stop_no_worker():
 
 
 def test_close_finishes_what_was_handed_over():
-    """Term comes behind the batches: all of them are run before the acknowledgement."""
+    """Batches written before Term are run before TermAck."""
     clock, timer = timer_with(3)
     runs = []
     for number in range(5000):
@@ -105,7 +105,7 @@ def test_close_finishes_what_was_handed_over():
 
 
 def test_close_gives_up_on_a_worker_that_hangs():
-    """A timeout is a timeout; the thread ends when its task does."""
+    """close returns after its timeout; the worker ends when its task does."""
     clock, timer = timer_with(2)
     release, hangs = threading.Event(), threading.Event()
 
@@ -124,7 +124,7 @@ def test_close_gives_up_on_a_worker_that_hangs():
 
 
 def test_two_workers_may_close_at_once():
-    """Neither waits for the other."""
+    """Tasks on two workers that close the timer do not wait for each other."""
     p = Purgatory(executor_workers=2)
     meet, closed = threading.Barrier(2), threading.Semaphore(0)
 
@@ -146,12 +146,12 @@ def test_two_workers_may_close_at_once():
     ("workers", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)]
 )
 def test_bad_count(workers, error):
-    """A whole number of at least one worker."""
+    """executor_workers must be an int of at least 1."""
     with pytest.raises(error, match="executor_workers"):
         Purgatory(executor_workers=workers)
 
 
 def test_not_with_a_timer_of_somebody_else():
-    """Whose timer, his executor."""
+    """executor_workers is refused together with a timer."""
     with pytest.raises(ValueError, match="executor_workers"):
         Purgatory(timer=Timer(), executor_workers=2)

@@ -1,4 +1,4 @@
-"""The Future form: defer, complete, result, cancel, and who awaits it."""
+"""The Future form: defer, complete, result, cancel, and waiting for it."""
 
 import asyncio
 import concurrent.futures
@@ -39,7 +39,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("need", [1.0, "1", None, True])
     def test_need_of_another_type_is_a_type_error(self, harness, need):
-        """need is an int, and a bool is none."""
+        """need must be an int; a bool is refused."""
         with pytest.raises(TypeError, match="need is"):
             harness.purgatory.defer("a", need=need)
 
@@ -48,7 +48,7 @@ class TestArguments:
         [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError), (None, TypeError)],
     )
     def test_a_bad_timeout_is_refused(self, harness, timeout, error):
-        """Timeouts are checked as everywhere."""
+        """Timeouts are checked as those of tasks are."""
         with pytest.raises(error, match="delay is"):
             harness.purgatory.defer("a", timeout=timeout)
         assert harness.purgatory.watched == 0
@@ -77,7 +77,7 @@ class TestResult:
         assert future.result(0) is None
 
     def test_n_distinct_keys(self, harness):
-        """With need=2 of 3 the result is a dict of the two first, in their order."""
+        """With need=2 of 3 the result is a dict of the first two keys, in order."""
         p = harness.purgatory
         future = p.defer("a", "b", "c", need=2)
         assert p.complete("c", 3) == 0
@@ -96,19 +96,19 @@ class TestResult:
         assert future.result(0) == {"a": 1, "b": 2}
 
     def test_a_check_completes_no_future(self, harness):
-        """check_and_complete asks conditions; a key counts when it is completed."""
+        """check_and_complete does not count a key; only completing it does."""
         future = harness.purgatory.defer("a")
         assert harness.purgatory.check_and_complete("a") == 0
         assert not future.done()
 
     def test_one_completion_resolves_all_who_wait(self, harness):
-        """complete counts the futures that it resolved."""
+        """complete returns how many futures it resolved."""
         futures = [harness.purgatory.defer("a", n) for n in range(10)]
         assert harness.purgatory.complete("a", 1) == 10
         assert [f.result(0) for f in futures] == [1] * 10
 
     def test_expiry(self, harness):
-        """It raises OperationExpired, a TimeoutError, that names keys, need and timeout."""
+        """An expired future raises OperationExpired, which names keys, need and timeout."""
         future = harness.purgatory.defer("a", "b", timeout=1.5, need=2)
         harness.purgatory.complete("a")
         harness.advance(1.5)
@@ -119,7 +119,7 @@ class TestResult:
         assert not future.cancelled()
 
     def test_keys_that_cannot_be_shown_expire_too(self, harness):
-        """A key whose repr raises does not keep its future from ending."""
+        """A key with a repr that raises does not keep its future from ending."""
 
         class Shy:
             def __repr__(self):
@@ -131,7 +131,7 @@ class TestResult:
         assert harness.errors == []
 
     def test_a_completion_at_the_deadline(self, harness):
-        """At its deadline the first to come decides: here the completion."""
+        """At the deadline the first event decides: here the completion."""
         future = harness.purgatory.defer("a", timeout=1)
         harness.clock.advance(1)
         harness.purgatory.complete("a", 5)
@@ -139,7 +139,7 @@ class TestResult:
         assert future.result(0) == 5
 
     def test_a_refused_future_leaves_nothing(self):
-        """TimerFull leaves no watch entry and no pending future."""
+        """A submission refused with TimerFull leaves no watch entry."""
         harness = PurgatoryHarness(max_pending=1)
         harness.purgatory.defer("a")
         with pytest.raises(TimerFull):
@@ -158,7 +158,7 @@ class TestResult:
 
 class TestCancel:
     def test_cancel(self, harness):
-        """A cancelled future leaves wheel and lists at once; result raises CancelledError."""
+        """A cancelled future is off wheel and lists at once; result raises CancelledError."""
         future = harness.purgatory.defer("a", "b")
         assert future.cancel() is True
         assert future.cancel() is True
@@ -173,7 +173,7 @@ class TestCancel:
         assert harness.purgatory.stats().cancelled == 1
 
     def test_too_late(self, harness):
-        """What has completed or expired cannot be cancelled."""
+        """A completed or expired future cannot be cancelled."""
         completed, expired = harness.purgatory.defer("a"), harness.purgatory.defer("b", timeout=0)
         harness.purgatory.complete("a", 1)
         assert completed.cancel() is False
@@ -182,7 +182,7 @@ class TestCancel:
         assert isinstance(expired.exception(0), OperationExpired)
 
     def test_what_the_purgatory_cancels_fails(self, harness):
-        """cancel_for_key and close make the future raise OperationCancelled, a CancelledError."""
+        """cancel_for_key and close fail the future with OperationCancelled, a CancelledError."""
         a, b = harness.purgatory.defer("a"), harness.purgatory.defer("b")
         assert len(harness.purgatory.cancel_for_key("a")) == 1
         harness.purgatory.close()
@@ -205,7 +205,7 @@ class TestAsAFuture:
         assert seen == [future, future]
 
     def test_a_callback_that_raises_stops_no_other(self, harness, caplog):
-        """The other callbacks and the other futures of the key go on."""
+        """A callback that raises stops neither other callbacks nor other futures of the key."""
         seen = []
         first, second = harness.purgatory.defer("a"), harness.purgatory.defer("a")
         first.add_done_callback(lambda future: 1 / 0)
@@ -226,7 +226,7 @@ class TestAsAFuture:
         assert harness.errors == []
 
     def test_a_result_that_a_user_set_is_reported(self, harness):
-        """Who resolves the future by hand gets the clash reported; nothing waits on."""
+        """A future resolved by hand: the clash is reported, and the operation ends."""
         future = harness.purgatory.defer("a")
         future.set_result(1)
         assert harness.purgatory.complete("a", 2) == 1
@@ -235,7 +235,7 @@ class TestAsAFuture:
         assert harness.purgatory.watched == 0
 
     def test_wait(self, harness):
-        """concurrent.futures.wait sees results, expiries and cancels."""
+        """concurrent.futures.wait sees results, expiries and cancellations."""
         p = harness.purgatory
         futures = [p.defer("a", timeout=9), p.defer("b", timeout=1), p.defer("c", timeout=9)]
         p.complete("a")
@@ -257,7 +257,7 @@ class TestAsAFuture:
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
 
     def test_has_all_that_the_standard_library_gives_its_own(self, harness):
-        """Each field of a Future is there, at once or when looked at, and of the same type."""
+        """Each field of the standard Future exists, some at first access, with the same type."""
         future = harness.purgatory.defer("a")
         for name, value in vars(concurrent.futures.Future()).items():
             assert type(getattr(future, name)) is type(value), name
@@ -265,9 +265,9 @@ class TestAsAFuture:
         assert repr(future).endswith("state=pending>")
         assert future.running() is False
 
-    @pytest.mark.skipif(not ATOMIC_SECTIONS, reason="made at once where there are no steps")
-    def test_what_nobody_looks_at_is_not_made(self, harness):
-        """A future that is resolved before anybody waits never has a condition, nor lists."""
+    @pytest.mark.skipif(not ATOMIC_SECTIONS, reason="made at once where sections are not atomic")
+    def test_lazy_attributes_are_not_made_without_need(self, harness):
+        """A future that is resolved before a thread waits never gets a condition or lists."""
         p = harness.purgatory
         value, none = p.defer("a"), p.defer("b", timeout=1)
         p.complete("a", 7)
@@ -277,18 +277,18 @@ class TestAsAFuture:
         assert isinstance(none.exception(0), OperationExpired)
 
     def test_a_future_that_is_dropped_calls_its_callbacks(self, harness):
-        """Callbacks keep a future alive while it waits, and nothing does afterwards."""
+        """Callbacks keep a pending future alive; nothing does afterwards."""
         seen = []
         harness.purgatory.defer("a").add_done_callback(lambda future: seen.append(future.result(0)))
         gone = weakref.ref(harness.purgatory.defer("b"))
-        gc.collect()  # where it is a cycle with its operation, that is held by the lists
+        gc.collect()  # interpreted, it is a cycle with its operation, which the lists hold
         assert harness.purgatory.complete("a", 1) == 1
         assert harness.purgatory.complete("b", 2) == 1
         assert seen == [1]
         assert gone() is None
 
     def test_a_future_that_has_ended_holds_its_result_alone(self):
-        """It keeps neither the purgatory's parts nor the timer."""
+        """A resolved future keeps neither the purgatory's parts nor the timer alive."""
         p = Purgatory()
         parts = [weakref.ref(part) for part in (p, p.timer)]
         value, expired, cancelled = p.defer("a"), p.defer("b", timeout=0), p.defer("c")
@@ -304,8 +304,8 @@ class TestAsAFuture:
         assert cancelled.cancelled()
         assert isinstance(expired.exception(0), OperationExpired)
 
-    def test_a_cancelled_future_nobody_looked_at(self, harness):
-        """It is as the standard library's is: done, cancelled, its callbacks are called at once."""
+    def test_a_cancelled_future_without_lazy_attributes(self, harness):
+        """A cancelled future behaves as the standard library's: done, callbacks called at once."""
         future, seen = harness.purgatory.defer("a"), []
         assert future.cancel()
         future.add_done_callback(seen.append)
@@ -316,8 +316,8 @@ class TestAsAFuture:
             future.exception(0)
         assert concurrent.futures.wait([future], 0).done == {future}
 
-    def test_whoever_looks_while_it_ends_is_told(self, harness):
-        """Waiters, callbacks, `wait` and `as_completed` race with the end; all hear of it, once."""
+    def test_waiters_that_race_with_the_end(self, harness):
+        """Waiters, callbacks, `wait` and `as_completed` race with the end: each sees it once."""
         p = harness.purgatory
         for number in range(200):
             future = p.defer(number, timeout=HANG)
@@ -350,7 +350,7 @@ class TestAsAFuture:
             asyncio.run(main(p))
 
     def test_asyncio_cancel(self):
-        """Cancelling the awaiting side cancels the operation: it is off the lists."""
+        """Cancelling the awaiting task cancels the operation, which leaves the lists."""
 
         async def main(p):
             with pytest.raises(TimeoutError):

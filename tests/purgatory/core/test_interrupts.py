@@ -1,4 +1,4 @@
-"""A KeyboardInterrupt at every place where one can come: nothing is lost, nothing happens twice."""
+"""A KeyboardInterrupt at every place where it can come: no effect is lost or repeated."""
 
 import gc
 
@@ -9,7 +9,7 @@ from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
 
-# The places are seen through tracing, which compiled code does not do; nor does it have them.
+# The places are found by tracing, which compiled code does not support; nor does it have them.
 pytestmark = pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
 
 ENDS = {
@@ -22,7 +22,7 @@ ENDS = {
 
 @pytest.fixture(autouse=True)
 def _no_collection():
-    """Interrupts hit our code, not what others have hung on the collector (hypothesis does)."""
+    """Interrupts hit this package, not callbacks of the collector (hypothesis has some)."""
     gc.collect()
     gc.disable()
     yield
@@ -86,7 +86,7 @@ class Scene:
         self.harness.timer.advance_clock()
 
     def prepare_chain(self):
-        """A row of callbacks, deeper than they nest."""
+        """Complete a chain of callbacks that is deeper than they may nest."""
         for i in range(5):
             op = Hooked(9, on_complete=lambda i=i: self.complete_extra(i + 1))
             self.p.try_complete_else_watch(op, [i])
@@ -103,7 +103,7 @@ class Scene:
         self.p.close()
 
     def verify(self):
-        """All is whole, and what goes on from here works."""
+        """All invariants hold, and further operations work."""
         p = self.p
         self.harness.timer.advance_clock()  # an interrupted drain goes on
         for op in self.ops + self.extra:
@@ -127,7 +127,7 @@ ACTIONS = [
 ]  # fmt: skip
 
 
-# What lies between the timer's own steps while it drains is the timer's to mend.
+# Between the stages of its drain, the timer itself repairs what an interrupt leaves.
 PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
     (action, (PURGATORY, TIMINGWHEEL)) for action in ACTIONS if action != "expire"
 ]
@@ -135,7 +135,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
-    """One at the n-th place, for each n: counts, callbacks, lists and wheel agree afterwards."""
+    """After an interrupt at any place, counts, callbacks, lists and wheel agree."""
     monkeypatch.setattr(callbacks, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:

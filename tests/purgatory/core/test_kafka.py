@@ -1,4 +1,4 @@
-"""What Kafka's DelayedOperationTest asserts, and the bugs of its history, with our figures."""
+"""What Kafka's DelayedOperationTest asserts, and regressions from Kafka's history."""
 
 import random
 import threading
@@ -11,7 +11,7 @@ from timingwheel import Timer
 
 class TestDelayedOperation:
     def test_request_satisfaction(self):
-        """Nothing completes before its condition is true; then what watches the key does."""
+        """An operation completes once its condition is true and its key is checked."""
         p = PurgatoryHarness().purgatory
         r1, r2 = Recorder(100), Recorder(100)
         assert p.check_and_complete("test1") == 0
@@ -27,7 +27,7 @@ class TestDelayedOperation:
         assert p.check_and_complete("test2") == 0
 
     def test_request_expiry(self):
-        """By the real clock: 20 ms expire after 20 ms or more, 200 s do not."""
+        """On the real clock a timeout of 20 ms expires, not too early; one of 200 s does not."""
         expired = Hooked(0.02)
         longer = Recorder(200)
         with Purgatory() as p:
@@ -42,7 +42,7 @@ class TestDelayedOperation:
             assert not longer.completed
 
     def test_request_purge(self):
-        """Nothing needs purging: the figures fall with each completion, not with each check."""
+        """Figures are exact without purging: they fall with each completion."""
         p = PurgatoryHarness().purgatory
         r1, r2, r3 = Recorder(100), Recorder(100), Recorder(100)
         p.try_complete_else_watch(r1, ["test1"])
@@ -60,7 +60,7 @@ class TestDelayedOperation:
         assert (p.delayed, p.watched) == (1, 1)
 
     def test_cancel_for_key_cancelling_watched(self):
-        """The two of the key are returned and gone; the one beside stays."""
+        """Both operations of the key are cancelled and returned; a third one stays."""
         p = PurgatoryHarness().purgatory
         r1, r2, r3 = Recorder(), Recorder(), Recorder()
         p.try_complete_else_watch(r1, ["key"])
@@ -71,7 +71,7 @@ class TestDelayedOperation:
         assert p.cancel_for_key("unknown") == []
 
     def test_try_complete_with_multiple_threads(self):
-        """100 operations, 20 attempts each, checked from many threads: all complete, once."""
+        """100 operations, checked 20 times each by many threads, complete once each."""
         p = PurgatoryHarness().purgatory
         dice = random.Random(1)
 
@@ -105,7 +105,7 @@ class TestDelayedOperation:
 
 class TestHistory:
     def test_a_check_that_meets_another_is_not_skipped(self):
-        """tryLock lost wake-ups: the condition comes true while another thread looks."""
+        """KAFKA-6653: a check during another thread's check is not lost."""
         for _ in range(300):
             harness = PurgatoryHarness()
             p = harness.purgatory
@@ -123,7 +123,7 @@ class TestHistory:
             assert op.calls == ["complete"]
 
     def test_one_that_raises_does_not_skip_the_rest(self):
-        """The remaining operations of the key are checked all the same."""
+        """An exception in on_complete does not stop the other operations of the key."""
         harness = PurgatoryHarness()
         ops = [Hooked(on_complete=lambda: 1 / 0) for _ in range(5)]
         for op in ops:
@@ -133,14 +133,14 @@ class TestHistory:
         assert len(harness.errors) == 5
 
     def test_watching_stops_once_completed(self):
-        """Completed during the watching or the second check, it stays in no list."""
+        """An operation completed while it is being watched stays in no list."""
         p = PurgatoryHarness().purgatory
         op = Recorder(ready=True)
         p.try_complete_else_watch(op, range(10))
         assert (p.watched, p.stats().watched_keys) == (0, 0)
 
     def test_ended_operations_beside_foreign_tasks_of_a_shared_timer(self):
-        """An estimate of what could be purged broke there; exact figures cannot."""
+        """Figures stay exact on a shared timer, where Kafka's estimate is wrong."""
         timer = Timer()
         p = Purgatory(timer=timer)
         for _ in range(5000):
@@ -153,7 +153,7 @@ class TestHistory:
         timer.close()
 
     def test_threads_are_named(self):
-        """Threads carry the name of their purgatory."""
+        """Threads have the name of their purgatory."""
         with Purgatory("orders") as p:
             p.defer("k", timeout=0).exception(30)
             names = {thread.name for thread in threading.enumerate()}

@@ -1,4 +1,4 @@
-"""KeyedOperation: n distinct keys, subclassed or not."""
+"""KeyedOperation: waits for n distinct keys, subclassed or not."""
 
 import gc
 
@@ -9,7 +9,7 @@ from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
 
 
 class Order(KeyedOperation):
-    """Records its end."""
+    """Records its callbacks."""
 
     def __init__(self, need=1):
         super().__init__(5, need)
@@ -20,7 +20,7 @@ class Order(KeyedOperation):
 
 
 def test_the_completing_key_and_its_values():
-    """by_key is the n-th distinct key, values those that came in, in order."""
+    """by_key is the n-th distinct key; values has the completed keys in order."""
     p = PurgatoryHarness().purgatory
     order = Order(need=2)
     p.try_complete_else_watch(order, ["paid", "packed", "sent"])
@@ -32,7 +32,7 @@ def test_the_completing_key_and_its_values():
 
 
 def test_values_are_a_copy():
-    """What a caller does with values changes nothing."""
+    """values is a copy: changing it has no effect."""
     p = PurgatoryHarness().purgatory
     order = Order(need=2)
     p.try_complete_else_watch(order, ["a", "b"])
@@ -43,7 +43,7 @@ def test_values_are_a_copy():
 
 
 def test_expiry_keeps_what_came():
-    """An expired operation still tells which keys had been completed."""
+    """An expired operation still has the values of its completed keys."""
     harness = PurgatoryHarness()
     order = Order(need=2)
     harness.purgatory.try_complete_else_watch(order, ["a", "b"])
@@ -55,7 +55,7 @@ def test_expiry_keeps_what_came():
 
 
 class Key:
-    """A key whose ``turn``-th comparison from now on calls ``hook``."""
+    """A key that calls `hook` at its `turn`-th comparison from now on."""
 
     hook = None
     turn = 0
@@ -76,7 +76,7 @@ class Key:
 @pytest.mark.parametrize("turn", range(1, 9))
 @pytest.mark.parametrize("by", ["a callback", "a finalizer"])
 def test_a_comparison_may_end_what_is_being_counted(turn, by):
-    """A key's __eq__, or a finalizer run in it, cancels: one end, and no hang."""
+    """A key's __eq__, or a finalizer in it, cancels the operation: one outcome, no deadlock."""
     harness = PurgatoryHarness()
     p = harness.purgatory
     order = Order(need=2)

@@ -1,4 +1,4 @@
-"""Watch keys: which there may be, which are distinct, and which are plain."""
+"""Watch keys: which are valid, which are distinct, and which are of built-in types."""
 
 import enum
 import subprocess
@@ -13,7 +13,7 @@ from purgatory.core.keys import are_builtin_keys, check_need, distinct_keys, is_
 
 
 class Text(str):
-    """A str with an equality of its own, as it might be."""
+    """A subclass of str, which could define __eq__."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
-Pair = namedtuple("Pair", "a b")  # noqa: PYI024  # the class is the point, not its types
+Pair = namedtuple("Pair", "a b")  # noqa: PYI024  # a class made at run time
 
 SIMPLE = st.one_of(st.integers(0, 3), st.sampled_from(["a", "b", b"a", True, 1.0, None]))
 KEYS = st.lists(st.one_of(SIMPLE, st.tuples(SIMPLE, SIMPLE)), min_size=1, max_size=7)
@@ -31,7 +31,7 @@ KEYS = st.lists(st.one_of(SIMPLE, st.tuples(SIMPLE, SIMPLE)), min_size=1, max_si
 class TestPlain:
     @pytest.mark.parametrize("key", ["k", 7, -(2**80), b"k", (), ("topic", 3), (b"x", "y", 1)])
     def test_exact_built_in_types_are(self, key):
-        """These are hashed and compared without any Python code."""
+        """Keys of these types are hashed and compared without any Python code."""
         assert is_builtin_key(key)
 
     @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ class TestPlain:
         ],
     )
     def test_what_may_run_code_or_is_rare_is_not(self, key):
-        """Subclasses may do what they like, and tuples are looked into to a depth of one."""
+        """Subclasses may define __eq__, and only one level of a tuple is looked into."""
         assert not is_builtin_key(key)
         assert not are_builtin_keys(("a", key))
 
     def test_bytes_are_not_when_comparing_them_warns(self):
-        """Under ``python -b`` bytes beside a str run the warnings machinery."""
+        """Under `python -b`, comparing bytes with a str runs the warnings machinery."""
         check = "from purgatory.core.keys import is_builtin_key as f; print(f(b'x'), f('x'))"
         command = [sys.executable, "-b", "-c", check]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -64,7 +64,7 @@ class TestPlain:
 class TestDistinct:
     @given(KEYS)
     def test_is_what_a_dict_makes_of_them(self, keys):
-        """First come, first kept, and equal keys are one: of any collection, of any length."""
+        """Of equal keys the first one is kept, in order, for any collection."""
         expected = list(dict.fromkeys(keys))
         for collection in (tuple(keys), keys, iter(keys)):
             found = distinct_keys(collection)
@@ -73,19 +73,19 @@ class TestDistinct:
 
     @pytest.mark.parametrize("keys", [([],), ("a", []), ("a", ({},)), 5, None, "abc", b"abc"])
     def test_type_error(self, keys):
-        """Unhashable keys, what is no collection, and one str that was meant to be a key."""
+        """Unhashable keys, anything but a collection, and a single str are refused."""
         with pytest.raises(TypeError, match="keys is"):
             distinct_keys(keys)
 
     @pytest.mark.parametrize("keys", [(), [], iter(())])
     def test_none_is_a_value_error(self, keys):
-        """There is at least one key."""
+        """An empty collection is refused."""
         with pytest.raises(ValueError, match="keys is empty"):
             distinct_keys(keys)
 
 
 def test_need_is_between_one_and_all():
-    """And is an int."""
+    """need must be an int."""
     check_need(3, 3)
     for need in (0, 4):
         with pytest.raises(ValueError, match="expected 1 to 3"):

@@ -1,4 +1,4 @@
-"""Memory is exact: what has ended is released at once, without the cycle collector."""
+"""Memory: an ended operation is freed at once, without the cycle collector."""
 
 import gc
 import threading
@@ -13,12 +13,12 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC
 
 
 class Plain(DelayedOperation):
-    """An operation that may be referenced weakly."""
+    """An operation that can be referenced weakly."""
 
 
 @pytest.fixture(autouse=True)
 def without_collector():
-    """Only reference counts release anything here."""
+    """Disable the collector: only reference counts free objects."""
     gc.collect()
     gc.disable()
     yield
@@ -27,7 +27,7 @@ def without_collector():
 
 @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "cancel_for_key", "close"])
 def test_an_ended_operation_is_released(end):
-    """No list, wheel or bucket pins it, although its other keys stay idle."""
+    """No list, wheel or bucket keeps an ended operation alive, even if its keys stay idle."""
     harness = PurgatoryHarness()
     p = harness.purgatory
     op = Plain(1)
@@ -51,7 +51,7 @@ def test_an_ended_operation_is_released(end):
 
 @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close"])
 def test_an_ended_future_is_released(end):
-    """The future and its operation are no cycle once it has ended."""
+    """A future and its operation form no reference cycle after the end."""
     harness = PurgatoryHarness()
     p = harness.purgatory
     future = p.defer("a", "b", timeout=1, need=2)
@@ -78,7 +78,7 @@ def test_an_ended_future_is_released(end):
 
 
 def test_a_refused_operation_is_released():
-    """TimerFull keeps neither operation nor future, nor does its traceback."""
+    """TimerFull and its traceback keep neither operation nor future alive."""
     harness = PurgatoryHarness(max_pending=1)
     p = harness.purgatory
     p.defer("k")
@@ -98,7 +98,7 @@ def test_a_refused_operation_is_released():
 
 
 def test_keys_without_operations_take_no_memory():
-    """A key is forgotten with the last operation that watches it."""
+    """A key is dropped with the last operation that watches it."""
     p = PurgatoryHarness().purgatory
     for number in range(1000):
         p.defer(number, -number - 1)
@@ -109,7 +109,7 @@ def test_keys_without_operations_take_no_memory():
 
 
 def test_a_closed_purgatory_is_released():
-    """Neither a registry, nor the list of living ones, nor its timer pins it."""
+    """Neither a registry, nor the live purgatories, nor its timer keep a closed one alive."""
     harness = PurgatoryHarness()
     gone = weakref.ref(harness.purgatory)
     harness.purgatory.close()
@@ -117,14 +117,14 @@ def test_a_closed_purgatory_is_released():
     assert gone() is None
 
 
-def test_a_purgatory_that_nobody_names_is_released():
-    """Dropped without close, it leaves the list of living ones by itself."""
+def test_a_dropped_purgatory_is_freed():
+    """A purgatory dropped without close leaves the live purgatories."""
     gone = weakref.ref(Purgatory())
     assert gone() is None
 
 
 class Cyclic(DelayedOperation):
-    """An operation in a cycle with its purgatory, that tells of its end."""
+    """An operation in a cycle with its purgatory, which notes when it is freed."""
 
     def __init__(self, timeout, purgatory):
         super().__init__(timeout)
@@ -138,7 +138,7 @@ class Cyclic(DelayedOperation):
 
 
 class Driven:
-    """A purgatory whose timer has a reaper, and a clock moved by hand."""
+    """A purgatory with a running reaper and a clock moved by hand."""
 
     def __init__(self):
         self.clock = ManualClock()
@@ -153,12 +153,12 @@ class Driven:
 
 
 @pytest.mark.skipif(
-    not (UNTRACKS_FROM_GC and ATOMIC_SECTIONS), reason="only compiled code hides anything"
+    not (UNTRACKS_FROM_GC and ATOMIC_SECTIONS), reason="only compiled code untracks objects"
 )
 class TestHiding:
     @pytest.mark.parametrize("end", ["complete", "expire", "cancel", "close", "close timer"])
-    def test_hidden_while_a_reaper_holds_it(self, end):
-        """The collector passes over an operation from its submission to its end, of any kind."""
+    def test_untracked_while_a_reaper_holds_it(self, end):
+        """An operation of any kind is untracked from its submission to its end."""
         driven = Driven()
         op = driven.submit()
         assert not gc.is_tracked(op)
@@ -177,7 +177,7 @@ class TestHiding:
         driven.timer.close()
 
     def test_its_own_timer_has_to_be_started(self):
-        """What is submitted before the start is seen; what comes later is hidden."""
+        """Operations are untracked only if they are submitted after the start."""
         p = Purgatory()
         early, late = Cyclic(60, p), Cyclic(60, p)
         p.try_complete_else_watch(early, ["k"])
@@ -190,7 +190,7 @@ class TestHiding:
         assert all(gc.is_tracked(op) for op in (early, late, futures[0]._operation))
 
     def test_ended_at_once_it_is_seen(self):
-        """What never waits is never hidden."""
+        """An operation that never waits is never untracked."""
         driven = Driven()
         op = Cyclic(60, driven.purgatory)
         op.try_complete = lambda: True
@@ -204,7 +204,7 @@ class TestHiding:
 
 @pytest.mark.parametrize("started", [False, True])
 def test_a_cycle_of_purgatory_and_operation_is_freed(started):
-    """Dropped without close if it was never started, else closed: the collector finds all of it."""
+    """The collector frees a purgatory that was never started or has been closed."""
     p = Purgatory()
     if started:
         p.start()

@@ -1,4 +1,4 @@
-"""A purgatory driven by hypothesis beside a naive model, with every invariant after each step."""
+"""A purgatory and a naive model, driven by hypothesis; all invariants after each step."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,20 +27,20 @@ CALLS = {
 
 
 class Waiting:
-    """The naive model of one operation or future: what it waits for, and how it ended."""
+    """Model of one operation or future: what it waits for, and how it ended."""
 
     def __init__(self, subject, keys, deadline_ms, need):
         self.subject = subject
         self.keys = set(keys)
         self.deadline_ms = deadline_ms
-        self.need = need  # 0: an operation with a condition of its own
+        self.need = need  # 0: an operation with a condition
         self.values = {}
         self.ready = False
         self.outcome = None
 
 
 class Model(RuleBasedStateMachine):
-    """Time is the model's own; what is due is looked for among all that wait, each time."""
+    """Model of a purgatory, with its own time; it searches all pending operations each time."""
 
     tick_ms = 1
     wheel_size = 20
@@ -207,7 +207,7 @@ class Model(RuleBasedStateMachine):
 @pytest.mark.parametrize("tick_ms", [1, 100])
 @pytest.mark.parametrize("wheel_size", [3, 20, 512])
 def test_it_agrees_with_the_model(tick_ms, wheel_size):
-    """Whatever is submitted, completed, cancelled and waited for, both tell the same."""
+    """The purgatory and the model agree after any sequence of calls."""
 
     class Machine(Model):
         pass

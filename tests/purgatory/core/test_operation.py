@@ -1,4 +1,4 @@
-"""How one operation ends: once, told in order, whatever its callbacks do."""
+"""How one operation ends: once, with its callbacks in order, whatever these do."""
 
 import dataclasses
 import threading
@@ -32,7 +32,7 @@ class TestTimeout:
 
     @pytest.mark.parametrize("timeout", ["1", None, True, [1]])
     def test_a_timeout_that_is_no_number_is_a_type_error(self, timeout):
-        """What is no number and no timedelta is refused."""
+        """A timeout that is neither a number nor a timedelta is refused."""
         with pytest.raises(TypeError, match="delay is"):
             DelayedOperation(timeout)
 
@@ -46,7 +46,7 @@ class TestTimeout:
         assert op.calls == ["complete", "expiration"]
 
     def test_timeout_zero_expires_at_once(self, harness):
-        """Delay 0 runs at once, after both checks."""
+        """Timeout 0 expires at once, after both checks."""
         op = Recorder(0)
         assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
         assert op.tries == 2
@@ -65,7 +65,7 @@ class TestEnds:
         assert op.calls == ["complete"]
 
     def test_force_complete_is_true_for_one_of_many_threads(self):
-        """One caller wins among threads that force the same operations."""
+        """Of several threads that force an operation, one wins."""
         ops = [Recorder() for _ in range(2000)]
         wins = [[], [], [], []]
 
@@ -77,7 +77,7 @@ class TestEnds:
         assert all(op.calls == ["complete"] for op in ops)
 
     def test_cancel_ends_without_completing(self, harness):
-        """A cancelled operation calls on_cancel alone and is off wheel and lists."""
+        """A cancelled operation calls only on_cancel, and is off wheel and lists."""
         op = Recorder()
         harness.purgatory.try_complete_else_watch(op, ["a", "b"])
         assert op.cancel() is True
@@ -104,7 +104,7 @@ class TestEnds:
         assert op.cancel() is False
 
     def test_a_completed_operation_does_not_expire(self, harness):
-        """on_expiration is not called for what completed before its timeout."""
+        """on_expiration is not called for an operation that completed before its timeout."""
         op = Recorder(1)
         harness.purgatory.try_complete_else_watch(op, ["k"])
         assert op.force_complete()
@@ -112,14 +112,14 @@ class TestEnds:
         assert op.calls == ["complete"]
 
     def test_an_operation_may_be_a_plain_timer_task(self, harness):
-        """Without a purgatory it expires when its timer says so."""
+        """An operation added to a timer, without a purgatory, expires."""
         op = Recorder(1)
         harness.timer.add(op)
         harness.advance(1)
         assert op.calls == ["complete", "expiration"]
 
     def test_repr_says_how_it_stands(self):
-        """The repr names class, state and timeout."""
+        """The repr shows class, state and timeout."""
         op = Recorder(2)
         assert repr(op) == "<Recorder pending, timeout 2000 ms>"
         op.cancel()
@@ -128,7 +128,7 @@ class TestEnds:
 
 class TestOneAtATime:
     def test_a_check_that_comes_during_a_check_is_not_lost(self, harness):
-        """Who finds an operation at work leaves a flag, and it is asked again."""
+        """A check that finds an operation busy leaves a flag: the condition is checked again."""
         inside, go_on = threading.Event(), threading.Event()
 
         def wait_in_first():
@@ -144,7 +144,7 @@ class TestOneAtATime:
         checker.start()
         assert inside.wait(HANG)
         op.ready = True
-        assert harness.purgatory.check_and_complete("k") == 0  # it is at work; the flag is left
+        assert harness.purgatory.check_and_complete("k") == 0  # it is busy; the flag is left
         assert not op.completed
         go_on.set()
         checker.join(HANG)
@@ -152,7 +152,7 @@ class TestOneAtATime:
         assert op.calls == ["complete"]
 
     def test_what_ends_during_a_check_is_told_after_it(self, harness):
-        """try_complete and on_complete of one operation never overlap, and none is left out."""
+        """Methods of one operation never overlap, and none is left out."""
         op = Hooked(try_complete=lambda: self.force_and_look(op))
         op.seen = []
         harness.purgatory.try_complete_else_watch(op, ["k"])
@@ -165,7 +165,7 @@ class TestOneAtATime:
         return False
 
     def test_callbacks_of_one_operation_never_overlap(self):
-        """Under checks, completions and cancels from all sides only one callback runs at a time."""
+        """Under concurrent checks, completions and cancels, one method runs at a time."""
 
         class Exclusive(Recorder):
             def __init__(self):
@@ -202,7 +202,7 @@ class TestOneAtATime:
             harness.purgatory._check()
 
     def test_what_is_told_has_left_its_lists(self):
-        """Who is at work does not tell of an end before it is off wheel and lists, and recorded."""
+        """A busy thread calls no callback before the operation is off wheel and lists."""
         ending, go_on = threading.Event(), threading.Event()
         seen = []
 
@@ -237,20 +237,20 @@ class TestOneAtATime:
 
 class TestReentrance:
     def test_try_complete_may_force_itself_and_say_nothing(self, harness):
-        """A forgotten return value loses the count, not the completion."""
+        """A try_complete without a return value completes, but is not counted."""
         op = Hooked(try_complete=lambda: op.force_complete() and None)
         harness.purgatory.try_complete_else_watch(op, ["k"])
         assert op.calls == ["complete"]
         assert harness.purgatory.watched == 0
 
     def test_true_without_force_complete_completes(self, harness):
-        """A condition that only says True is completed for it."""
+        """A try_complete that only returns True completes the operation."""
         op = Hooked(try_complete=lambda: True)
         assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert op.calls == ["complete"]
 
     def test_callbacks_may_use_their_own_key(self, harness):
-        """A callback may complete, cancel and watch the key that ended it."""
+        """A callback may complete, cancel and watch the key of its own operation."""
         p = harness.purgatory
         other, late = Recorder(), Recorder()
 
@@ -271,7 +271,7 @@ class TestReentrance:
 
     @pytest.mark.parametrize("count", [MAX_NESTED - 1, MAX_NESTED, MAX_NESTED + 1, 3000])
     def test_a_chain_of_callbacks_has_no_end(self, harness, count):
-        """Operations that complete each other in a row end all, however many: no RecursionError."""
+        """A long chain of operations that complete each other ends without RecursionError."""
         p = harness.purgatory
         order = []
 
@@ -289,7 +289,7 @@ class TestReentrance:
         p._check()
 
     def test_all_who_wait_for_a_key_may_complete_it_again(self, harness):
-        """Each callback completes its own key, for which a thousand others wait."""
+        """Each of a thousand callbacks completes the key that all of them watch."""
         p = harness.purgatory
         ops = [Hooked(on_complete=lambda: p.check_and_complete("k")) for _ in range(1000)]
         for op in ops:
@@ -301,7 +301,7 @@ class TestReentrance:
         assert all(op.calls == ["complete"] for op in ops)
 
     def test_deep_chains_expire_in_order_too(self, harness):
-        """on_complete and on_expiration of each, once and in this order, in a chain of expiries."""
+        """In a chain of expiries each operation gets on_complete, then on_expiration, once."""
         ops = []
 
         def expire_next(i):
@@ -313,7 +313,7 @@ class TestReentrance:
         assert all(op.calls == ["complete", "expiration"] for op in ops)
 
     def test_two_that_complete_each_other_do_not_deadlock(self):
-        """Callbacks that complete each other's keys from two threads, over many rounds."""
+        """Callbacks on two threads that complete each other's keys do not deadlock."""
         harness = PurgatoryHarness()
         p = harness.purgatory
         for _ in range(1000):
@@ -328,7 +328,7 @@ class TestReentrance:
 
     @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
     def test_no_lock_of_ours_is_held_in_user_code(self, harness, name):
-        """While a callback runs, another thread does everything with the same keys."""
+        """While a callback runs, another thread may use the same keys and operation."""
         p = harness.purgatory
         seen = []
 
@@ -360,7 +360,7 @@ class Boom(Exception):
 class TestErrors:
     @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
     def test_an_exception_is_reported_and_stops_no_other(self, harness, name):
-        """Whatever user code raises goes to on_error with its operation; the others go on."""
+        """Exceptions of user code go to on_error with the operation; others are not affected."""
         p = harness.purgatory
 
         def raise_it():
@@ -394,7 +394,7 @@ class TestErrors:
         assert isinstance(harness.errors[0][0], ZeroDivisionError)
 
     def test_an_answer_without_truth_is_an_error_of_user_code(self, harness):
-        """What try_complete returns may refuse to be true or false; that is reported too."""
+        """A result of try_complete that cannot be converted to bool is reported."""
 
         class Neither:
             def __bool__(self):
@@ -406,7 +406,7 @@ class TestErrors:
         assert harness.purgatory.watched == 1
 
     def test_an_on_error_that_raises_is_logged(self, caplog):
-        """An on_error that raises stops nothing."""
+        """An exception in on_error is logged."""
 
         def bad(error, operation):
             raise Boom
@@ -418,7 +418,7 @@ class TestErrors:
         assert "on_error of purgatory 'bench' raised" in caplog.text
 
     def test_without_on_error_it_is_logged(self, caplog):
-        """The default is to log, with a traceback."""
+        """Without on_error exceptions are logged, with a traceback."""
         harness = PurgatoryHarness(on_error=None)
         op = Hooked(on_complete=lambda: 1 / 0)
         op.ready = True
@@ -426,13 +426,13 @@ class TestErrors:
         assert "ZeroDivisionError" in caplog.text
 
     def test_without_a_purgatory_it_is_logged(self, caplog):
-        """An operation that was never submitted logs for itself."""
+        """An exception in an operation that was never submitted is logged."""
         Hooked(on_complete=lambda: 1 / 0).force_complete()
         assert "ZeroDivisionError" in caplog.text
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
     def test_an_interrupt_goes_to_the_caller_and_loses_nothing(self, harness, kind):
-        """What is no Exception reaches the caller; the operation is told to its end."""
+        """A BaseException reaches the caller; the remaining callbacks are called."""
 
         def interrupt():
             raise kind
@@ -448,7 +448,7 @@ class TestErrors:
 
 class TestSubclasses:
     def test_names_of_users_do_not_meet_ours(self, harness):
-        """Attributes with the names one would choose belong to the subclass."""
+        """Subclasses may use common attribute names without a clash."""
 
         class Own(Recorder):
             def __init__(self):
@@ -485,7 +485,7 @@ class TestSubclasses:
         assert op.calls == ["complete", "expiration"]
 
     def test_operations_may_compare_as_they_like(self, harness):
-        """Dataclasses with equality, which are unhashable, and classes equal to all, or falsy."""
+        """Operations may be unhashable, equal to everything, or falsy."""
 
         @dataclasses.dataclass
         class Order(DelayedOperation):
@@ -530,5 +530,5 @@ class TestSubclasses:
         p._check()
 
     def test_outcomes_are_strings(self):
-        """Outcomes print as metrics and tables name them."""
+        """str(outcome) is the name used in metrics and tables."""
         assert [str(outcome) for outcome in Outcome] == ["completed", "expired", "cancelled"]

@@ -40,13 +40,13 @@ def harness():
 class TestArguments:
     @pytest.mark.parametrize("keys", [[], (), set(), {}, iter([])])
     def test_empty_keys_are_a_value_error(self, harness, keys):
-        """An operation without a key could only expire."""
+        """Submitting without a key is refused: the operation could only expire."""
         with pytest.raises(ValueError, match="keys is empty"):
             harness.purgatory.try_complete_else_watch(Recorder(), keys)
 
     @pytest.mark.parametrize("keys", ["abc", b"abc", 5, None, [[]], [{}], ["a", []]])
     def test_what_is_no_collection_of_hashables_is_a_type_error(self, harness, keys):
-        """A str is no collection of keys, and keys must be hashable."""
+        """A str is not taken as a collection of keys, and keys must be hashable."""
         op = Recorder()
         with pytest.raises(TypeError, match="keys is"):
             harness.purgatory.try_complete_else_watch(op, keys)
@@ -76,7 +76,7 @@ class TestArguments:
         assert harness.purgatory.watched == 2
 
     def test_unhashable_keys_cannot_be_completed(self, harness):
-        """A key that could not be watched is a TypeError, not a silent zero."""
+        """An unhashable key raises TypeError in each method."""
         for method in (
             harness.purgatory.complete,
             harness.purgatory.check_and_complete,
@@ -106,7 +106,7 @@ class TestArguments:
         assert harness.purgatory.check_and_complete("k") == 1
 
     def test_an_ended_operation_does_not_wait_again(self, harness):
-        """Submitted after its end it is left alone, in any purgatory."""
+        """Submitting an ended operation, to any purgatory, has no effect."""
         op = Recorder()
         op.force_complete()
         assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
@@ -115,7 +115,7 @@ class TestArguments:
         assert harness.purgatory.stats().completed == 0
 
     def test_resubmitting_while_it_ends_breaks_no_lists(self, harness):
-        """An operation that another purgatory is just letting go of is not taken over."""
+        """An operation that is still being finished elsewhere is not attached."""
         other = PurgatoryHarness()
 
         class Resubmitting:
@@ -131,7 +131,7 @@ class TestArguments:
         other.purgatory._check()
 
     def test_errors_have_one_base(self):
-        """All errors of the package but bad arguments can be caught at once."""
+        """All errors of the package have one base, except those for bad arguments."""
         for name in (
             "PurgatoryClosed",
             "PurgatoryForked",
@@ -146,20 +146,20 @@ class TestArguments:
 
 class TestCheckWatchCheck:
     def test_completed_at_once(self, harness):
-        """What is satisfied already is never watched."""
+        """An operation with a satisfied condition is never watched."""
         op = Recorder(ready=True)
         assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert (op.tries, op.calls) == (1, ["complete"])
         assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
 
     def test_the_condition_is_asked_twice_not_once_a_key(self, harness):
-        """Check, watch, check: two questions, however many keys."""
+        """Submission checks the condition twice, for any number of keys."""
         op = Recorder()
         harness.purgatory.try_complete_else_watch(op, range(100))
         assert op.tries == 2
 
     def test_a_completion_between_check_and_watch_is_seen(self, harness):
-        """What comes true after the first check is found by the second."""
+        """A condition that becomes true after the first check is found by the second."""
 
         def come_true_after_first():
             if op.tries == 0:
@@ -173,7 +173,7 @@ class TestCheckWatchCheck:
         assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
 
     def test_a_completion_between_second_check_and_timer_leaves_nothing(self, harness):
-        """What is completed after the second check is not left in the wheel."""
+        """An operation completed after the second check is not left in the wheel."""
 
         class Completing(Timer):
             def add(self, task):
@@ -189,7 +189,7 @@ class TestCheckWatchCheck:
         p._check()
 
     def test_no_wake_up_is_lost(self, harness):
-        """Submission races the one completion of its key: it never waits for a second."""
+        """A submission that races the completion of its key never misses it."""
         p = harness.purgatory
         done = [False] * 2000
         ops = []
@@ -214,7 +214,7 @@ class TestCheckWatchCheck:
 
 class TestCompleting:
     def test_the_count_is_of_what_this_call_completed(self, harness):
-        """check_and_complete counts what it completed, not what it asked."""
+        """check_and_complete counts the operations it completed, not those it checked."""
         p = harness.purgatory
         ops = [Recorder(ready=False) for _ in range(4)]
         for op in ops:
@@ -224,7 +224,7 @@ class TestCompleting:
         assert p.check_and_complete("k") == 0
         assert p.check_and_complete("unknown") == 0
 
-    def test_complete_asks_operations_too(self, harness):
+    def test_complete_checks_operations_too(self, harness):
         """complete resolves futures and checks operations of the same key."""
         p = harness.purgatory
         op, future = Recorder(), p.defer("k")
@@ -251,7 +251,7 @@ class TestCompleting:
             assert len(harness.timer) == 0
 
     def test_cancel_for_key_leaves_no_other_key(self, harness):
-        """Those cancelled leave their other keys and never expire; others of these keys stay."""
+        """Cancelled operations leave all their keys and never expire; others stay."""
         p = harness.purgatory
         ops = [Recorder(1), Recorder(1), Recorder(1)]
         p.try_complete_else_watch(ops[0], ["a", "b"])
@@ -264,7 +264,7 @@ class TestCompleting:
         assert [op.calls for op in ops] == [["cancel"]] + [["complete", "expiration"]] * 2
 
     def test_an_overridden_cancel_does_not_stop_the_others(self, harness):
-        """The purgatory ends operations itself, whatever a subclass makes of cancel()."""
+        """The purgatory cancels operations without calling an overridden cancel()."""
 
         class Stubborn(Recorder):
             def cancel(self):
@@ -302,7 +302,7 @@ class TestCompleting:
 
 class TestTimerErrors:
     def test_timer_full_leaves_the_operation_as_it_was(self):
-        """A refused operation is in no list and may be tried again; nothing else is lost."""
+        """An operation refused with TimerFull is in no list and may be submitted again."""
         harness = PurgatoryHarness(max_pending=1)
         p = harness.purgatory
         first, op = Recorder(5), Recorder(5)
@@ -320,7 +320,7 @@ class TestTimerErrors:
         assert op.calls == ["complete", "expiration"]
 
     def test_timer_full_does_not_matter_to_what_has_ended(self):
-        """Completed while it was refused: it is completed, and that is no error."""
+        """An operation completed while the timer refuses it is completed, without an error."""
 
         class Full(Timer):
             def add(self, task):
@@ -334,7 +334,7 @@ class TestTimerErrors:
         assert p.watched == 0
 
     def test_an_error_after_the_add_takes_it_off_the_wheel(self):
-        """A submission that fails late leaves nothing in the wheel that could expire."""
+        """A submission that fails late leaves no task in the wheel."""
 
         class Failing(Timer):
             def add(self, task):
@@ -365,7 +365,7 @@ class TestTimerErrors:
         assert op.calls == ["complete"]
 
     def test_an_interrupted_first_check_may_be_tried_again(self, harness):
-        """An operation whose try_complete was interrupted does not count as submitted."""
+        """After an interrupt in try_complete the operation does not count as submitted."""
         interrupts = [KeyboardInterrupt]
 
         def interrupt():
@@ -395,7 +395,7 @@ class TestTimerErrors:
 
 class TestSharing:
     def test_two_purgatories_share_a_timer(self):
-        """They complete and close apart; the timer is neither started nor closed."""
+        """Purgatories on a shared timer are independent; it is neither started nor closed."""
         clock = ManualClock()
         timer = Timer(clock=clock, executor=InlineExecutor())
         one, two = Purgatory("one", timer=timer), Purgatory("two", timer=timer)
@@ -417,13 +417,13 @@ class TestSharing:
         assert "not started" in repr(timer)
 
     def test_foreign_tasks_do_not_change_the_figures(self, harness):
-        """delayed counts operations, not what else waits in a shared timer."""
+        """delayed does not count other tasks of a shared timer."""
         for _ in range(10):
             harness.timer.schedule(1, lambda: None)
         assert harness.purgatory.delayed == 0
 
     def test_a_timer_with_an_add_of_its_own(self):
-        """What a subclass of Timer does when something is added, is done for operations too."""
+        """An overridden Timer.add is called for operations, too."""
 
         class Counting(Timer):
             def add(self, task):
@@ -441,7 +441,7 @@ class TestSharing:
 
 class TestJournal:
     def test_each_end_is_told_once_before_the_callbacks(self):
-        """A journal hears of each outcome, off the lists, before any callback."""
+        """The journal gets each outcome after the lists and before the callbacks."""
         seen = []
 
         class Journal:
@@ -472,7 +472,7 @@ class TestJournal:
         assert all(entry[2:] == ([], 0, True) for entry in seen)
 
     def test_a_journal_that_raises_keeps_nothing_from_ending(self):
-        """Its exception goes to on_error."""
+        """An exception of the journal goes to on_error."""
 
         class Journal:
             def ended(self, operation, outcome):
@@ -487,7 +487,7 @@ class TestJournal:
 
 class TestClose:
     def test_close_ends_what_is_pending(self, harness):
-        """Watchers are removed, callbacks told, futures raise OperationCancelled."""
+        """Closing removes watchers, calls on_cancel, and fails futures with OperationCancelled."""
         p = harness.purgatory
         op, future = Recorder(), p.defer("k", "x")
         p.try_complete_else_watch(op, ["k"])
@@ -500,7 +500,7 @@ class TestClose:
         p._check()
 
     def test_after_close_everything_raises(self, harness):
-        """PurgatoryClosed names the purgatory, for each method."""
+        """After close each method raises PurgatoryClosed, which names the purgatory."""
         p = harness.purgatory
         p.close()
         for method in (
@@ -516,7 +516,7 @@ class TestClose:
         assert p.stats().pending == 0
 
     def test_no_thread_and_no_waiter_is_left(self):
-        """Closing an own, started timer ends its threads, and whoever waits for a result."""
+        """Closing a started purgatory ends its threads, and threads that wait for a result."""
         before = set(threading.enumerate())
         with Purgatory() as p:
             futures = [p.defer(n, timeout=3600) for n in range(100)]
@@ -529,14 +529,14 @@ class TestClose:
         assert all(isinstance(f.exception(0), OperationCancelled) for f in futures)
 
     def test_own_timer_finishes_what_waits(self):
-        """cancel_pending=False: what waits completes or expires before close returns."""
+        """With cancel_pending=False operations complete or expire before close returns."""
         p = Purgatory()
         p.start()
         soon, completed = p.defer("a", timeout=0.05), p.defer("b", timeout=3600)
         closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
         closing.start()
         assert isinstance(soon.exception(HANG), OperationExpired)
-        assert p.complete("b", 1) == 1  # still accepted while something waits
+        assert p.complete("b", 1) == 1  # still accepted while an operation is pending
         closing.join(HANG)
         assert not closing.is_alive()
         assert completed.result(0) == 1
@@ -544,7 +544,7 @@ class TestClose:
             p.complete("b")
 
     def test_own_timer_gives_up_after_timeout(self):
-        """What neither completed nor expired within the timeout is cancelled."""
+        """Operations that do not end within the timeout are cancelled."""
         p = Purgatory()
         p.start()
         future = p.defer("a", timeout=3600)
@@ -554,14 +554,14 @@ class TestClose:
 
     @pytest.mark.parametrize("timeout", [None, 0, 0.01])
     def test_an_own_timer_that_never_started_leaves_no_one_waiting(self, timeout):
-        """Nobody would expire them, so they are cancelled."""
+        """Without a running loop pending operations are cancelled, since none would expire."""
         p = Purgatory()
         future = p.defer("a", timeout=3600)
         p.close(cancel_pending=False, timeout=timeout)
         assert isinstance(future.exception(0), OperationCancelled)
 
     def test_shared_timer_finishes_what_waits(self, harness):
-        """With a shared timer, close waits until the last has ended."""
+        """With a shared timer close waits until the last operation has ended."""
         p = harness.purgatory
         op = Recorder(1)
         p.try_complete_else_watch(op, ["k"])
@@ -586,7 +586,7 @@ class TestClose:
         harness.timer.schedule(1, lambda: None)
 
     def test_without_wait_a_shared_timer_keeps_its_word(self, harness):
-        """wait=False returns at once; the timeout still ends what is left, by the timer's time."""
+        """wait=False returns at once; the rest is cancelled after the timeout."""
         p = harness.purgatory
         soon, late = p.defer("k", timeout=1), p.defer("k", timeout=3600)
         p.close(wait=False, cancel_pending=False, timeout=5)
@@ -597,7 +597,7 @@ class TestClose:
         assert isinstance(late.exception(0), OperationCancelled)
 
     def test_without_wait_and_a_closed_timer_it_is_over(self, harness):
-        """A timer that takes no task to end them leaves no one waiting either."""
+        """If the timer refuses the task that would cancel them, they are cancelled at once."""
         op = Recorder()
         harness.purgatory.try_complete_else_watch(op, ["k"])
         harness.timer.add = lambda task: None
@@ -607,7 +607,7 @@ class TestClose:
 
     @pytest.mark.parametrize("timeout", [-1, float("nan")])
     def test_a_bad_timeout_closes_nothing(self, harness, timeout):
-        """Arguments are looked at before anything happens."""
+        """A bad timeout is refused before close has any effect."""
         future = harness.purgatory.defer("k")
         with pytest.raises(ValueError, match="delay is"):
             harness.purgatory.close(timeout=timeout)
@@ -670,7 +670,7 @@ class TestFork:
         return text
 
     def test_the_childs_copy_refuses(self):
-        """Every method raises PurgatoryForked in the child; the parent does not notice."""
+        """Every method raises PurgatoryForked in the child; the parent is not affected."""
         with Purgatory() as p:
             future = p.defer("k", timeout=3600)
             op = Recorder()
@@ -721,7 +721,7 @@ class TestFork:
             assert self.in_child(child) == repr(("OperationExpired", 1, ["same"]))
 
     def test_operations_of_a_lost_purgatory_refuse_too(self, harness):
-        """In the child an operation refuses although its purgatory is gone."""
+        """In the child an operation raises PurgatoryForked even if its purgatory was dropped."""
         op = Recorder()
         harness.purgatory.try_complete_else_watch(op, ["k"])
         harness.purgatory = None
@@ -737,7 +737,7 @@ class TestFork:
 
 class TestKeyed:
     def test_need_is_checked_at_submission(self, harness):
-        """A KeyedOperation that needs more keys than it watches could never complete."""
+        """A KeyedOperation that needs more keys than it watches is refused."""
         op = KeyedOperation(5, need=3)
         with pytest.raises(ValueError, match="need is 3; expected 1 to 2"):
             harness.purgatory.try_complete_else_watch(op, ["a", "b", "a"])

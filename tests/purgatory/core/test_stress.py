@@ -1,4 +1,4 @@
-"""Races, many times over: each operation ends exactly once."""
+"""Races, repeated many times: each operation ends exactly once."""
 
 import collections
 import random
@@ -14,7 +14,7 @@ from timingwheel import InlineExecutor, ManualClock, Timer
 
 @pytest.fixture(autouse=True)
 def _many_switches():
-    """Threads take turns often: a batch would be over before the other side had its first one."""
+    """Switch threads often, or a batch would be over before the other side began."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.00005)
     yield
@@ -22,7 +22,7 @@ def _many_switches():
 
 
 class Counted(DelayedOperation):
-    """Counts its callbacks, and cheaply."""
+    """Counts its callbacks."""
 
     __slots__ = ("ends", "ready")
 
@@ -90,7 +90,7 @@ def test_all_at_once(seed):
 
     with Purgatory() as p:
         all_in_threads(*[lambda n=n: work(p, n) for n in range(4)])
-        p._lists._check()  # not all of it: the reaper may be in the middle of an expiry
+        p._lists._check()  # only the lists: the reaper may be in the middle of an expiry
     p._check()
     stats = p.stats()
     assert (stats.pending, stats.watch_entries, stats.watched_keys) == (0, 0, 0)
@@ -103,7 +103,7 @@ def test_all_at_once(seed):
 
 
 def test_completion_races_expiry():
-    """100,000 times at its deadline: one outcome each, told once, and both sides win some."""
+    """100,000 races of completion and expiry have one outcome each; both sides win some."""
     rounds, batch = 50, 2000
     clock = ManualClock()
     timer = Timer(clock=clock, executor=InlineExecutor())
@@ -138,7 +138,7 @@ def test_completion_races_expiry():
 
 
 def test_complete_cancel_and_a_second_watcher_of_the_key():
-    """Two completers, a canceller and a submitter at the same keys: each ends once."""
+    """Under two completers, a canceller and a submitter each operation ends once."""
     harness = PurgatoryHarness()
     p = harness.purgatory
     for _ in range(20):
@@ -171,7 +171,7 @@ def test_complete_cancel_and_a_second_watcher_of_the_key():
 
 
 def test_a_future_is_completed_once_by_many():
-    """Four threads complete all keys of futures that need three of four: one wins, three count."""
+    """Four threads complete all keys of futures that need three of four: three count."""
     p = PurgatoryHarness().purgatory
     futures = [p.defer(*[(n, k) for k in range(4)], timeout=30, need=3) for n in range(2000)]
     wins = []
@@ -188,8 +188,8 @@ def test_a_future_is_completed_once_by_many():
     assert p.watched == 0
 
 
-def test_everybody_waits_and_nobody_hangs():
-    """Threads block on results while others complete, cancel, and the purgatory closes."""
+def test_all_waiting_threads_return():
+    """Threads that wait for results return while others complete, cancel and close."""
     p = Purgatory()
     p.start()
     outcomes = []

@@ -1,4 +1,4 @@
-"""The watch lists: exact at any moment, whatever keys there are."""
+"""WatchLists: exact at any moment, for any kind of key."""
 
 import gc
 import random
@@ -20,7 +20,7 @@ def lists():
 
 
 class Key:
-    """A key with a hash and an equality that the test can change or let fail."""
+    """A key with a hash and an equality that the test controls."""
 
     def __init__(self, value, on_compare=None):
         self.value = value
@@ -48,7 +48,7 @@ class TestWatching:
         assert lists.watchers_of("k") == ops[1:]
 
     def test_lists_of_another_purgatory_leave_no_trace(self):
-        """What was refused by one purgatory stands beside the others in the next, for itself."""
+        """An operation refused by one purgatory gets its place in the lists of the next."""
         full, other = PurgatoryHarness(max_pending=2), PurgatoryHarness()
         op = Recorder()
         for _ in range(2):
@@ -66,7 +66,7 @@ class TestWatching:
         lists._check()
 
     def test_counts_are_exact(self, lists):
-        """Entries, operations and keys are counted where they change."""
+        """Entries, operations and keys are counted exactly."""
         a, b = Recorder(), Recorder()
         lists.watch(a, ("x", "y"))
         lists.watch(b, ("y", "z"))
@@ -80,14 +80,14 @@ class TestWatching:
         lists._check()
 
     def test_an_ended_operation_stays_off(self, lists):
-        """Remaining keys are skipped once it has completed."""
+        """An ended operation is not put on any list."""
         op = Recorder()
         op.force_complete()
         lists.watch(op, ("k",))
         assert lists.entries == 0
 
     def test_an_outcome_counts_once(self, lists):
-        """release may be called again, after an interrupt."""
+        """release is idempotent: it counts an outcome once."""
         op = Recorder()
         lists.watch(op, ("k",))
         lists.release(op, Outcome.CANCELLED)
@@ -95,7 +95,7 @@ class TestWatching:
         assert (lists.completed, lists.expired, lists.cancelled) == (0, 0, 1)
 
     def test_closed_lists_refuse(self, lists):
-        """After close nothing is watched; drained says that nothing is left."""
+        """After close nothing may be watched; drained is set when nothing is left."""
         op = Recorder()
         lists.watch(op, ("k",))
         lists.close()
@@ -108,7 +108,7 @@ class TestWatching:
             lists.check_not_drained()
 
     def test_the_second_of_a_key(self, lists):
-        """One that shares some of its keys leaves the others, and those who were there, as ever."""
+        """Operations that share a key keep their other entries and their order."""
         first, second, third = Recorder(), Recorder(), Recorder()
         lists.watch(first, ("x",))
         lists.watch(second, ("u", "x", "v"))
@@ -122,7 +122,7 @@ class TestWatching:
 
     @pytest.mark.parametrize("plain", [True, False])
     def test_like_a_list_of_pairs(self, lists, plain):
-        """Random changes, against the least clever thing that could work; with each kind of key."""
+        """Random changes agree with a list of pairs, for each kind of key."""
         rng = random.Random(3)
         keys = [n if plain or n % 3 else Key(n) for n in range(8)]
         model: list[tuple[object, Recorder]] = []
@@ -152,7 +152,7 @@ class TestWatching:
 
 class TestHostileKeys:
     def test_a_key_that_cannot_be_compared_leaves_nothing_behind(self, lists):
-        """A submission that fails in a key's __eq__ is taken back whole."""
+        """A submission that fails in a key's __eq__ is rolled back."""
         lists.watch(Recorder(), (Key(1),))
         before = (lists.entries, lists.pending, len(lists))
         with pytest.raises(ZeroDivisionError):
@@ -161,7 +161,7 @@ class TestHostileKeys:
         lists._check()
 
     def test_a_key_that_fails_at_the_end_is_reported_and_stops_nothing(self):
-        """An operation ends and leaves its other keys although one cannot be compared any more."""
+        """An operation leaves its other keys even if one can no longer be compared."""
         harness = PurgatoryHarness()
         p = harness.purgatory
         fail = []
@@ -169,7 +169,7 @@ class TestHostileKeys:
         p.try_complete_else_watch(other, [Key(0)])
         bad = Key(1, lambda: fail and 1 / 0)
         p.try_complete_else_watch(first, ["a", bad, "b"])
-        # The one before it in the same chain of the hash table is compared with it first.
+        # An earlier entry with the same hash is compared with it first.
         fail.append(True)
         first.ready = True
         assert p.check_and_complete("a") == 1
@@ -181,8 +181,8 @@ class TestHostileKeys:
         other.ready = True
         assert p.check_and_complete(Key(0)) == 1
 
-    def test_a_key_whose_hash_changes_ends_all_the_same(self):
-        """Like in a dict, its entry is lost; the operation still ends, once, and so do others."""
+    def test_a_key_with_a_changed_hash(self):
+        """If a key's hash changes its entry is lost; the operation still ends once."""
 
         class Changing:
             hash = 1
@@ -202,7 +202,7 @@ class TestHostileKeys:
         assert p.delayed == 0
 
     def test_a_key_may_come_back_while_it_is_compared(self):
-        """A key's __eq__ that uses the purgatory neither hangs nor breaks the lists."""
+        """A key's __eq__ may use the purgatory: no deadlock, and the lists stay exact."""
         harness = PurgatoryHarness()
         p = harness.purgatory
         busy = []
@@ -233,14 +233,14 @@ class TestHostileKeys:
         p._check()
 
     def test_plain_keys_beside_one_that_comes_back(self):
-        """A plain key is compared with another of the same hash, whose __eq__ changes the lists."""
+        """A built-in key meets one of the same hash with an __eq__ that changes the lists."""
         harness = PurgatoryHarness()
         p = harness.purgatory
         extra = []
 
         def come_back():
             op = Recorder()
-            extra.append(op)  # before: its key is plain, but the lists are in use
+            extra.append(op)  # first: its key is built-in, but a change is under way
             p.try_complete_else_watch(op, ["x", "y"])
             p.complete("x")
             if len(extra) % 2:
@@ -263,7 +263,7 @@ class TestHostileKeys:
         assert len(extra) == before
 
     def test_an_operation_may_end_while_it_is_put_on_the_lists(self):
-        """A key's __eq__ that cancels the very operation leaves no entry of it behind."""
+        """A key's __eq__ that cancels the operation being watched leaves no entry behind."""
         harness = PurgatoryHarness()
         p = harness.purgatory
         p.try_complete_else_watch(Recorder(), [Key(1)])
@@ -305,7 +305,7 @@ class TestHostileKeys:
 
 class TestTogether:
     def test_close_while_finalizers_change_the_lists(self):
-        """All operations of a moment are listed while others come and go."""
+        """Listing all operations is safe while other threads add and remove some."""
         p = Purgatory()
         stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""JournalFiles: each row in exactly one finished file, whatever fails or dies in between."""
+"""JournalFiles: each row is in exactly one finished file, also after errors and crashes."""
 
 import os
 import subprocess
@@ -19,29 +19,29 @@ DAY = 86_400_000
 
 
 class Died(BaseException):
-    """The process was killed here."""
+    """Stands for a crash at this place."""
 
 
 def numbered(*times, first=1):
-    """A row for each time, numbered from `first`."""
+    """Return a row for each time, numbered from `first`."""
     return [Numbered(n, KeyEvent(f"k{n}", at)) for n, at in enumerate(times, first)]
 
 
 def on_disk(directory):
-    """All rows that a reader of the directory sees, in order of their keys' numbers."""
+    """Return all rows that a reader of the directory sees, in order of their numbers."""
     found = pyarrow.dataset.dataset(directory, format="parquet", partitioning="hive")
     rows = found.to_table().to_pylist() if found.files else []
     return sorted((int(row["key"][1:]), row["at_ms"], row.get("date")) for row in rows)
 
 
 def files(directory):
-    """The paths of all files, hidden ones too."""
+    """Return the paths of all files, hidden ones included."""
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*.*"))
 
 
 class TestLayout:
     def test_a_directory_a_date(self, tmp_path):
-        """Rows go to the date of their time, in UTC; the name says whose they are, from, to."""
+        """Rows go to the date of their time in UTC; the name has source, first and last number."""
         table = JournalFiles(tmp_path, EVENTS, "abc")
         table.append(numbered(0, 1, DAY - 1, DAY, 3 * DAY))
         assert files(tmp_path) == [
@@ -53,13 +53,13 @@ class TestLayout:
         assert on_disk(tmp_path)[2] == (3, DAY - 1, "1970-01-01")
 
     def test_nothing_makes_no_file(self, tmp_path):
-        """An empty append leaves all as it was."""
+        """An empty append writes no file."""
         table = JournalFiles(tmp_path, EVENTS, "abc")
         table.append([])
         assert (files(tmp_path), table.last) == ([], 0)
 
     def test_a_time_no_calendar_has(self, tmp_path):
-        """Kept in Hive's partition for nulls, and read back."""
+        """Rows beyond the calendar are in Hive's partition for nulls, and can be read."""
         JournalFiles(tmp_path, EVENTS, "abc").append(numbered(2**62, 0, -(2**62)))
         assert [at for _, at, _ in on_disk(tmp_path)] == [2**62, 0, -(2**62)]
 
@@ -72,12 +72,12 @@ class TestLayout:
 
     @pytest.mark.parametrize("source", ["", "a-b", "A", "a/b"])
     def test_names_of_sources(self, tmp_path, source):
-        """What would not fit into a name is refused."""
+        """A source that cannot be part of a file name is refused."""
         with pytest.raises(ValueError, match="source"):
             JournalFiles(tmp_path, EVENTS, source)
 
     def test_numbers_must_grow(self, tmp_path):
-        """Else no name could tell what a file holds; nothing is left of the attempt."""
+        """Rows out of order are refused, and no file is left behind."""
         table = JournalFiles(tmp_path, EVENTS, "abc")
         table.append(numbered(0, 0))
         for rows in (numbered(0, first=2), [*numbered(0, first=9), *numbered(0, first=8)]):
@@ -88,7 +88,7 @@ class TestLayout:
 
 class TestGoingOn:
     def test_behind_the_last(self, tmp_path):
-        """A new writer knows the last row on disk, of its own source alone."""
+        """A new writer finds the last row of its own source on disk."""
         JournalFiles(tmp_path, EVENTS, "abc").append(numbered(0, DAY, 2 * DAY))
         JournalFiles(tmp_path, EVENTS, "xyz").append(numbered(DAY, 0, first=40))
         assert JournalFiles(tmp_path, EVENTS, "abc").last == 3
@@ -96,7 +96,7 @@ class TestGoingOn:
         assert JournalFiles(tmp_path, EVENTS, "new").last == 0
 
     def test_what_was_unfinished_is_swept(self, tmp_path):
-        """A reader never sees a hidden file, the next writer removes it."""
+        """Readers ignore an unfinished file, and the next writer removes it."""
         day = tmp_path / "date=2026-01-01"
         day.mkdir()
         (day / ".unfinished-1-0").write_bytes(b"PAR1")
@@ -109,7 +109,7 @@ class TestGoingOn:
         deaths=st.lists(st.integers(0, 30), max_size=4),
     )
     def test_exactly_once_over_deaths(self, tmp_path_factory, batches, deaths):
-        """Killed before any step that touches the disk, and started again: every row, once."""
+        """After a crash before any disk operation and a restart every row is there once."""
         directory = tmp_path_factory.mktemp("journal")
         rows = numbered(*(at for batch in batches for at in batch))
         ends = [sum(map(len, batches[: n + 1])) for n in range(len(batches))]
@@ -121,14 +121,14 @@ class TestGoingOn:
 
 
 def write_all(directory, rows, ends):
-    """A writer that goes on where the last one stopped, batch by batch."""
+    """Write all batches that are not on disk yet."""
     table = JournalFiles(directory, EVENTS, "abc")
     for end in ends:
         table.append(rows[table.last : end])
 
 
 def dies_after(steps, function):
-    """Run it until the given number of steps on the disk are done."""
+    """Call the function, and crash before the given disk operation."""
     left = [steps]
 
     def counted(real):
@@ -144,7 +144,7 @@ def dies_after(steps, function):
         patch.setattr(os, "fsync", counted(os.fsync))
         patch.setattr(Path, "mkdir", counted(Path.mkdir))
         patch.setattr(Path, "replace", counted(Path.replace))
-        patch.setattr(Path, "unlink", counted(Path.unlink))  # a dead process cleans nothing up
+        patch.setattr(Path, "unlink", counted(Path.unlink))  # a dead process removes no file
         try:
             function()
         except Died:
@@ -152,13 +152,13 @@ def dies_after(steps, function):
 
 
 def date(at_ms):
-    """The date of a time on the first days of 1970."""
+    """Return the date of a time on the first days of 1970."""
     return f"1970-01-{1 + at_ms // DAY:02}"
 
 
 class TestErrors:
     def test_a_disk_that_fails(self, tmp_path, monkeypatch):
-        """The error names the file; nothing counts as written; the next attempt writes all."""
+        """A failed write raises an error that names the file; the next attempt writes all."""
         table = JournalFiles(tmp_path, EVENTS, "abc")
 
         def full(descriptor):
@@ -173,7 +173,7 @@ class TestErrors:
         assert (table.last, len(on_disk(tmp_path))) == (2, 2)
 
     def test_a_file_in_the_way(self, tmp_path):
-        """A directory that cannot be made is a JournalError that names it."""
+        """A directory that cannot be made raises a JournalError that names it."""
         (tmp_path / "taken").write_text("")
         with pytest.raises(JournalError, match="taken"):
             JournalFiles(tmp_path / "taken" / "outcomes", EVENTS, "abc")

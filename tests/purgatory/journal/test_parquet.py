@@ -1,4 +1,4 @@
-"""ParquetJournal: what a purgatory's operations came to, as Parquet."""
+"""ParquetJournal: the outcomes of a purgatory as Parquet files."""
 
 import gc
 import os
@@ -19,13 +19,13 @@ from timingwheel import ManualClock
 
 
 def rows(directory):
-    """All rows on disk."""
+    """Return all rows on disk."""
     found = pyarrow.dataset.dataset(directory / "outcomes", format="parquet", partitioning="hive")
     return found.to_table().to_pylist() if found.files else []
 
 
 class Named(Recorder):
-    """An operation with a name and a kind of its own."""
+    """An operation with an op_id and a kind."""
 
     op_id = "order-17"
     kind = "payment"
@@ -33,7 +33,7 @@ class Named(Recorder):
 
 class TestRows:
     def test_every_outcome(self, tmp_path):
-        """Completed by a key, expired, cancelled: times are Unix, and agree with each other."""
+        """Rows of all outcomes have Unix times that agree with each other."""
         clock = ManualClock()
         with ParquetJournal(tmp_path, clock=clock) as journal:
             harness = PurgatoryHarness(journal=journal)
@@ -61,7 +61,7 @@ class TestRows:
         assert expired["at_ms"] - expired["deadline_ms"] == 250
 
     def test_names_and_kinds(self, tmp_path):
-        """The operation's own; else the class, and a name that occurs once."""
+        """op_id and kind are the operation's; else a unique name, and the class."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
             p.try_complete_else_watch(Named(timeout=9), ["k"])
             p.try_complete_else_watch(Recorder(timeout=9), ["k"])
@@ -73,7 +73,7 @@ class TestRows:
         assert "order-17" in {row["op_id"] for row in found}
 
     def test_keys_that_are_no_text(self, tmp_path):
-        """A key is written as str shows it, half a surrogate pair escaped, an empty one as null."""
+        """by_key is str(key), with half surrogate pairs escaped, and null if it is empty."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
             for key in ((1, 2), "\ud800", ""):
                 p.defer(key)
@@ -81,7 +81,7 @@ class TestRows:
         assert {row["by_key"] for row in rows(tmp_path)} == {"(1, 2)", "\\ud800", None}
 
     def test_it_is_a_table_of_a_trace(self, tmp_path):
-        """Whatever reads outcomes reads the files, each row checked."""
+        """The reader of outcomes reads the files and accepts each row."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
             p.defer("k", timeout=4.6e15)
             p.complete("k")
@@ -91,7 +91,7 @@ class TestRows:
 
 class TestLife:
     def test_flush(self, tmp_path):
-        """When it returns, all that ended before is on disk; the next goes on behind it."""
+        """After flush all earlier outcomes are on disk; later ones follow."""
         with ParquetJournal(tmp_path, seconds=1e6) as journal, Purgatory(journal=journal) as p:
             for count in range(1, 4):
                 p.defer("k")
@@ -102,7 +102,7 @@ class TestLife:
         assert len(rows(tmp_path)) == 4
 
     def test_a_second_journal(self, tmp_path):
-        """Not while the first is open; afterwards its rows come beside the others."""
+        """A second journal is refused while the first is open; then it adds rows."""
         for _ in range(2):
             with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
                 with pytest.raises(JournalError, match="another process"):
@@ -111,7 +111,7 @@ class TestLife:
         assert len({row["op_id"] for row in rows(tmp_path)}) == 2
 
     def test_close(self, tmp_path):
-        """Ends the thread, once and for all; what ends later is an error for on_error."""
+        """close ends the thread; later outcomes are errors for on_error."""
         before = set(threading.enumerate())
         journal = ParquetJournal(tmp_path)
         harness = PurgatoryHarness(journal=journal)
@@ -126,7 +126,7 @@ class TestLife:
             journal.flush()
 
     def test_forgotten(self, tmp_path):
-        """A journal that nobody refers to any more writes what it has, and ends its thread."""
+        """A journal that is dropped writes what it has, and ends its thread."""
         before = set(threading.enumerate())
         with Purgatory(journal=ParquetJournal(tmp_path)) as p:
             p.defer("k")
@@ -136,7 +136,7 @@ class TestLife:
         assert len(rows(tmp_path)) == 1
 
     def test_the_end_of_the_process(self, tmp_path):
-        """Also writes what is left, though nobody closed the journal."""
+        """At the end of the process an open journal writes what is left."""
         code = (
             "import sys; from purgatory import *\n"
             "p = Purgatory(journal=ParquetJournal(sys.argv[1]))\n"
@@ -146,7 +146,7 @@ class TestLife:
         assert len(rows(tmp_path)) == 1
 
     def test_many_threads(self, tmp_path):
-        """Every outcome is written once, whoever brings it about."""
+        """Every outcome is written once, from any thread."""
         with ParquetJournal(tmp_path, seconds=0.01) as journal, Purgatory(journal=journal) as p:
 
             def work(name):
@@ -169,14 +169,14 @@ class TestLife:
 
     @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
     def test_bad_seconds(self, tmp_path, seconds):
-        """Refused, with the value."""
+        """Bad values of seconds are refused; the error shows the value."""
         with pytest.raises(ValueError, match="seconds"):
             ParquetJournal(tmp_path, seconds=seconds)
 
 
 class TestDiskThatFails:
     def test_rows_wait_for_it(self, tmp_path, monkeypatch):
-        """A flush says so; once the disk takes them, they are all there."""
+        """While the disk is full flush raises; later all rows are written."""
         with ParquetJournal(tmp_path, seconds=1e6) as journal, Purgatory(journal=journal) as p:
             with monkeypatch.context() as patch:
                 patch.setattr(os, "fsync", no_space)
@@ -190,7 +190,7 @@ class TestDiskThatFails:
             assert len(rows(tmp_path)) == 3
 
     def test_not_for_ever(self, tmp_path, monkeypatch):
-        """Memory is bounded: from some number of rows on, further ones are refused."""
+        """While the disk is full, rows beyond a bound are refused."""
         monkeypatch.setattr(journal_writer, "MAX_WAITING", 3)
         harness = PurgatoryHarness(journal=(journal := ParquetJournal(tmp_path, seconds=1e6)))
         with monkeypatch.context() as patch:
