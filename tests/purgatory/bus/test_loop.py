@@ -10,13 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mq import Mailbox
 from purgatory import (
     DelayedOperation,
-    Ended,
-    KeyedOperation,
-    MailboxJournal,
-    Outcome,
     Purgatory,
     PurgatoryClosed,
     PurgatoryForked,
@@ -386,24 +381,6 @@ class TestFork:
         manual.complete_later("k", 1)
         manual.step()
         assert future.result(0) == 1
-
-
-class TestMailboxJournal:
-    def test_outcomes_as_commands(self, manual):
-        """Each outcome is posted once to the mailbox."""
-        mailbox = Mailbox()
-        p = Purgatory(timer=manual.timer, journal=MailboxJournal(mailbox))
-        completed, cancelled = KeyedOperation(5), KeyedOperation(5)
-        p.try_complete_else_watch(completed, ["a"])
-        p.try_complete_else_watch(cancelled, ["b"])
-        p.complete("a")
-        p.close()
-        heard = [mailbox.recv(0), mailbox.recv(0), mailbox.recv(0)]
-        assert heard == [
-            Ended(completed, Outcome.COMPLETED),
-            Ended(cancelled, Outcome.CANCELLED),
-            None,
-        ]
 
 
 def test_an_idle_purgatory_uses_no_cpu():

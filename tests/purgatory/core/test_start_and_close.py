@@ -1,0 +1,279 @@
+"""Closing a purgatory, and what a forked child may do with its parent's."""
+
+import concurrent.futures
+import os
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from purgatory import (
+    OperationCancelled,
+    OperationExpired,
+    Purgatory,
+    PurgatoryClosed,
+    PurgatoryForked,
+)
+from purgatory.registry import live_purgatories
+from tests.testing.purgatory_harness import (
+    HANG,
+    Hooked,
+    PurgatoryHarness,
+    Recorder,
+    all_in_threads,
+)
+
+
+@pytest.fixture
+def harness():
+    return PurgatoryHarness()
+
+
+class TestClose:
+    def test_close_ends_what_is_pending(self, harness):
+        """Closing removes watchers, calls on_cancel, and fails futures with OperationCancelled."""
+        p = harness.purgatory
+        op, future = Recorder(), p.defer("k", "x")
+        p.try_complete_else_watch(op, ["k"])
+        p.close()
+        assert op.calls == ["cancel"]
+        with pytest.raises(OperationCancelled):
+            future.result(0)
+        assert (p.watched, p.delayed, p.stats().cancelled, len(harness.timer)) == (0, 0, 2, 0)
+        p.close()
+        p._check()
+
+    def test_after_close_everything_raises(self, harness):
+        """After close each method raises PurgatoryClosed, which names the purgatory."""
+        p = harness.purgatory
+        p.close()
+        for method in (
+            lambda: p.try_complete_else_watch(Recorder(), ["k"]),
+            lambda: p.defer("k"),
+            lambda: p.complete("k"),
+            lambda: p.check_and_complete("k"),
+            lambda: p.cancel_for_key("k"),
+            p.start,
+        ):
+            with pytest.raises(PurgatoryClosed, match="'bench' is closed"):
+                method()
+        assert p.stats().pending == 0
+
+    def test_no_thread_and_no_waiter_is_left(self):
+        """Closing a started purgatory ends its threads, and threads that wait for a result."""
+        before = set(threading.enumerate())
+        with Purgatory() as p:
+            futures = [p.defer(n, timeout=3600) for n in range(100)]
+            waiting = threading.Thread(target=lambda: concurrent.futures.wait(futures), daemon=True)
+            waiting.start()
+            p.defer("due", timeout=0).exception(HANG)
+        waiting.join(HANG)
+        assert not waiting.is_alive()
+        assert set(threading.enumerate()) <= before
+        assert all(isinstance(f.exception(0), OperationCancelled) for f in futures)
+
+    def test_own_timer_finishes_what_waits(self):
+        """With cancel_pending=False operations complete or expire before close returns."""
+        p = Purgatory()
+        p.start()
+        soon, completed = p.defer("a", timeout=0.05), p.defer("b", timeout=3600)
+        closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
+        closing.start()
+        assert isinstance(soon.exception(HANG), OperationExpired)
+        assert p.complete("b", 1) == 1  # still accepted while an operation is pending
+        closing.join(HANG)
+        assert not closing.is_alive()
+        assert completed.result(0) == 1
+        with pytest.raises(PurgatoryClosed):
+            p.complete("b")
+
+    def test_own_timer_gives_up_after_timeout(self):
+        """Operations that do not end within the timeout are cancelled."""
+        p = Purgatory()
+        p.start()
+        future = p.defer("a", timeout=3600)
+        p.close(cancel_pending=False, timeout=0.02)
+        assert isinstance(future.exception(HANG), OperationCancelled)
+        assert p.delayed == 0
+
+    @pytest.mark.parametrize("timeout", [None, 0, 0.01])
+    def test_an_own_timer_that_never_started_leaves_no_one_waiting(self, timeout):
+        """Without a running loop pending operations are cancelled, since none would expire."""
+        p = Purgatory()
+        future = p.defer("a", timeout=3600)
+        p.close(cancel_pending=False, timeout=timeout)
+        assert isinstance(future.exception(0), OperationCancelled)
+
+    def test_shared_timer_finishes_what_waits(self, harness):
+        """With a shared timer close waits until the last operation has ended."""
+        p = harness.purgatory
+        op = Recorder(1)
+        p.try_complete_else_watch(op, ["k"])
+        closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
+        closing.start()
+        while not p._lists.closed:
+            pass
+        with pytest.raises(PurgatoryClosed):
+            p.defer("k")
+        harness.advance(1)
+        closing.join(HANG)
+        assert not closing.is_alive()
+        assert op.calls == ["complete", "expiration"]
+
+    def test_shared_timer_gives_up_after_timeout(self, harness):
+        """After the timeout the rest is cancelled; the shared timer goes on."""
+        p = harness.purgatory
+        future = p.defer("k", timeout=3600)
+        p.close(cancel_pending=False, timeout=0.01)
+        assert isinstance(future.exception(0), OperationCancelled)
+        assert len(harness.timer) == 0
+        harness.timer.schedule(1, lambda: None)
+
+    def test_without_wait_a_shared_timer_keeps_its_word(self, harness):
+        """wait=False returns at once; the rest is cancelled after the timeout."""
+        p = harness.purgatory
+        soon, late = p.defer("k", timeout=1), p.defer("k", timeout=3600)
+        p.close(wait=False, cancel_pending=False, timeout=5)
+        assert not soon.done()
+        harness.advance(1)
+        assert isinstance(soon.exception(0), OperationExpired)
+        harness.advance(4)
+        assert isinstance(late.exception(0), OperationCancelled)
+
+    def test_without_wait_and_a_closed_timer_it_is_over(self, harness):
+        """If the timer refuses the task that would cancel them, they are cancelled at once."""
+        op = Recorder()
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.timer.add = lambda task: None
+        harness.timer.close(cancel_pending=False)
+        harness.purgatory.close(wait=False, cancel_pending=False, timeout=5)
+        assert op.calls == ["cancel"]
+
+    @pytest.mark.parametrize("timeout", [-1, float("nan")])
+    def test_a_bad_timeout_closes_nothing(self, harness, timeout):
+        """A bad timeout is refused before close has any effect."""
+        future = harness.purgatory.defer("k")
+        with pytest.raises(ValueError, match="delay is"):
+            harness.purgatory.close(timeout=timeout)
+        with pytest.raises(TypeError):
+            harness.purgatory.close(timeout="soon")
+        assert not future.done()
+        assert harness.purgatory.complete("k") == 1
+
+    def test_close_from_a_callback(self):
+        """A callback on the timer's own thread may close the purgatory."""
+        p = Purgatory()
+        p.start()
+        other = p.defer("x", timeout=3600)
+        op = Hooked(0, on_complete=p.close)
+        p.try_complete_else_watch(op, ["k"])
+        assert isinstance(other.exception(HANG), OperationCancelled)
+        p.close()
+        assert p.delayed == 0
+
+    def test_what_comes_while_it_closes_ends_or_is_refused(self):
+        """Submissions racing close: each future ends, each refusal is PurgatoryClosed."""
+        for attempt in range(60):
+            p = Purgatory()
+            p.start()
+            futures = []
+
+            def submit(p=p, futures=futures):
+                try:
+                    while True:
+                        futures.append(p.defer("k", timeout=3600))
+                except PurgatoryClosed:
+                    pass
+
+            all_in_threads(
+                submit,
+                submit,
+                lambda p=p, n=attempt: p.close(cancel_pending=n % 2 == 0, timeout=0.001),
+            )
+            for future in futures:
+                assert isinstance(future.exception(HANG), OperationCancelled)
+            assert (p.watched, p.delayed) == (0, 0)
+            p._check()
+
+
+class TestFork:
+    @staticmethod
+    def in_child(function):
+        """Run a function in a forked child; what it returned, as text."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.write(write, repr(function()).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as result:
+            text = result.read()
+        os.waitpid(pid, 0)
+        return text
+
+    def test_the_childs_copy_refuses(self):
+        """Every method raises PurgatoryForked in the child; the parent is not affected."""
+        with Purgatory() as p:
+            future = p.defer("k", timeout=3600)
+            op = Recorder()
+            p.try_complete_else_watch(op, ["k"])
+
+            def child():
+                refused = []
+                for method in (
+                    lambda: p.try_complete_else_watch(Recorder(), ["k"]),
+                    lambda: p.defer("k"),
+                    lambda: p.complete("k"),
+                    lambda: p.check_and_complete("k"),
+                    lambda: p.cancel_for_key("k"),
+                    p.start,
+                    future.cancel,
+                    op.cancel,
+                    op.force_complete,
+                ):
+                    try:
+                        method()
+                    except PurgatoryForked as error:
+                        refused.append("before fork" in str(error))
+                p.close()
+                return refused, p.delayed
+
+            assert self.in_child(child) == repr(([True] * 9, 2))
+            assert p.complete("k", 5) == 1
+            assert future.result(0) == 5
+
+    def test_the_child_may_make_its_own(self):
+        """A purgatory made in the child works, under the parent's name in the same registry."""
+        registry = CollectorRegistry()
+        with Purgatory("same", registry=registry) as p:
+            p.defer("k", timeout=3600)
+
+            def child():
+                with Purgatory("same", registry=registry) as mine:
+                    future = mine.defer("k", timeout=0.01)
+                    outcome = type(future.exception(HANG)).__name__
+                    return (
+                        outcome,
+                        registry.get_sample_value(
+                            "purgatory_operations_total", {"name": "same", "outcome": "expired"}
+                        ),
+                        [p.name for p in live_purgatories()],
+                    )
+
+            assert self.in_child(child) == repr(("OperationExpired", 1, ["same"]))
+
+    def test_operations_of_a_lost_purgatory_refuse_too(self, harness):
+        """In the child an operation raises PurgatoryForked even if its purgatory was dropped."""
+        op = Recorder()
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.purgatory = None
+
+        def child():
+            try:
+                op.cancel()
+            except PurgatoryForked:
+                return "refused"
+
+        assert self.in_child(child) == repr("refused")

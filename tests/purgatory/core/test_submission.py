@@ -1,0 +1,181 @@
+"""Submission: check, watch, check; and what happens when the timer refuses."""
+
+import pytest
+
+from purgatory import (
+    OperationCancelled,
+    Purgatory,
+)
+from tests.testing.purgatory_harness import (
+    Hooked,
+    PurgatoryHarness,
+    Recorder,
+    all_in_threads,
+)
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
+
+
+@pytest.fixture
+def harness():
+    return PurgatoryHarness()
+
+
+class TestCheckWatchCheck:
+    def test_completed_at_once(self, harness):
+        """An operation with a satisfied condition is never watched."""
+        op = Recorder(ready=True)
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert (op.tries, op.calls) == (1, ["complete"])
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
+
+    def test_the_condition_is_asked_twice_not_once_a_key(self, harness):
+        """Submission checks the condition twice, for any number of keys."""
+        op = Recorder()
+        harness.purgatory.try_complete_else_watch(op, range(100))
+        assert op.tries == 2
+
+    def test_a_completion_between_check_and_watch_is_seen(self, harness):
+        """A condition that becomes true after the first check is found by the second."""
+
+        def come_true_after_first():
+            if op.tries == 0:
+                op.ready = True
+                op.tries += 1
+                return False
+            return None
+
+        op = Hooked(try_complete=come_true_after_first)
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
+
+    def test_a_completion_between_second_check_and_timer_leaves_nothing(self, harness):
+        """An operation completed after the second check is not left in the wheel."""
+
+        class Completing(Timer):
+            def add(self, task):
+                task.force_complete()
+                return super().add(task)
+
+        timer = Completing(clock=ManualClock(), executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        op = Recorder()
+        assert p.try_complete_else_watch(op, ["k"]) is False
+        assert op.calls == ["complete"]
+        assert (p.watched, len(timer)) == (0, 0)
+        p._check()
+
+    def test_no_wake_up_is_lost(self, harness):
+        """A submission that races the completion of its key never misses it."""
+        p = harness.purgatory
+        done = [False] * 2000
+        ops = []
+        for number in range(len(done)):
+            op = Hooked(try_complete=lambda number=number: done[number])
+            ops.append(op)
+
+        def complete():
+            for number in range(len(done)):
+                done[number] = True
+                p.check_and_complete(number)
+
+        def submit():
+            for number, op in enumerate(ops):
+                p.try_complete_else_watch(op, [number])
+
+        all_in_threads(complete, submit)
+        assert all(op.calls == ["complete"] for op in ops)
+        assert p.watched == 0
+        p._check()
+
+
+class TestTimerErrors:
+    def test_timer_full_leaves_the_operation_as_it_was(self):
+        """An operation refused with TimerFull is in no list and may be submitted again."""
+        harness = PurgatoryHarness(max_pending=1)
+        p = harness.purgatory
+        first, op = Recorder(5), Recorder(5)
+        p.try_complete_else_watch(first, ["k"])
+        with pytest.raises(TimerFull):
+            p.try_complete_else_watch(op, ["k", "x"])
+        with pytest.raises(TimerFull):
+            p.defer("k")
+        p._check()
+        assert (p.watched, p.delayed, len(harness.timer)) == (1, 1, 1)
+        assert op.calls == []
+        first.cancel()
+        assert p.try_complete_else_watch(op, ["k", "x"]) is False
+        harness.advance(5)
+        assert op.calls == ["complete", "expiration"]
+
+    def test_timer_full_does_not_matter_to_what_has_ended(self):
+        """An operation completed while the timer refuses it is completed, without an error."""
+
+        class Full(Timer):
+            def add(self, task):
+                task.force_complete()
+                raise TimerFull
+
+        p = Purgatory(timer=Full(clock=ManualClock()))
+        op = Recorder()
+        assert p.try_complete_else_watch(op, ["k"]) is False
+        assert op.calls == ["complete"]
+        assert p.watched == 0
+
+    def test_an_error_after_the_add_takes_it_off_the_wheel(self):
+        """A submission that fails late leaves no task in the wheel."""
+
+        class Failing(Timer):
+            def add(self, task):
+                super().add(task)
+                raise KeyboardInterrupt
+
+        timer = Failing(clock=ManualClock(), executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        op = Recorder()
+        with pytest.raises(KeyboardInterrupt):
+            p.try_complete_else_watch(op, ["k"])
+        with pytest.raises(KeyboardInterrupt):
+            p.defer("k")
+        assert (p.watched, p.delayed, len(timer), op.done()) == (0, 0, 0, False)
+
+    def test_an_interrupt_is_not_swallowed_when_it_has_ended(self):
+        """A KeyboardInterrupt reaches the caller, although the operation has completed."""
+
+        class Interrupted(Timer):
+            def add(self, task):
+                task.force_complete()
+                raise KeyboardInterrupt
+
+        p = Purgatory(timer=Interrupted(clock=ManualClock()))
+        op = Recorder()
+        with pytest.raises(KeyboardInterrupt):
+            p.try_complete_else_watch(op, ["k"])
+        assert op.calls == ["complete"]
+
+    def test_an_interrupted_first_check_may_be_tried_again(self, harness):
+        """After an interrupt in try_complete the operation does not count as submitted."""
+        interrupts = [KeyboardInterrupt]
+
+        def interrupt():
+            if interrupts:
+                raise interrupts.pop()
+
+        op = Hooked(try_complete=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            harness.purgatory.try_complete_else_watch(op, ["k"])
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert harness.purgatory.watched == 1
+
+    def test_closing_a_shared_timer_ends_its_operations(self, harness):
+        """A timer that closes cancels what waits in it: futures fail, lists are empty."""
+        op, future = Recorder(), harness.purgatory.defer("k")
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.timer.close()
+        assert op.calls == ["cancel"]
+        with pytest.raises(OperationCancelled):
+            future.result(0)
+        assert (harness.purgatory.watched, harness.purgatory.delayed) == (0, 0)
+        late = Recorder()
+        with pytest.raises(TimerClosed):
+            harness.purgatory.try_complete_else_watch(late, ["k"])
+        assert harness.purgatory.watched == 0
