@@ -1,11 +1,11 @@
 """The service: delayed operations over ZeroMQ, kept on disk.
 
-The front door of the package; needs the extra ``service`` (pyzmq, msgspec).
+The front door of the package; needs the extra `service` (pyzmq, msgspec).
 
-Layout: ``protocol`` (the messages, docs/protocol.md), ``config`` and ``errors``; ``store`` (the
-database), ``auth`` (keys and allow list), ``server`` (network thread and store thread),
-``client``, ``http`` (live page, metrics, health); ``daemon`` puts a server and its surroundings
-together, ``systemd`` reports to the service manager.
+Inside: `protocol` (the messages, docs/protocol.md), `config` and `errors`; `store` (the database),
+`auth` (keys and allow list), `server` (network thread and store thread), `client`, `http` (live
+page, metrics, health); `daemon` runs a server with all of these, `systemd` reports to the service
+manager.
 """
 
 import importlib

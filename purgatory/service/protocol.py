@@ -64,7 +64,7 @@ class Hello(Struct, array_like=True, tag=1):
 
 
 class Submit(Struct, array_like=True, tag=2):
-    """Have operations wait; one whose id is known already is answered with its state."""
+    """Have operations wait; one with a known id is answered with its state instead."""
 
     seq: int
     operations: list[Submission]

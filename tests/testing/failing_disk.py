@@ -1,32 +1,32 @@
-"""A disk that fails when it is told to, beneath a store."""
+"""A disk, beneath a store, that fails when the test says so."""
 
 import sqlite3
 
 
 class DiskFaults:
-    """Counts statements since `fail_at`, and fails those of the given places."""
+    """Makes SQLite statements fail: some, by their position, or all commits."""
 
     def __init__(self):
         self.clear()
 
     def clear(self):
-        """Fail no more."""
-        self._places = frozenset()
+        """Let all statements succeed."""
+        self._positions = frozenset()
         self._always = False
         self._count = 0
 
-    def fail_at(self, *places, code=sqlite3.SQLITE_FULL, words="database or disk is full"):
-        """Fail the statements of these places, counted from now."""
-        self._places = frozenset(places)
+    def fail_at(self, *positions, code=sqlite3.SQLITE_FULL, message="database or disk is full"):
+        """Fail the statements at these positions, counted from 0 from now on."""
+        self._positions = frozenset(positions)
         self._count = 0
         self._code = code
-        self._words = words
+        self._message = message
 
-    def fail(self, code=sqlite3.SQLITE_FULL, words="database or disk is full"):
+    def fail(self, code=sqlite3.SQLITE_FULL, message="database or disk is full"):
         """Fail every commit until `clear`."""
         self._always = True
         self._code = code
-        self._words = words
+        self._message = message
 
     def connect(self, *args, **kwargs):
         """Make a connection, as `sqlite3.connect` does."""
@@ -35,15 +35,15 @@ class DiskFaults:
     def _factory(faults):
         class Faulty(sqlite3.Connection):
             def execute(self, sql, *args):
-                faults._look(sql)
+                faults._count_statement(sql)
                 return super().execute(sql, *args)
 
         return Faulty
 
-    def _look(self, sql):
-        place = self._count
+    def _count_statement(self, sql):
+        position = self._count
         self._count += 1
-        if place in self._places or (self._always and sql == "COMMIT"):
-            error = sqlite3.OperationalError(self._words)
+        if position in self._positions or (self._always and sql == "COMMIT"):
+            error = sqlite3.OperationalError(self._message)
             error.sqlite_errorcode = self._code
             raise error

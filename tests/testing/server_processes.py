@@ -1,4 +1,4 @@
-"""Servers in processes of their own, for tests that end them."""
+"""Servers in processes of their own, for tests that kill them."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.testing.purgatory_harness import HANG, free_port
 
 
 class ServerProcess:
-    """``purgatory serve`` over a directory; `start` returns when it serves."""
+    """`purgatory serve` over a directory; `start` returns when it serves."""
 
     def __init__(self, directory: Path, *flags: str, env: dict[str, str] | None = None) -> None:
         self.address = f"tcp://127.0.0.1:{free_port()}"
@@ -29,12 +29,12 @@ class ServerProcess:
             "",
             *flags,
         ]
-        # A server that hangs is ended by SIGABRT, and tells where its threads stand.
+        # If a server hangs, SIGABRT ends it, and faulthandler prints the stacks of its threads.
         self._env = os.environ | {"PYTHONFAULTHANDLER": "1"} | (env or {})
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
-        """Start it; its first line."""
+        """Start the process; returns the first line that it prints."""
         self.process = subprocess.Popen(
             self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
         )
@@ -47,18 +47,18 @@ class ServerProcess:
         return line
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """End the process by SIGKILL."""
         self.process.kill()
         self.process.communicate(timeout=HANG)
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal; the exit code and what was written to stderr."""
+        """Send a signal; returns the exit code and what was written to stderr."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=HANG)
         return self.process.returncode, errors
 
     def run_python(self, program: str, *arguments: str) -> str:
-        """Run a program in another process; what it printed."""
+        """Run a Python program in another process; returns what it printed."""
         return subprocess.run(
             [sys.executable, "-W", "error", "-c", program, *arguments],
             check=True,

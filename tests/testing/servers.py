@@ -1,4 +1,4 @@
-"""What the tests of the service share: servers in this process, at a port of their own."""
+"""Fixtures of the service's tests: servers and clients in this process, at free ports."""
 
 import contextlib
 import threading
@@ -15,7 +15,7 @@ HANG_MS = int(HANG * 1000)
 
 @pytest.fixture
 def serve(tmp_path):
-    """Make servers, closed at the end: ``serve(**settings)``; ``parts`` are arguments of Server."""
+    """Make servers, closed at the end: `serve(**settings)`; `parts` are arguments of `Server`."""
     with contextlib.ExitStack() as stack:
 
         def make(parts=None, **settings):
@@ -27,13 +27,13 @@ def serve(tmp_path):
 
 @pytest.fixture
 def server(serve):
-    """One that keeps nothing on disk."""
+    """A server that keeps nothing on disk."""
     return serve(memory=True)
 
 
 @pytest.fixture
 def connect():
-    """Make clients, closed at the end: ``connect(server)``, or an address."""
+    """Make clients, closed at the end: `connect(server)`, or `connect(address)`."""
     with contextlib.ExitStack() as stack:
 
         def make(server, **others):
@@ -44,7 +44,7 @@ def connect():
 
 
 class RawPeer:
-    """Somebody who speaks the protocol by hand, or does not."""
+    """A socket that sends a server any frames, valid or not."""
 
     def __init__(self, context, address, **options):
         self.socket = context.socket(zmq.DEALER)
@@ -53,23 +53,23 @@ class RawPeer:
         self.socket.connect(address)
 
     def send(self, *frames):
-        """Send frames: bytes, or messages."""
+        """Send a message of some frames: bytes, or messages to encode."""
         self.socket.send_multipart(
             [frame if isinstance(frame, bytes) else encode(frame) for frame in frames]
         )
 
     def receive(self):
-        """The next message."""
+        """Return the next message."""
         assert self.socket.poll(HANG_MS), "no answer"
         return decode_answer(self.socket.recv())
 
     def ask(self, *frames):
-        """Send, and receive."""
+        """Send, and return the answer."""
         self.send(*frames)
         return self.receive()
 
     def hello(self, name="peer"):
-        """Say hello, and be welcome."""
+        """Say hello, and return the welcome."""
         answer = self.ask(Hello(1, VERSION, name))
         assert isinstance(answer, Welcome)
         return answer
@@ -77,7 +77,7 @@ class RawPeer:
 
 @pytest.fixture
 def peer():
-    """Make peers: ``peer(server)``."""
+    """Make raw peers, closed at the end: `peer(server)`."""
     context = zmq.Context()
     peers = []
 
@@ -93,7 +93,7 @@ def peer():
 
 @pytest.fixture
 def no_thread_is_left():
-    """The test ends with the threads that it began with."""
+    """Check that the test ends with the threads that it began with."""
     before = set(threading.enumerate())
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]

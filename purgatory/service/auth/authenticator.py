@@ -121,7 +121,7 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
     the settings are `insecure`; KeysError for keys that cannot be read.
     """
     keys = KeyStore(config.keys_dir)
-    # A bind that is no address at all is left to the server, whose error is more precise.
+    # A bind that is no address at all is left to the server, which has a more precise error.
     binds = [config.bind] if "://" in config.bind else []
     binds += [config.http_bind] if config.http_bind else []
     open_binds = [bind for bind in binds if not is_local(bind)]

@@ -79,7 +79,7 @@ def _counter(name: str) -> CounterMetricFamily:
 
 
 def _outcomes() -> CounterMetricFamily:
-    text = "Operations that ended, and whose end is on disk"
+    text = "Operations that ended, once it is on disk"
     return CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
 
 

@@ -1,4 +1,4 @@
-"""DeferredExecutor: an executor whose owner decides when, and how much, is run."""
+"""DeferredExecutor: an executor that runs nothing until its owner asks for it."""
 
 from collections import deque
 from collections.abc import Callable

@@ -37,16 +37,18 @@ class _CommittedRows(NamedTuple):
 
 
 class ParquetSink:
-    """Writes Parquet files every ``seconds``; see `JournalSink`.
+    """Writes Parquet files every `seconds`; see `JournalSink`.
 
-    ``directory``: operations go to its subdirectory ``operations``, outcomes to ``outcomes``.
+    Operations go to the subdirectory `operations` of `directory`, outcomes to `outcomes`.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_CommittedRows] | None = None
-        self._behind = False  # the store's thread's: rows were refused, and with them all later
+        self._behind = (
+            False  # rows were refused, so all later ones are too; used by the store thread alone
+        )
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Open the files, start the thread. Raises JournalError, TraceError; see `JournalSink`."""
@@ -72,7 +74,7 @@ class ParquetSink:
             log.exception("the journal is behind, and goes on when the server is started again")
 
     def flush(self) -> None:
-        """Return when what was handed over before is on disk. JournalError if it cannot be."""
+        """Return when all rows written before are on disk. Raises JournalError."""
         if self._writer is not None:
             self._writer.flush()
 
@@ -119,7 +121,7 @@ class _RowBuffer:
     def write(self) -> None:
         if not self._batches:
             return
-        # What a failed attempt wrote, it confirmed; the rest is tried again, so look at positions.
+        # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
         before = self.position
         try:
             self._operations.append(
@@ -139,8 +141,8 @@ class _RowBuffer:
 def _numbered(
     batches: Iterable[Sequence[tuple[Any, ...]]], after: int
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Each row's number, which is its first value, and the rest: of those behind ``after``."""
+    """Yield number, the first value, and the other values of each row numbered above `after`."""
     for rows in batches:
         if rows and rows[0][0] <= after:
-            rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # after a failure
+            rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # some were written
         yield from zip(map(_number, rows), map(_values, rows), strict=True)

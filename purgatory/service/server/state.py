@@ -73,8 +73,8 @@ class ServerState:
     def total(self) -> int:
         """How many operations and outcomes count towards the limit of the whole server.
 
-        Those that wait, those whose outcome is not acknowledged, and those that should be deleted
-        already but are not in the journal yet.
+        Pending operations, unacknowledged outcomes, and acknowledged ones beyond the number that is
+        kept, because they are not in the journal yet.
         """
         return self.purgatory.delayed + self.unacknowledged + self.retention.overdue
 

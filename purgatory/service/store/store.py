@@ -85,7 +85,7 @@ class OperationRow(NamedTuple):
 class OutcomeRow(NamedTuple):
     """A row of the journal's table of outcomes; times are Unix milliseconds.
 
-    An expired operation ended at its deadline; ``lateness_ms``: when that was noticed, minus it.
+    An expired operation ended at its deadline; `lateness_ms` later that was noticed.
     """
 
     seq: int

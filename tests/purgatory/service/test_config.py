@@ -1,4 +1,4 @@
-"""Settings: four places in rising order, and errors that name the place and the value."""
+"""Settings come from four places; errors name the place and the value."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def toml(tmp_path):
 
 
 def test_defaults():
-    """As the contract has them."""
+    """The defaults are those of the documentation."""
     config = Config.load(environment={})
     assert config == Config()
     assert config.bind == "tcp://127.0.0.1:7411"
@@ -32,7 +32,7 @@ def test_defaults():
 
 
 def test_the_order_of_places(toml):
-    """Each overrules those before."""
+    """Flags override the environment, that overrides the file, that the defaults."""
     file = toml("max_keys = 1\nmax_clients = 1\nretention = 1\nmemory = true\ndata_dir = '/a'")
     environment = {"PURGATORY_MAX_KEYS": "2", "PURGATORY_RETENTION": "2.5", "PURGATORY_OTHER": "?"}
     config = Config.load({"max_keys": "3", "bind": None}, file=file, environment=environment)
@@ -42,20 +42,20 @@ def test_the_order_of_places(toml):
 
 
 def test_the_environment_may_name_the_file(toml):
-    """A flag names another."""
+    """PURGATORY_CONFIG names the TOML file."""
     file = toml("max_keys = 7")
     assert Config.load(environment={"PURGATORY_CONFIG": str(file)}).max_keys == 7
 
 
 @pytest.mark.parametrize("text", ["1", "true", "Yes", "on"])
 def test_truths(text):
-    """In the environment; their opposites too."""
+    """Booleans in the environment have several spellings."""
     assert Config.load(environment={"PURGATORY_MEMORY": text}).memory
     assert not Config.load(environment={"PURGATORY_MEMORY": "no"}).memory
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "words"),
+    ("flags", "environment", "message"),
     [
         ({"max_keys": "0"}, {}, "--max-keys is 0; expected a whole number of at least 1"),
         ({"max_keys": "many"}, {}, "--max-keys is 'many'; expected a whole number"),
@@ -64,14 +64,14 @@ def test_truths(text):
         ({}, {"PURGATORY_MEMORY": "maybe"}, "PURGATORY_MEMORY is 'maybe'; expected true or false"),
     ],
 )
-def test_bad_values(flags, environment, words):
-    """Are named with their place."""
-    with pytest.raises(ConfigError, match=re.escape(words)):
+def test_bad_values(flags, environment, message):
+    """The error names the value, its place and what is expected."""
+    with pytest.raises(ConfigError, match=re.escape(message)):
         Config.load(flags, environment=environment)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("max_keys = 'x'", "max_keys is 'x'; expected a whole number"),
         ("max_keys = true", "max_keys is True"),
@@ -82,20 +82,20 @@ def test_bad_values(flags, environment, words):
         ("max_keys =", "not TOML"),
     ],
 )
-def test_bad_files(toml, text, words):
-    """Are named, and what is wrong with them."""
-    with pytest.raises(ConfigError, match=rf"purgatory\.toml: {words}"):
+def test_bad_files(toml, text, message):
+    """The error names the file, and what is wrong in it."""
+    with pytest.raises(ConfigError, match=rf"purgatory\.toml: {message}"):
         Config.load(file=toml(text), environment={})
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    """Is named."""
+    """The error names it."""
     with pytest.raises(ConfigError, match=r"nothing\.toml: No such file"):
         Config.load(file=tmp_path / "nothing.toml", environment={})
 
 
 def test_in_the_program():
-    """The same checks."""
+    """Values in a program are checked likewise."""
     with pytest.raises(ConfigError, match="max_clients is 0"):
         Config(max_clients=0)
     with pytest.raises(ConfigError, match="data_dir is 'x'; expected a path"):

@@ -1,4 +1,4 @@
-"""The service's front door."""
+"""The front door of the service: its names, their aliases, and what they import."""
 
 import importlib
 import subprocess
@@ -11,7 +11,7 @@ from purgatory.service import ServiceDaemon, errors
 
 
 def test_all_is_what_there_is():
-    """Every name exists, once, in order, and is documented."""
+    """Every name of `__all__` exists, is sorted and documented."""
     names = purgatory.service.__all__
     assert names == sorted(set(names))
     for name in names:
@@ -21,7 +21,7 @@ def test_all_is_what_there_is():
 
 
 def test_every_error_is_there():
-    """With one base, and a code of its own if a server answers with it."""
+    """Every error is exported, has the base of all, and a refusal has a code of its own."""
     found = {
         value
         for value in vars(errors).values()
@@ -32,8 +32,8 @@ def test_every_error_is_there():
     refusals = [error for error in found if issubclass(error, errors.Refused)]
     assert len({error.code for error in refusals}) == len(refusals)
     for error in refusals:
-        assert type(errors.error_for(error.code, "words")) is error
-    assert type(errors.error_for("of a later version", "words")) is errors.Refused
+        assert type(errors.error_for(error.code, "message")) is error
+    assert type(errors.error_for("of a later version", "message")) is errors.Refused
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_module_of_earlier_versions():
 
 
 def test_importing_the_package_needs_no_extra():
-    """Nor do settings and errors."""
+    """Neither the package nor settings and errors import an extra."""
     program = (
         "import sys\n"
         "import purgatory, purgatory.cli, purgatory.service\n"

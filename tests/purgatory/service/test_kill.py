@@ -1,6 +1,6 @@
-"""SIGKILL at random moments under load: what was acknowledged holds.
+"""SIGKILL at random moments under load: what the server has answered holds.
 
-``PURGATORY_ROUNDS`` says how often; the seed is printed when it fails.
+`PURGATORY_ROUNDS` is how often; a failure prints the seed.
 """
 
 import os
@@ -17,12 +17,12 @@ from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
-# Clocks are compared across processes, in whole milliseconds.
+# Seconds by which two processes' clocks may differ: both read whole milliseconds.
 ROUNDING = 0.002
 
 
-class Load:
-    """Defers, completes and cancels, and writes down all that it is told."""
+class RandomLoad:
+    """Defers, completes and cancels in a thread, and records all that the server sends."""
 
     def __init__(self, address: str, seed: int, patch: pytest.MonkeyPatch) -> None:
         self.random = random.Random(seed)
@@ -30,7 +30,7 @@ class Load:
         self.other = Client(address, name="other", timeout=HANG)
         self.futures = {}  # op id -> future, deferred at, timeout
         self.resolved_at = {}
-        self.told = defaultdict(set)  # op id -> all that was ever told of it
+        self.sent = defaultdict(set)  # op id -> all outcomes that the server ever sent of it
         self.completed = []  # op id, value, future of the count
         self.cancelled = []  # op id, future
         self.stop = threading.Event()
@@ -40,10 +40,10 @@ class Load:
             message = decode(frame)
             for outcome in message.outcomes if isinstance(message, protocol.Outcomes) else ():
                 self.resolved_at.setdefault(outcome.op_id, time.monotonic())
-                self.told[outcome.op_id].add((outcome.number, outcome.outcome, outcome.at_ms))
+                self.sent[outcome.op_id].add((outcome.number, outcome.outcome, outcome.at_ms))
             return message
 
-        # All outcomes are the owner's: nobody else submits.
+        # All outcomes are the owner's: the other client submits nothing.
         patch.setattr(protocol, "decode_answer", spy)
         self.thread = threading.Thread(target=self.run, name="load")
 
@@ -59,23 +59,23 @@ class Load:
                     self.completed.append((op_id, value, answer))
                 elif dice < 0.5:
                     self.cancelled.append((op_id, self.other.cancel_later(op_id)))
-            self.stop.wait(0.004)  # let the others have the processor
+            self.stop.wait(0.004)  # paces the load, and lets the other threads run
 
     def defer(self, number):
         op_id = f"op-{number}"
         timeout = self.random.choice((0.0, 0.05, 0.5, 2.0))
-        keys = [f"key of {op_id}", "a key of nobody"]
+        keys = [f"key of {op_id}", "a key that is never completed"]
         deferred_at = time.monotonic()
         future = self.owner.defer(*keys, timeout=timeout, op_id=op_id)
         self.futures[op_id] = (future, deferred_at, timeout)
         return op_id
 
     def check(self):
-        """All of the contract, when all is over."""
+        """Check the contract for each operation, when all have ended."""
         for op_id, (future, deferred_at, timeout) in self.futures.items():
-            end = outcome_of(future)
-            assert len(self.told[op_id]) == 1, (op_id, self.told[op_id])
-            if end[0] == "expired":
+            outcome = outcome_of(future)
+            assert len(self.sent[op_id]) == 1, (op_id, self.sent[op_id])
+            if outcome[0] == "expired":
                 waited = self.resolved_at[op_id] - deferred_at
                 assert waited >= timeout - ROUNDING, (op_id, waited, timeout)
         for op_id, value, answer in self.completed:
@@ -101,7 +101,7 @@ def test_sigkill_under_load(tmp_path, monkeypatch):
     seed = random.randrange(10**9)
     dice = random.Random(seed)
     with ServerProcess(tmp_path / "data") as serve:
-        load = Load(serve.address, seed, monkeypatch)
+        load = RandomLoad(serve.address, seed, monkeypatch)
         load.thread.start()
         try:
             for _ in range(ROUNDS):

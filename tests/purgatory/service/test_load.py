@@ -1,6 +1,6 @@
-"""Mixed load for a while: nothing grows but what waits.
+"""Mixed load for a while: only the pending operations take memory.
 
-``PURGATORY_SECONDS`` says how long, 5 by default; figures are printed (``pytest -s``).
+`PURGATORY_SECONDS` is how long, 5 by default; `pytest -s` shows the figures.
 """
 
 import concurrent.futures
@@ -22,78 +22,79 @@ SECONDS = float(environ.get("PURGATORY_SECONDS", "5"))
 RATE = 2000  # operations a second, or what the machine allows
 
 
-def held(pid):
-    """Bytes of memory, threads and descriptors of a process."""
+def resources(pid):
+    """Return bytes of memory, threads and descriptors of a process."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     memory = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
     threads = int(re.search(r"Threads:\s+(\d+)", status)[1])
     return memory, threads, len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-class Load:
-    """Operations of three timeouts; most keys are completed a little later."""
+class SteadyLoad:
+    """Defers operations of three timeouts, and completes most of them a little later."""
 
     def __init__(self, one, two):
         self.one, self.two = one, two
         self.dice = random.Random(1)
         self.sent = 0
         self.waiting = set()
-        self.ends = {"completed": 0, "expired": 0}
+        self.outcomes = {"completed": 0, "expired": 0}
         self.late = []  # seconds beyond the deadline, as the client sees it
 
     def send(self, count):
-        """Submit until there were so many, and complete some of those before."""
+        """Submit up to `count` operations in all, and complete some earlier ones."""
         while self.sent < count:
             timeout = self.dice.choice((0.1, 1.0, 3.0))
-            due = time.monotonic() + timeout  # before: the server counts from later
+            # Taken before the submit, so the server's deadline is later.
+            due = time.monotonic() + timeout
             future = self.one.defer(f"key {self.sent}", timeout=timeout)
             self.waiting.add(future)
-            future.add_done_callback(lambda future, due=due: self.end(future, due))
+            future.add_done_callback(lambda future, due=due: self.on_outcome(future, due))
             if self.dice.random() < 0.6:
                 self.two.complete_later(f"key {self.sent - 200}")
             self.sent += 1
-        self.two.flush()  # no more is in flight than the server takes
+        self.two.flush()  # bounds what is in flight
 
-    def end(self, future, due):
-        """Count an end; called by the client's thread."""
+    def on_outcome(self, future, due):
+        """Count an outcome; called by the client's I/O thread."""
         if isinstance(future.exception(), OperationExpired):
             self.late.append(time.monotonic() - due)
-            self.ends["expired"] += 1
+            self.outcomes["expired"] += 1
         else:
-            self.ends["completed"] += 1
+            self.outcomes["completed"] += 1
         self.waiting.discard(future)
 
 
 @pytest.mark.timeout(60 + 2 * SECONDS)
 def test_nothing_grows(tmp_path):
-    """Memory, threads and descriptors are, at the end, those of soon after the beginning."""
+    """Memory, threads and descriptors do not grow between the first quarter and the end."""
     with (
         ServerProcess(tmp_path / "data") as serve,
         Client(serve.address, name="one", timeout=HANG) as one,
         Client(serve.address, name="two", timeout=HANG) as two,
     ):
-        load = Load(one, two)
+        load = SteadyLoad(one, two)
         start = time.monotonic()
         early = None
         while (passed := time.monotonic() - start) < SECONDS:
             load.send(RATE * passed)
             if early is None and passed > SECONDS / 4:
-                early = held(serve.process.pid)
+                early = resources(serve.process.pid)
         concurrent.futures.wait(list(load.waiting), HANG)
         one.flush()
-        late = held(serve.process.pid)
+        late = resources(serve.process.pid)
         stats = two.stats()
         p99 = sorted(load.late)[len(load.late) * 99 // 100]
         sys.stdout.write(
-            f"\n{load.sent / SECONDS:,.0f} operations/s, {load.ends}; expiry told after the "
+            f"\n{load.sent / SECONDS:,.0f} operations/s, {load.outcomes}; expiry told after the "
             f"deadline, p99: {1000 * p99:.1f} ms; bytes, threads, files: {early}, then {late}\n"
         )
         assert stats["pending"] == 0
         assert stats["completed"] + stats["expired"] == load.sent
-        assert sum(load.ends.values()) == load.sent
+        assert sum(load.outcomes.values()) == load.sent
         assert min(load.late) >= 0
         assert late[1:] == early[1:]
-        # What is kept of the last ten thousand outcomes may have come in between, and what the
-        # journal needs to write its files, which it does not do often.
+        # Between the two, the retained outcomes may have come, up to ten thousand of them, and the
+        # memory that the journal needs to write its files, which it does rarely.
         assert late[0] < early[0] + 96e6
         assert serve.end() == (0, "")

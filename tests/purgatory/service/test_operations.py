@@ -1,4 +1,4 @@
-"""What an operator is given: the Grafana dashboard and the systemd unit fit the server."""
+"""The Grafana dashboard and the systemd unit in docs/deploy fit the server."""
 
 import configparser
 import json
@@ -18,13 +18,13 @@ from purgatory.service.daemon import ServiceDaemon
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "purgatory.json").read_text())
 METRIC = re.compile(r"\b((?:purgatory|timingwheel|mq)_[a-z_]+)(?:\{([^}]*)\})?")
-# Prometheus adds it to whatever it scrapes.
+# Labels that Prometheus adds to all that it scrapes.
 ADDED = {"instance"}
 
 
 @pytest.fixture(scope="module")
 def shown():
-    """Sample name -> its labels, of all that a server shows."""
+    """Sample name -> labels, of all that a server shows."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
     with ServiceDaemon(config) as service:
         text = generate_latest(service.server.registry).decode()
@@ -36,7 +36,7 @@ def shown():
 
 
 def expressions():
-    """Title of a panel, and each of its expressions."""
+    """Return each expression of the dashboard, with the title of its panel."""
     return [
         (panel["title"], target["expr"])
         for panel in DASHBOARD["panels"]
@@ -47,7 +47,7 @@ def expressions():
 class TestDashboard:
     @pytest.mark.parametrize(("title", "expression"), expressions())
     def test_metrics_exist(self, shown, title, expression):
-        """Every metric of a panel is shown by a server, and has the labels that are asked for."""
+        """A server shows every metric of a panel, with the labels that the panel uses."""
         used = METRIC.findall(expression)
         assert used
         for name, matchers in used:
@@ -58,7 +58,7 @@ class TestDashboard:
                 assert {label.strip() for label in grouped.split(",")} <= shown[name]
 
     def test_every_metric_has_a_panel(self, shown):
-        """Nothing that a server shows is left out, save what an expression makes of others."""
+        """Every metric of a server is in a panel, but for those that say the same as others."""
         used = {name for _, text in expressions() for name, _ in METRIC.findall(text)}
         derived = {"timingwheel_lateness_seconds_sum", "timingwheel_lateness_seconds_count"}
         elsewhere = {
@@ -70,7 +70,7 @@ class TestDashboard:
         assert set(shown) - used - derived - elsewhere == set()
 
     def test_variables_exist(self, shown):
-        """The choices of the dashboard are labels that there are."""
+        """The dashboard's variables are labels that exist."""
         for variable in DASHBOARD["templating"]["list"]:
             if variable["type"] == "query":
                 metric, label = re.fullmatch(
@@ -79,7 +79,7 @@ class TestDashboard:
                 assert label in shown[metric] | ADDED
 
     def test_panels(self):
-        """Each has a title and words of its own, and a place of its own."""
+        """Each panel has a title, a description and a place of its own."""
         panels = DASHBOARD["panels"]
         assert len({panel["id"] for panel in panels}) == len(panels)
         assert all(panel["title"] and panel["description"] for panel in panels)
@@ -97,8 +97,8 @@ class TestDashboard:
 
 
 class TestUnit:
-    def test_it_calls_what_there_is(self):
-        """Its command is one of ours, its environment one of our settings."""
+    def test_command_and_settings_exist(self):
+        """Its command, its setting and its kind of start exist."""
         unit = configparser.ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str
         unit.read(DEPLOY / "purgatory.service")
@@ -112,7 +112,7 @@ class TestUnit:
 
     @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
     def test_systemd_takes_it(self, tmp_path):
-        """systemd knows every word of it."""
+        """systemd accepts every line of it."""
         text = (DEPLOY / "purgatory.service").read_text()
         path = tmp_path / "purgatory.service"
         path.write_text(text.replace("/opt/purgatory/bin/purgatory", "/bin/true"))

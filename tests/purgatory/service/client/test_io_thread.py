@@ -17,7 +17,7 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     server = serve({"open_store": lambda path: Store(path, connect=faults.connect)})
     client = connect(server)
     client.stats()
-    faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    faults.fail(code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     io_thread = client._io_thread
     sleep, ends = io_thread._wait_for_events, []
 

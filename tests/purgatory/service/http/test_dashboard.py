@@ -1,4 +1,4 @@
-"""The page in a browser: it loads, moves under load, and shows what /metrics says."""
+"""The live page in a browser: it loads, moves under load, and agrees with /metrics."""
 
 import itertools
 import os
@@ -35,7 +35,7 @@ def browser():
 
 @pytest.fixture
 def visit(browser):
-    """Open a page of a server; afterwards it must have had no error, and asked nobody else."""
+    """Open the page of a server; check that it had no error, and loaded nothing from elsewhere."""
     contexts, troubles, asked = [], [], []
 
     def visit(web, **options):
@@ -58,7 +58,7 @@ def visit(browser):
 
 
 def serve(purgatory, **options):
-    """The web server of a purgatory."""
+    """Return a web server of a purgatory."""
     return WebServer(
         "127.0.0.1:0",
         status=StatusReader(purgatory, **options),
@@ -70,7 +70,7 @@ def serve(purgatory, **options):
 
 @pytest.fixture
 def bench():
-    """A purgatory whose time stands still: what it shows does not change."""
+    """A purgatory whose time stands still, so that its figures do not change."""
     bench = PurgatoryHarness(registry=CollectorRegistry())
     rng = random.Random(1)
     p = bench.purgatory
@@ -112,7 +112,7 @@ def busy():
 
 
 def metrics(web):
-    """Name and label values (but the name's) -> value."""
+    """Return name and label values (without the label `name`) -> value."""
     with urllib.request.urlopen(f"{web.url}metrics", timeout=HANG) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {
@@ -123,13 +123,13 @@ def metrics(web):
 
 
 def value(page, name):
-    """The number behind a tile."""
+    """Return the number that a tile shows."""
     return int(page.get_attribute(f"#{name}", "data-value"))
 
 
 class TestNumbers:
     def test_they_agree_with_metrics(self, still, visit):
-        """Tiles, rings, tables and histogram say what Prometheus is told."""
+        """Tiles, rings, tables and histogram show what /metrics has."""
         page, found = visit(still), metrics(still)
         assert value(page, "pending") == found[("purgatory_operations_pending",)] > 100
         for outcome in ("completed", "expired", "cancelled"):
@@ -151,7 +151,7 @@ class TestNumbers:
         assert cells[0] == found["timingwheel_lateness_seconds_bucket", "0.0"]
 
     def test_what_is_said_is_what_is_shown(self, still, visit):
-        """Each picture has words, with the same numbers."""
+        """Each picture has a text alternative with the same numbers."""
         page = visit(still)
         labels = page.eval_on_selector_all(
             "svg[role=img]", "all => all.map(svg => svg.getAttribute('aria-label'))"
@@ -187,7 +187,7 @@ class TestMotion:
         assert path.count("L") >= 1
 
     def test_reduced_motion(self, busy, visit):
-        """Who asks for calm gets hands that step with the figures, not with each frame."""
+        """With reduced motion the hands move with each state, not with each frame."""
         page = visit(busy, reduced_motion="reduce")
         hands = page.evaluate(
             """() => new Promise(done => { const seen = new Set(); let left = 20;
@@ -244,7 +244,7 @@ class TestLooks:
             assert page.evaluate(CONTRASTS) >= 4.5, scheme
 
     def test_the_pointer_tells(self, still, visit):
-        """A bar under the pointer says what it is."""
+        """A bar under the pointer shows a tooltip."""
         page = visit(still)
         chart = page.query_selector("#lateness-chart svg")
         chart.scroll_into_view_if_needed()
@@ -276,7 +276,7 @@ CONTRASTS = """() => {
 
 class TestServerThatEnds:
     def test_it_is_told(self, bench, browser):
-        """The page says that nobody answers, and keeps what it had."""
+        """The page says "no answer", and keeps its last figures."""
         context = browser.new_context(viewport=DESKTOP)
         page = context.new_page()
         with serve(bench.purgatory) as web:

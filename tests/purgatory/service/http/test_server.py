@@ -1,4 +1,4 @@
-"""WebServer: what is shown over HTTP, and that looking changes nothing."""
+"""WebServer: what it shows over HTTP, read-only, and how it starts and ends."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ def bench():
 
 @pytest.fixture
 def trouble():
-    """What is wrong: of the health, and with being ready."""
+    """What the two checks return."""
     return {"health": "", "ready": ""}
 
 
@@ -43,7 +43,7 @@ def web(bench, trouble):
 
 
 def ask(web, path, method="GET", headers=()):
-    """Status, headers and body of an answer."""
+    """Return status, headers and body of a response."""
     connection = http.client.HTTPConnection(web.addr, web.port, timeout=HANG)
     connection.request(method, path, headers=dict(headers))
     answer = connection.getresponse()
@@ -77,7 +77,7 @@ class TestPaths:
         assert (state["now_ms"], state["levels"][1]["hand"]) == (7500, 7500 // 20 % 20)
 
     def test_state_agrees_with_metrics(self, bench, web):
-        """Every figure of the page is one of Prometheus's."""
+        """Every figure of the page is in /metrics, with the same value."""
         for n in range(50):
             bench.purgatory.defer(n, timeout=n / 7)
             bench.purgatory.complete(n // 2)
@@ -104,7 +104,7 @@ class TestPaths:
         assert found["mq_mailbox_depth", "bench"] == state["mailbox"]["depth"]
 
     def test_metrics_in_both_forms(self, web):
-        """OpenMetrics for who asks for it."""
+        """A client that accepts OpenMetrics gets it; others get the older text format."""
         assert ask(web, "/metrics")[1]["content-type"].startswith("text/plain")
         _, headers, body = ask(
             web, "/metrics", headers={"accept": "application/openmetrics-text"}.items()
@@ -113,14 +113,14 @@ class TestPaths:
         assert body.endswith("# EOF\n")
 
     def test_history(self, bench, web):
-        """Rows of what was, oldest first; the first one is there when the server is."""
+        """Rows are oldest first; the first is recorded when the server starts."""
         bench.purgatory.defer("k")
         history = json.loads(ask(web, "/history.json")[2])
         assert len(history["rows"][0]) == 7
         assert history["rows"][0][0] <= history["uptime_s"]
 
     def test_checks(self, web, trouble):
-        """Health and readiness are two things, each with its reason."""
+        """Health and readiness are reported apart, each with its reason."""
         assert ask(web, "/healthz")[::2] == (200, "ok\n")
         assert ask(web, "/readyz")[::2] == (200, "ok\n")
         trouble["ready"] = "closing"
@@ -130,7 +130,7 @@ class TestPaths:
         assert ask(web, "/healthz")[::2] == (503, "disk failed\n")
 
     def test_the_page_is_complete(self, web):
-        """Every file of the package's page is served, and names no other place."""
+        """Every file of the page is served, and none refers to another server."""
         files = resources.files("purgatory.service.http").joinpath("dashboard").iterdir()
         for name in [file.name for file in files]:
             path = "/" if name == "index.html" else f"/{name}"
@@ -142,19 +142,19 @@ class TestPaths:
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
     def test_read_only(self, web, method):
-        """Nothing is taken."""
+        """Methods that change something are not allowed."""
         for path in ("/", "/state.json", "/metrics", "/healthz"):
             assert ask(web, path, method)[0] == 405
 
     @pytest.mark.parametrize("path", ["/nothing", "/../state.py", "/dashboard/page.js", "//"])
     def test_nothing_else(self, web, path):
-        """No other file of the package can be had."""
+        """No other file of the package is served."""
         assert ask(web, path)[0] == 404
 
 
 class TestService:
     def test_the_figures_of_a_server(self, bench):
-        """Are part of the state, and its mailbox is the one that is shown."""
+        """A server's figures are part of the status, which shows the server's mailbox."""
         numbers = dict.fromkeys(ServerStats.__dataclass_fields__, 0)
         stats = ServerStats(**numbers | {"connections": 3, "store_backlog": 4, "messages": 5})
         state = StatusReader(bench.purgatory, lambda: stats)
@@ -165,7 +165,7 @@ class TestService:
 
 class TestLife:
     def test_threads(self, bench):
-        """One, with a name; closed more than once, it ends once."""
+        """There is one thread, with a name, which `close` ends; `close` is idempotent."""
         before = set(threading.enumerate())
         web = WebServer(
             "127.0.0.1:0",
@@ -185,7 +185,7 @@ class TestLife:
             ask(web, "/healthz")
 
     def test_close_at_once(self, bench):
-        """Also when it has hardly begun."""
+        """Closing right after the start ends the thread too."""
         for _ in range(10):
             WebServer(
                 "127.0.0.1:0",
@@ -196,21 +196,21 @@ class TestLife:
             ).close()
 
     def test_close_with_a_peer_that_says_nothing(self, web):
-        """An open connection does not hold it up for long."""
+        """An open connection delays `close` by about a second at most."""
         with socket.create_connection((web.addr, web.port), HANG) as silent:
             assert ask(web, "/healthz")[0] == 200
             silent.sendall(b"GET / HTTP/1.1\r\n")
             web.close()
 
     def test_garbage(self, web):
-        """Is thrown out, and others are served."""
+        """It is answered 400, and others are served."""
         with socket.create_connection((web.addr, web.port), HANG) as raw:
             raw.sendall(b"\x16\x03\x01\x02\x00\x01" + bytes(200))
             assert b"400" in raw.recv(1000)
         assert ask(web, "/healthz")[0] == 200
 
     def test_an_address_in_use(self, web, bench):
-        """Is told at once, by the constructor."""
+        """The constructor raises ServerError."""
         with pytest.raises(ServerError, match=f"127.0.0.1:{web.port}.*in use"):
             WebServer(
                 f"127.0.0.1:{web.port}",
@@ -227,11 +227,11 @@ class TestAddresses:
         [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("h:1", ("h", 1))],
     )
     def test_good(self, bind, parts):
-        """Host and port, IPv6 in brackets."""
+        """Host and port are split, also of IPv6 in brackets."""
         assert host_and_port(bind) == parts
 
     @pytest.mark.parametrize("bind", ["", "host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²"])
     def test_bad(self, bind):
-        """Are named."""
+        """Anything else is a ServerError."""
         with pytest.raises(ServerError, match="http_bind is"):
             host_and_port(bind)

@@ -1,4 +1,4 @@
-"""Unix time that does not jump."""
+"""ServiceClock: Unix time that does not jump when the wall clock is set."""
 
 import time
 
@@ -7,13 +7,13 @@ from tests.testing.step_server import START_MS, ManualTime
 
 
 def test_it_is_unix_time():
-    """At the start, to the second."""
+    """At the start it agrees with the wall clock, to some seconds."""
     assert abs(ServiceClock({}).now_ms() - time.time() * 1000) < 5000
     assert boot_id() == boot_id()
 
 
 def test_the_wall_clock_is_not_followed():
-    """While it runs."""
+    """Setting the wall clock does not change a running clock."""
     moved = ManualTime()
     clock = ServiceClock({}, moved.sources())
     moved.wall_ms = 10**7
@@ -25,7 +25,7 @@ def test_the_wall_clock_is_not_followed():
 
 
 def test_small_differences_are_no_jumps():
-    """The next run counts on from the last one, exactly."""
+    """The next run continues exactly where the last one was."""
     moved = ManualTime()
     metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = 999
@@ -34,7 +34,7 @@ def test_small_differences_are_no_jumps():
 
 
 def test_a_jump_between_two_runs():
-    """Is told, and the time is the wall clock's again."""
+    """The clock says by how much, and follows the wall clock again."""
     moved = ManualTime()
     metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = -5000
@@ -43,7 +43,7 @@ def test_a_jump_between_two_runs():
 
 
 def test_after_a_boot_only_what_was_noted_is_known():
-    """The clock since boot begins anew."""
+    """The time since boot has begun again, so only the recorded drift counts."""
     moved = ManualTime()
     clock = ServiceClock({}, moved.sources())
     moved.wall_ms = 5000
@@ -55,7 +55,7 @@ def test_after_a_boot_only_what_was_noted_is_known():
 
 
 def test_a_system_without_a_name_for_its_boot():
-    """Is one that was booted."""
+    """Without an id of the boot, each start counts as one after a boot."""
     moved = ManualTime()
     moved.boot = ""
     metadata = ServiceClock({}, moved.sources()).metadata()

@@ -1,4 +1,4 @@
-"""The journal of a server that is killed at random moments: every row, once, in the end."""
+"""The journal of a server that is killed at random moments has every row exactly once."""
 
 import random
 import threading
@@ -16,14 +16,14 @@ ROUNDS = 5
 
 
 def rows(directory, table):
-    """All rows of a table of the journal."""
+    """Return all rows of a table of the journal."""
     found = pyarrow.dataset.dataset(directory / table, format="parquet", partitioning="hive")
     return found.to_table().to_pylist()
 
 
 @pytest.mark.timeout(240)
 def test_each_row_once(tmp_path):
-    """What clients were told, and what the journal says, is the same in the end."""
+    """The journal agrees with the outcomes that the client got."""
     rng = random.Random(5)
     pause = threading.Event()
     server = ServerProcess(tmp_path, "--journal-seconds", "0.02")
@@ -44,7 +44,7 @@ def test_each_row_once(tmp_path):
         for key in futures:
             client.complete_later(key)
         client.flush(HANG)
-        told = {key: outcome_of(future) for key, future in futures.items()}
+        outcomes_seen = {key: outcome_of(future) for key, future in futures.items()}
     code, errors = server.end()
     assert (code, errors) == (0, "")
     server.process.stdout.close()
@@ -54,12 +54,12 @@ def test_each_row_once(tmp_path):
     assert operations == Counter(list(futures))
     outcomes = rows(journal, "outcomes")
     assert Counter(row["op_id"] for row in outcomes) == Counter(list(futures))
-    assert {row["op_id"]: row["outcome"] for row in outcomes} == told
+    assert {row["op_id"]: row["outcome"] for row in outcomes} == outcomes_seen
     assert not list(journal.rglob(".unfinished*"))
 
 
 def outcome_of(future):
-    """How an operation ended, as its client was told."""
+    """Return the outcome that the client got."""
     try:
         future.result(HANG)
     except OperationExpired:

@@ -14,8 +14,8 @@ KEYS = st.sampled_from("pqrs")
 IDS = st.sampled_from("abcdefgh")
 
 
-class Service(RuleBasedStateMachine):
-    """``ops``: id -> deadline, keys, need, values so far, how it ended."""
+class ServerModel(RuleBasedStateMachine):
+    """`ops`: id -> deadline, keys, need, values so far, outcome."""
 
     def __init__(self):
         super().__init__()
@@ -31,8 +31,8 @@ class Service(RuleBasedStateMachine):
     def now(self):
         return self.server.time.ms
 
-    def turn(self, change, **asked):
-        """Have the model take a turn, unless its commit fails; returns whether it did."""
+    def transaction(self, change, **asked):
+        """Apply a transaction to the model, unless its commit fails; True if it does not."""
         expired = {
             op_id
             for op_id, op in self.ops.items()
@@ -94,7 +94,7 @@ class Service(RuleBasedStateMachine):
             operation(op_id, *keys, need=need, timeout_ms=timeout_ms, payload=op_id)
         )
         known = self.ops.get(op_id)
-        done = self.turn(lambda: self.submit_model(op_id, keys, need, timeout_ms))
+        done = self.transaction(lambda: self.submit_model(op_id, keys, need, timeout_ms))
         assert isinstance(answer, Failure) != done
         if done:
             state = known and [(0, self.ops[op_id]["end"] or "pending")]
@@ -104,7 +104,7 @@ class Service(RuleBasedStateMachine):
     def complete(self, key, value):
         answer = self.server.complete(key, value)
         counts = []
-        if self.turn(lambda: counts.append(self.complete_model(key, value))):
+        if self.transaction(lambda: counts.append(self.complete_model(key, value))):
             assert answer.counts == counts
         else:
             assert answer.code == "store"
@@ -113,7 +113,7 @@ class Service(RuleBasedStateMachine):
     def cancel(self, op_id):
         answer = self.server.cancel(op_id)
         done = []
-        if self.turn(lambda: done.append(self.cancel_model(op_id))):
+        if self.transaction(lambda: done.append(self.cancel_model(op_id))):
             assert answer.done == done
         else:
             assert answer.code == "store"
@@ -122,12 +122,12 @@ class Service(RuleBasedStateMachine):
     def acknowledge(self, op_id):
         if op_id in self.numbers:
             self.server.acknowledge(self.numbers[op_id])
-            self.turn(lambda: None)
+            self.transaction(lambda: None)
 
     @rule(ms=st.sampled_from((1, 29, 31, 999, 1001, 6000)))
     def pass_time(self, ms):
         self.server.pass_time(ms)
-        self.turn(lambda: None)
+        self.transaction(lambda: None)
 
     @rule(fails=st.booleans())
     def disk(self, fails):
@@ -146,13 +146,13 @@ class Service(RuleBasedStateMachine):
         self.due_from = 0
         for op in self.ops.values():
             op["due"] = op["deadline"] + 1
-        self.turn(lambda: None)
+        self.transaction(lambda: None)
 
     @invariant()
     def agrees(self):
         for op_id in "abcdefgh":
             state = self.server.query(op_id)
-            self.turn(lambda: None)  # the question was a turn, too
+            self.transaction(lambda: None)  # the query was a transaction, too
             op = self.ops.get(op_id)
             if op is None:
                 assert state.state == "unknown"
@@ -185,8 +185,8 @@ class Service(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-Service.TestCase.settings = settings(
+ServerModel.TestCase.settings = settings(
     max_examples=40,
     stateful_step_count=30,
 )
-TestService = Service.TestCase
+TestServer = ServerModel.TestCase

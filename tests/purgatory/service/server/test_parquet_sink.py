@@ -1,4 +1,4 @@
-"""ParquetSink: what was committed, as Parquet, each row once, over any number of lives."""
+"""ParquetSink: writes each committed row exactly once, over any number of restarts."""
 
 import os
 import threading
@@ -18,30 +18,35 @@ DAY = 86_400_000
 
 
 def operation(number):
-    """A committed operation."""
+    """Return the row of an operation."""
     return OperationRow(number, f"op{number}", "order", number * DAY // 3, 500, ("k", "l"), 2)
 
 
 def outcome(seq):
-    """A committed outcome, of the operation of the same number."""
+    """Return the row of an outcome, of the operation of the same number."""
     at = seq * DAY // 3
     return OutcomeRow(seq, f"op{seq}", "order", "expired", at + 500, None, at, at + 500, 500, 3)
 
 
 def ids(directory, table):
-    """The operations named by all rows on disk, in order of their numbers."""
+    """Return the operation ids of all rows on disk, in order of their numbers."""
     found = pyarrow.dataset.dataset(directory / table, format="parquet", partitioning="hive")
     names = found.to_table().column("op_id").to_pylist() if found.files else []
     return sorted(names, key=lambda name: int(name[2:]))
 
 
-class Life:
-    """A journal from its start to its end, and what it confirmed."""
+class SinkRun:
+    """A sink from its start to its close, and what it has confirmed."""
 
     def __init__(self, directory, source="db1"):
         self.confirmed = []
+        self.has_confirmed = threading.Event()
         self.journal = ParquetSink(directory, seconds=1e6)
-        self.position = self.journal.start(source, self.confirmed.append)
+        self.position = self.journal.start(source, self.confirm)
+
+    def confirm(self, position):
+        self.confirmed.append(position)
+        self.has_confirmed.set()
 
     def __enter__(self):
         return self
@@ -53,11 +58,11 @@ class Life:
 class TestRows:
     def test_both_tables(self, tmp_path):
         """Rows come back with the columns of a trace, and are confirmed when they are on disk."""
-        with Life(tmp_path) as life:
-            assert life.position == JournalPosition(0, 0)
-            life.journal.write([operation(1), operation(2)], [outcome(1)])
-            life.journal.flush()
-            assert life.confirmed == [JournalPosition(2, 1)]
+        with SinkRun(tmp_path) as run:
+            assert run.position == JournalPosition(0, 0)
+            run.journal.write([operation(1), operation(2)], [outcome(1)])
+            run.journal.flush()
+            assert run.confirmed == [JournalPosition(2, 1)]
         both = pyarrow.dataset.dataset(tmp_path / "operations", partitioning="hive").to_table()
         assert both.drop(["date"]).to_pylist()[0] == {
             "op_id": "op1",
@@ -71,113 +76,109 @@ class TestRows:
 
     def test_nothing_new_is_not_confirmed(self, tmp_path):
         """A round without rows makes no file and no call."""
-        with Life(tmp_path) as life:
-            life.journal.flush()
-            life.journal.write([], [])
-            life.journal.flush()
-        assert life.confirmed == []
+        with SinkRun(tmp_path) as run:
+            run.journal.flush()
+            run.journal.write([], [])
+            run.journal.flush()
+        assert run.confirmed == []
         assert list(tmp_path.rglob("*.parquet")) == []
 
     def test_another_database(self, tmp_path):
-        """Its numbers begin at 1 again, and none of its rows is taken for one written before."""
+        """Its numbers begin at 1 again, and all of its rows are written."""
         for source in ("db1", "db2"):
-            with Life(tmp_path, source) as life:
-                assert life.position == JournalPosition(0, 0)
-                life.journal.write([operation(1)], [])
+            with SinkRun(tmp_path, source) as run:
+                assert run.position == JournalPosition(0, 0)
+                run.journal.write([operation(1)], [])
         assert ids(tmp_path, "operations") == ["op1", "op1"]
 
     def test_one_writer(self, tmp_path):
         """A second server on the same directory does not start."""
-        with Life(tmp_path):
+        with SinkRun(tmp_path):
             with pytest.raises(JournalError, match="another process"):
-                Life(tmp_path)
-        Life(tmp_path).journal.close()
+                SinkRun(tmp_path)
+        SinkRun(tmp_path).journal.close()
 
     def test_before_start_and_after_close(self, tmp_path):
         """A journal that was never started is closed without harm; a closed one drops rows."""
         ParquetSink(tmp_path, seconds=1).close()
-        life = Life(tmp_path)
-        life.journal.close()
-        life.journal.close()
-        life.journal.write([operation(1)], [])
-        with Life(tmp_path) as another:
+        run = SinkRun(tmp_path)
+        run.journal.close()
+        run.journal.close()
+        run.journal.write([operation(1)], [])
+        with SinkRun(tmp_path) as another:
             assert another.position == JournalPosition(0, 0)
 
 
-class TestLives:
+class TestRestarts:
     @settings(max_examples=30)
     @given(
         batches=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8),
-        deaths=st.sets(st.integers(0, 7)),
+        crashes=st.sets(st.integers(0, 7)),
         broken=st.sets(st.integers(0, 7)),
     )
-    def test_exactly_once(self, tmp_path_factory, batches, deaths, broken):
-        """Whatever was lost with a life is told again by the store, from the last position on."""
+    def test_exactly_once(self, tmp_path_factory, batches, crashes, broken):
+        """What a crash loses, the store gives again, from the last position on."""
         directory = tmp_path_factory.mktemp("journal")
         operations, outcomes = [], []
-        life = Life(directory)
+        run = SinkRun(directory)
         for step, (more_operations, more_outcomes) in enumerate(batches):
-            told = len(operations), len(outcomes)
-            operations += map(operation, range(told[0] + 1, told[0] + more_operations + 1))
-            outcomes += map(outcome, range(told[1] + 1, told[1] + more_outcomes + 1))
-            life.journal.write(operations[told[0] :], outcomes[told[1] :])
+            before = len(operations), len(outcomes)
+            operations += map(operation, range(before[0] + 1, before[0] + more_operations + 1))
+            outcomes += map(outcome, range(before[1] + 1, before[1] + more_outcomes + 1))
+            run.journal.write(operations[before[0] :], outcomes[before[1] :])
             with pytest.MonkeyPatch.context() as patch:
                 if step in broken:
                     patch.setattr(os, "fsync", no_space)
                 try:
-                    life.journal.flush()
+                    run.journal.flush()
                 except JournalError:
                     pass
-                if step in deaths:  # closed while the disk may fail: rows are lost
-                    life.journal.close()
-            if step in deaths:
-                life = Life(directory)
-                assert not life.confirmed
-                place = life.position
-                life.journal.write(operations[place.operations :], outcomes[place.outcomes :])
-        life.journal.close()
+                if step in crashes:  # rows are lost, if the disk fails now
+                    run.journal.close()
+            if step in crashes:
+                run = SinkRun(directory)
+                assert not run.confirmed
+                start = run.position
+                run.journal.write(operations[start.operations :], outcomes[start.outcomes :])
+        run.journal.close()
         assert ids(directory, "operations") == [row.op_id for row in operations]
         assert ids(directory, "outcomes") == [row.op_id for row in outcomes]
-        assert life.confirmed[-1:] in ([], [JournalPosition(len(operations), len(outcomes))])
+        assert run.confirmed[-1:] in ([], [JournalPosition(len(operations), len(outcomes))])
 
     def test_much_is_written_before_its_time(self, tmp_path):
-        """Though what is handed over does not wake the writer, unless it is much."""
-        life = Life(tmp_path)
-        life.journal.write([operation(1)], [])
+        """A batch is written before its time when there are many rows."""
+        run = SinkRun(tmp_path)
+        run.journal.write([operation(1)], [])
         numbers = range(2, journal_writer.BATCH + 10_000)
         rows = [operation(number)._replace(submitted_ms=1) for number in numbers]
         for start in range(0, len(rows), 1000):
-            life.journal.write(rows[start : start + 1000], [])
-        pause = threading.Event()
-        for _ in range(int(HANG / 0.01)):
-            if life.confirmed:
-                break
-            pause.wait(0.01)
-        assert life.confirmed[0].operations >= journal_writer.BATCH
-        life.journal.close()
+            run.journal.write(rows[start : start + 1000], [])
+        assert run.has_confirmed.wait(HANG)
+        assert run.confirmed[0].operations >= journal_writer.BATCH
+        run.journal.close()
         assert len(ids(tmp_path, "operations")) == len(rows) + 1
 
     def test_a_disk_that_stays_full(self, tmp_path, monkeypatch, caplog):
-        """Memory is bounded: the rest waits in the store, and the next life goes on without gap."""
+        """Memory is bounded: the rest waits in the store, until the next start."""
         monkeypatch.setattr(journal_writer, "MAX_WAITING", 3)
-        life = Life(tmp_path)
+        run = SinkRun(tmp_path)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", no_space)
-            life.journal.write([operation(1)], [])
+            run.journal.write([operation(1)], [])
             with pytest.raises(JournalError, match="No space"):
-                life.journal.flush()
+                run.journal.flush()
             for number in range(2, 9):
-                life.journal.write([operation(number)], [])
+                run.journal.write([operation(number)], [])
         assert "goes on when the server is started again" in caplog.text
-        life.journal.write([operation(9)], [])
-        life.journal.close()
-        written = life.confirmed[-1].operations
+        run.journal.write([operation(9)], [])
+        run.journal.close()
+        written = run.confirmed[-1].operations
         assert 1 <= written < 8
-        with Life(tmp_path) as another:
+        with SinkRun(tmp_path) as another:
             assert another.position.operations == written
         assert ids(tmp_path, "operations") == [f"op{n}" for n in range(1, written + 1)]
 
 
 def no_space(descriptor):
-    """A full disk."""
+    """Fail as a full disk does."""
     raise OSError(28, "No space left on device")

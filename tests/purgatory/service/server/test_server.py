@@ -1,4 +1,4 @@
-"""The server as a whole, in this process: start, end, and what may keep it from either."""
+"""The server as a whole, in this process: start, close, and what may fail."""
 
 import sqlite3
 import threading
@@ -8,18 +8,19 @@ from prometheus_client import CollectorRegistry
 
 from purgatory import StoreError
 from purgatory.service import Config, Server, ServerError, StoreFailed, Unavailable
-from purgatory.service.store.store import JournalPosition, Store
+from purgatory.service.store.store import Store
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import RecordingSink
 
 
 def failing(faults):
-    """Parts of a server whose disk obeys ``faults``."""
+    """Return arguments of a server with the disk of `faults`."""
     return {"open_store": lambda path: Store(path, connect=faults.connect)}
 
 
 def test_its_threads_have_names_and_an_end(serve):
-    """And it may be closed twice."""
+    """`close` ends both threads, and is idempotent."""
     server = serve()
     names = {thread.name for thread in threading.enumerate()}
     assert {"service-network", "service-store"} <= names
@@ -31,14 +32,14 @@ def test_its_threads_have_names_and_an_end(serve):
 
 
 def test_it_starts_once(serve):
-    """Another one is to be made."""
+    """Starting a server again is an error."""
     server = serve(memory=True)
     with pytest.raises(ServerError, match="was started before"):
         server.start()
 
 
 def test_before_the_start(tmp_path):
-    """There is nothing to be told, and nothing to close."""
+    """Before the start there are no stats, and `close` does nothing."""
     server = Server(Config(data_dir=tmp_path))
     with pytest.raises(ServerError, match="was not started"):
         server.stats()
@@ -46,7 +47,7 @@ def test_before_the_start(tmp_path):
 
 
 def test_two_servers_cannot_have_the_same_data(serve):
-    """The second is refused; when the first has ended it may start."""
+    """The second cannot start until the first is closed."""
     first = serve()
     with pytest.raises(ServerError, match="another server has its data there"):
         serve()
@@ -55,14 +56,14 @@ def test_two_servers_cannot_have_the_same_data(serve):
 
 
 def test_a_directory_that_cannot_be_written(serve, tmp_path):
-    """Is named."""
+    """The error names the directory."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="file: cannot write there"):
         serve(data_dir=tmp_path / "file")
 
 
 def test_a_damaged_database_is_not_served(serve, tmp_path):
-    """And is left for who may mend it."""
+    """The error names the file, which is left as it is."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "purgatory.db").write_bytes(b"rubbish" * 1000)
     with pytest.raises(StoreError, match=r"purgatory\.db.*not a database"):
@@ -70,14 +71,14 @@ def test_a_damaged_database_is_not_served(serve, tmp_path):
 
 
 def test_in_memory_nothing_is_written(serve, tmp_path):
-    """Not even a directory."""
+    """Not even a directory is made."""
     server = serve(memory=True)
     assert server.stats().store_bytes == 0
     assert not (tmp_path / "data").exists()
 
 
 def test_figures(serve, connect):
-    """Of the server and, in its registry, of its purgatory and timer."""
+    """Stats are those of the server; its registry has its purgatory's and timer's metrics."""
     registry = CollectorRegistry()
     server = serve({"registry": registry})
     client = connect(server, name="me")
@@ -99,7 +100,7 @@ def test_figures(serve, connect):
 
 
 def test_a_full_disk_is_told_and_passes(serve, connect):
-    """Nothing was acknowledged, and nothing acknowledged is lost."""
+    """Requests are refused while the disk is full; nothing committed is lost."""
     faults = DiskFaults()
     server = serve(failing(faults))
     client = connect(server)
@@ -117,14 +118,14 @@ def test_a_full_disk_is_told_and_passes(serve, connect):
 
 
 def test_a_disk_that_cannot_be_relied_on(serve, connect):
-    """Ends the server, which says why; the client waits for the next one."""
+    """The server ends, with a reason; the client goes on with the next server."""
     faults = DiskFaults()
     server = serve(failing(faults))
     ended = threading.Event()
     server.on_end(ended.set)
     client = connect(server)
     client.stats()
-    faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    faults.fail(code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     with pytest.raises(StoreFailed, match="disk I/O error"):
         client.defer("k").result(HANG)
     assert server.wait(HANG)
@@ -138,7 +139,7 @@ def test_a_disk_that_cannot_be_relied_on(serve, connect):
 
 
 def test_ending_answers_what_is_in_flight(serve, connect):
-    """What was answered is there after a restart, all else is asked again."""
+    """What was answered is there after a restart; the client sends the rest again."""
     server = serve()
     client = connect(server, name="me")
     futures = [client.defer(f"k{n}", timeout=3600) for n in range(3000)]
@@ -152,7 +153,7 @@ def test_ending_answers_what_is_in_flight(serve, connect):
 
 
 def test_reload(serve):
-    """Calls whoever asked for it."""
+    """A reload calls the callbacks."""
     server = serve(memory=True)
     calls = []
     server.on_reload(lambda: calls.append(1))
@@ -160,28 +161,9 @@ def test_reload(serve):
     assert calls == [1]
 
 
-class Rows:
-    """A sink that keeps what it is given."""
-
-    def __init__(self, position):
-        self.position = position
-        self.rows = []
-        self.closed = 0
-
-    def start(self, source, confirm):
-        return self.position
-
-    def write(self, operations, outcomes):
-        assert not self.closed
-        self.rows += [*operations, *outcomes]
-
-    def close(self):
-        self.closed += 1
-
-
 def test_the_journal_is_closed_after_the_last_row(serve, connect):
-    """Perhaps twice, which does no harm; and never before."""
-    sink = Rows(JournalPosition(0, 0))
+    """The journal gets each row before it is closed."""
+    sink = RecordingSink()
     server = serve({"sink": sink})
     client = connect(server)
     future = client.defer("k", kind="pay")
@@ -189,5 +171,5 @@ def test_the_journal_is_closed_after_the_last_row(serve, connect):
     client.complete("k")
     future.result(HANG)
     server.close()
-    assert [kind for _, _, kind, *_ in sink.rows] == ["pay", "pay"]
+    assert [row.kind for row in sink.operations + sink.outcomes] == ["pay", "pay"]
     assert sink.closed

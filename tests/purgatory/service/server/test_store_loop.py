@@ -60,7 +60,7 @@ def test_a_failing_disk_is_not_asked_all_the_time(server):
 
 def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
     """The request is refused, and nothing more is done."""
-    server.faults.fail(code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    server.faults.fail(code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     answer = server.submit(operation("a"))
     assert answer.code == "store"
     assert server.store_loop.finished()

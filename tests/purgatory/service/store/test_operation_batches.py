@@ -1,4 +1,4 @@
-"""OperationBatches: many operations to a row, and none is there too long, or gone too soon."""
+"""OperationBatches against a model: writes, deletions, moves and reads in any order."""
 
 import sqlite3
 
@@ -18,19 +18,19 @@ from purgatory.service.store.operation_batches import (
 
 
 def table():
-    """A connection with empty tables."""
+    """Return a connection with empty tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.executescript(SCHEMA)
     return connection
 
 
 def item(number, timeout_ms=1000, payload=b"\xc0"):
-    """An operation as a client submits it."""
+    """Return an operation as a client submits it."""
     return [f"op-{number}", ["k", f"k{number}", "k"], timeout_ms, 1, "kind", Raw(payload)]
 
 
 def stored(number, client, submitted_ms, payload=None):
-    """The same as it is read."""
+    """Return the same operation as it is read."""
     due_ms = submitted_ms + 1000
     keys = ("k", f"k{number}")
     return StoredOperation(
@@ -38,12 +38,12 @@ def stored(number, client, submitted_ms, payload=None):
     )
 
 
-class Model(RuleBasedStateMachine):
-    """A dict of operations, and a table that has to say the same."""
+class BatchesModel(RuleBasedStateMachine):
+    """A dict of operations, and a table that must have the same ones."""
 
     @initialize()
     def begin(self):
-        """Nothing is there."""
+        """Begin with an empty table."""
         self.connection = table()
         self.batches = OperationBatches(self.connection)
         self.model = {}
@@ -51,13 +51,13 @@ class Model(RuleBasedStateMachine):
         self.now = 100
 
     def teardown(self):
-        """Nothing is left open."""
+        """Close the connection."""
         if hasattr(self, "connection"):
             self.connection.close()
 
     @rule(count=st.integers(1, MAX_BATCH), gap=st.integers(0, 3), client=st.sampled_from("ab"))
     def write(self, count, gap, client):
-        """A batch; between two there may be numbers that nobody has."""
+        """Write a batch; there may be a gap in the numbers before it."""
         first = self.next + gap
         self.next = first + count
         self.now += 1
@@ -67,7 +67,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(data=st.data(), share=st.sampled_from([0.02, 0.3, 1.0]))
     def delete(self, data, share):
-        """Some of them, in any order."""
+        """Delete some operations, in any order."""
         chosen = [n for n in self.model if data.draw(st.floats(0, 1)) < share][:600]
         self.batches.delete(data.draw(st.permutations(chosen)) if len(chosen) < 50 else chosen)
         for number in chosen:
@@ -75,7 +75,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(by_ms=st.integers(-50, 50), data=st.data())
     def shift_times(self, by_ms, data):
-        """All but some."""
+        """Move the times of all but some."""
         stay = {n for n in self.model if data.draw(st.booleans())}
         self.batches.shift_times(by_ms, sorted(stay))
         for number in self.model.keys() - stay:
@@ -86,14 +86,14 @@ class Model(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def look_up(self, data):
-        """By number: those that are there."""
+        """Read by number: those that exist are found."""
         asked = data.draw(st.lists(st.integers(1, self.next), max_size=40, unique=True))
         there = [n for n in asked if n in self.model]
         assert self.batches.by_numbers(there) == {n: self.model[n] for n in there}
 
     @rule(data=st.data())
     def read(self, data):
-        """From any number on, in order."""
+        """Read from any number on, in order."""
         after = data.draw(st.integers(0, self.next))
         assert list(self.batches.all(after)) == [
             row for n, row in sorted(self.model.items()) if n > after
@@ -101,7 +101,7 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def no_waste(self):
-        """What is forgotten takes no more room than what is there."""
+        """Deleted operations take no more space than those that exist."""
         [(size, rows)] = self.connection.execute("SELECT total(size), count(*) FROM batches")
         [(gone,)] = self.connection.execute("SELECT count(*) FROM forgotten")
         assert size - gone == len(self.model)
@@ -110,7 +110,7 @@ class Model(RuleBasedStateMachine):
         assert (self.batches.oldest_submission_ms() is None) == (not self.model)
 
 
-TestModel = Model.TestCase
+TestModel = BatchesModel.TestCase
 TestModel.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
 
 
@@ -122,14 +122,14 @@ def batches():
 
 
 def test_an_empty_table(batches):
-    """Has no numbers and no moment."""
+    """An empty table has no last number and no oldest submission."""
     assert (batches.last(), batches.oldest_submission_ms()) == (0, None)
     assert list(batches.all(0)) == []
     assert batches.by_numbers([1]) == {}
 
 
 def test_payloads_are_kept(batches):
-    """To the byte; nil is none."""
+    """Payloads are stored to the byte; nil counts as none."""
     batches.write([OperationBatch(7, "c", 5, [item(7, payload=b"\x93\x01\x02\x03"), item(8)])])
     assert batches.by_numbers([7, 8, 9]) == {
         7: stored(7, "c", 5, b"\x93\x01\x02\x03"),
@@ -139,7 +139,7 @@ def test_payloads_are_kept(batches):
 
 
 def test_the_last_number_outlives_those_before_it(batches):
-    """Also when the batch was written anew without it."""
+    """The last number stays, also when its batch was rewritten without it."""
     batches.write([OperationBatch(1, "c", 5, [item(n) for n in range(1, 11)])])
     batches.delete([8, 9, 10])
     assert batches.last() == 10

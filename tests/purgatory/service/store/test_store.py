@@ -1,4 +1,4 @@
-"""The store: committed means on disk, numbers are given once, and what fails is told."""
+"""The store: durable commits, numbers that are given once, and errors of the disk."""
 
 import os
 import random
@@ -20,13 +20,13 @@ def operation(number):
 
 
 def batch(*numbers):
-    """A batch of consecutive operations."""
+    """Return a batch of consecutive operations."""
     items = [[f"op-{number}", ["k"], 999, 1, "kind", Raw(b"\x01")] for number in numbers]
     return [OperationBatch(numbers[0], "c", 1, items)]
 
 
 def batches(numbers):
-    """As many as it takes."""
+    """Return as many batches as the operations need."""
     return [
         one
         for start in range(numbers.start, numbers.stop, MAX_BATCH)
@@ -50,7 +50,7 @@ def again(tmp_path):
 
 
 def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
-    """What was written is there, to the value."""
+    """Another connection reads the same values."""
     store.commit(
         Changes(
             operations=batch(1, 2),
@@ -74,7 +74,7 @@ def test_any_number_of_rows(store, count):
 
 
 def test_numbers_are_never_given_twice(store, tmp_path):
-    """Not even when the rows that had them are gone."""
+    """Not even when the rows that had them are deleted."""
     store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
     store.commit(Changes(delete_operations=[1, 2], delete_outcomes=[1]))
     assert list(store.operations()) == list(store.outcomes()) == []
@@ -83,15 +83,15 @@ def test_numbers_are_never_given_twice(store, tmp_path):
     other.close()
 
 
-def test_forgetting_an_operation_forgets_its_progress(store):
-    """Nothing is left behind."""
+def test_deleting_an_operation_deletes_its_progress(store):
+    """The rows of its completed keys are deleted too."""
     store.commit(Changes(operations=batch(1), progress=[1, "k", b"\x03"]))
     store.commit(Changes(delete_operations=[1]))
     assert list(store.progress()) == []
 
 
 def test_reading_from_a_number_on(store):
-    """As the journal does after a crash."""
+    """Rows can be read from a number on, as for the journal after a crash."""
     outcomes = outcome(1, 5) + outcome(2, 9)
     store.commit(Changes(operations=batches(range(1, 1200)), outcomes=outcomes))
     assert [row.number for row in store.operations(after=1197)] == [1198, 1199]
@@ -102,7 +102,7 @@ def test_reading_from_a_number_on(store):
 
 
 def test_times_of_what_waits_can_be_moved(store):
-    """Those of what has ended stay."""
+    """Times of operations that have ended stay."""
     store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
     store.shift_times(50, {"fact": 1})
     assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
@@ -113,7 +113,7 @@ def test_times_of_what_waits_can_be_moved(store):
 
 
 def test_in_memory():
-    """With no file."""
+    """Without a path the database is in memory."""
     store = Store(None)
     store.commit(Changes(operations=batch(1)))
     assert len(list(store.operations())) == 1
@@ -121,7 +121,7 @@ def test_in_memory():
 
 
 def test_a_file_that_is_no_database(tmp_path):
-    """Is told so, and left as it is."""
+    """It is a fatal error, and the file is left as it is."""
     (tmp_path / "a.db").write_bytes(b"a letter to a friend, which is long enough" * 100)
     with pytest.raises(StoreError, match=r"a\.db.*not a database") as caught:
         again(tmp_path)
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_database(tmp_path):
 
 
 def test_a_damaged_database(tmp_path):
-    """Is not served from."""
+    """It is an error to open it."""
     store = again(tmp_path)
     store.commit(Changes(operations=batches(range(1, 3000))))
     store.close()
@@ -142,7 +142,7 @@ def test_a_damaged_database(tmp_path):
 
 
 def test_a_database_of_another_version(tmp_path):
-    """Or of another program."""
+    """A database of another version or program is an error."""
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("CREATE TABLE songs (title)")
     connection.close()
@@ -151,13 +151,13 @@ def test_a_database_of_another_version(tmp_path):
 
 
 def test_a_directory_that_is_not_there(tmp_path):
-    """Cannot be written to."""
+    """It is an error that names the file."""
     with pytest.raises(StoreError, match=r"nowhere/a\.db: cannot open"):
         Store(tmp_path / "nowhere" / "a.db")
 
 
-def test_a_locked_database_is_told_and_passes(store, tmp_path):
-    """Somebody else's lock fails a commit, and no more than that."""
+def test_a_locked_database(store, tmp_path):
+    """Another process's lock fails one commit; later ones succeed."""
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked") as caught:
@@ -171,7 +171,7 @@ def test_a_locked_database_is_told_and_passes(store, tmp_path):
 
 @pytest.mark.parametrize("step", range(6))
 def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
-    """All or nothing, and the next commit is served."""
+    """All or nothing is written, and the next commit succeeds."""
     faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
     changes = Changes(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
@@ -191,7 +191,7 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
 
 
 def test_every_commit_is_synced(store):
-    """What SQLite is asked to do."""
+    """SQLite is set to sync each commit."""
     run = store._connection.execute
     assert run("PRAGMA journal_mode").fetchone() == ("wal",)
     assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
@@ -199,11 +199,11 @@ def test_every_commit_is_synced(store):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_torn_log_holds_whole_commits(tmp_path, seed):
-    """Whatever the disk wrote of the last ones: those before are there, and none is half there."""
+    """Commits before the torn part are there, and none is there in part."""
     dice = random.Random(seed)
     group = 50
     store = Store(tmp_path / "a.db")
-    sizes = []  # of what is in the log, after each commit
+    sizes = []  # of the log's content, after each commit
     for start in range(1, 10 * group, group):
         rows = batches(range(start, start + group))
         store.commit(Changes(operations=rows, outcomes=outcome(start, start)))
@@ -215,9 +215,9 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
         log = bytearray((tmp_path / "a.db-wal").read_bytes())
         cut = dice.randrange(sizes[-1])
         if number % 2:
-            del log[cut:]  # the file was not extended yet
+            del log[cut:]  # the file had not grown yet
         else:
-            log[cut:] = dice.randbytes(len(log) - cut)  # or has something else there
+            log[cut:] = dice.randbytes(len(log) - cut)  # or has other data there
         (torn / "a.db-wal").write_bytes(log)
         again = Store(torn / "a.db")
         whole = sum(size <= cut for size in sizes)
@@ -228,16 +228,16 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
 
 
 def written(log):
-    """Bytes of a log up to the zeros that make room: a header, and frames of a page each."""
+    """Return the size of a log without the zeros that extend it: a header and frames."""
     header, frame = 32, 24 + 4096
     return header + -(-(len(log.rstrip(b"\0")) - header) // frame) * frame
 
 
 def test_an_input_output_error_is_fatal(tmp_path):
-    """Nothing that this process knows of the disk can be relied on."""
+    """After it, it is not known what is on the disk."""
     faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
-    faults.fail_at(1, code=sqlite3.SQLITE_IOERR, words="disk I/O error")
+    faults.fail_at(1, code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
         store.commit(Changes(operations=batch(1)))
     assert caught.value.fatal
@@ -245,8 +245,8 @@ def test_an_input_output_error_is_fatal(tmp_path):
     store.close()
 
 
-def test_a_rollback_that_fails_is_told(tmp_path):
-    """As what it is: the commit failed."""
+def test_a_rollback_that_fails(tmp_path):
+    """A failing rollback is a fatal error, with that of the commit."""
     faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
@@ -257,8 +257,8 @@ def test_a_rollback_that_fails_is_told(tmp_path):
     store.close()
 
 
-def test_a_database_has_a_name(tmp_path):
-    """The same each time it is opened, and no other's."""
+def test_a_database_has_an_id(tmp_path):
+    """Its id is the same each time it is opened, and different from any other's."""
     names = []
     for path in (tmp_path / "one.db", tmp_path / "one.db", tmp_path / "two.db", None):
         store = Store(path)

@@ -1,4 +1,4 @@
-"""Room for the log: it is longer than what is in it, and nobody can tell but by its length."""
+"""The extended log costs no commit, and SQLite reads it as if it were not extended."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from purgatory.service.store.wal_preallocation import WalPreallocator
 
 
 def commit(store, first, count):
-    """Commit operations, each by itself."""
+    """Commit operations, each in a commit of its own."""
     for number in range(first, first + count):
         changes = Changes()
         changes.operations.append(OperationBatch(number, "me", 1, [[f"op{number}", ["k"], 1000]]))
@@ -20,7 +20,7 @@ def commit(store, first, count):
 
 
 def numbers(store):
-    """Those of the operations that it has."""
+    """Return the numbers of the operations in the store."""
     return [row.number for row in store.operations()]
 
 
@@ -30,12 +30,12 @@ def path(tmp_path):
 
 
 def log_of(path):
-    """The log of a database."""
+    """Return the path of a database's log."""
     return path.with_name(path.name + "-wal")
 
 
-def test_commits_do_not_lengthen_it(path):
-    """Nearly none of them does."""
+def test_commits_rarely_change_the_length(path):
+    """Few commits change the length of the log."""
     store = Store(path)
     lengths = set()
     for number in range(1, 401):
@@ -66,7 +66,7 @@ def test_a_crash_at_any_length(tmp_path, path):
 
 
 def test_after_a_checkpoint_it_is_written_over(path):
-    """And is no longer than before."""
+    """After a checkpoint the log is overwritten, and does not grow."""
     store = Store(path)
     commit(store, 1, 30)
     before = log_of(path).stat().st_size
@@ -80,7 +80,7 @@ def test_after_a_checkpoint_it_is_written_over(path):
 
 
 def test_a_full_disk(path, monkeypatch):
-    """Costs the room, and no commit."""
+    """A full disk ends the extending, and fails no commit."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -92,22 +92,22 @@ def test_a_full_disk(path, monkeypatch):
     store.close()
 
 
-def test_long_enough(tmp_path):
-    """From some length on it is left alone."""
+def test_enough_bytes(tmp_path):
+    """From some length on the log is not extended."""
     file = tmp_path / "log"
     file.write_bytes(b"x" * 100_000)
-    room = WalPreallocator(file, 150_000)
-    room.extend_if_full()
+    preallocator = WalPreallocator(file, 150_000)
+    preallocator.extend_if_full()
     assert file.stat().st_size == 200_000
     with file.open("ab") as log:
         log.write(b"x")
     for _ in range(3):
-        room.extend_if_full()
+        preallocator.extend_if_full()
     assert file.stat().st_size == 200_001
-    room.close()
+    preallocator.close()
 
 
 def test_no_log(tmp_path):
-    """Is no failure: in memory there is none, either."""
+    """A missing log is no error: a database in memory has none."""
     WalPreallocator(tmp_path / "none", 10).extend_if_full()
     assert list(tmp_path.iterdir()) == []
