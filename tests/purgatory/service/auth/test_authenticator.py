@@ -1,10 +1,11 @@
-"""CurveAuthenticator: who gets an answer from a server, and who does not."""
+"""CurveAuthenticator: a server answers the clients on its allow list, and no other."""
 
 import socket
 import threading
 
 import pytest
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service.auth.authenticator import CurveAuthenticator, authenticator_for, is_local
 from purgatory.service.auth.key_store import KeyPair, KeysError, KeyStore
@@ -14,13 +15,12 @@ from purgatory.service.protocol import Hello, Stats, decode_answer, encode
 from purgatory.service.server.server import Server
 from tests.testing.purgatory_harness import HANG
 
-# How long silence must last to count as no answer; an answer comes within a few milliseconds.
-SILENCE_MS = 300
+HANG_MS = int(HANG * 1000)
 
 
 @pytest.fixture
 def keys(tmp_path):
-    """A server's key, one client that is let in, one that is not."""
+    """Keys of a server, of a client on the allow list, and of one that is not on it."""
     keys = KeyStore(tmp_path / "keys")
     for name in ("server", "friend", "stranger"):
         keys.new(name)
@@ -35,96 +35,101 @@ def authenticator(keys):
 
 @pytest.fixture
 def server(keys, authenticator, tmp_path):
-    """A guarded server in memory."""
+    """A server in memory that asks for CURVE."""
     config = Config(data_dir=tmp_path, memory=True, bind="tcp://127.0.0.1:0")
     with Server(config, secure=authenticator) as server:
         server.on_reload(authenticator.reload)
         yield server
 
 
-class Peer:
-    """A socket that asks a server for its figures."""
+# What the handshake of a connection comes to.
+CONNECTED = zmq.EVENT_HANDSHAKE_SUCCEEDED
+REFUSED = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_DISCONNECTED
+)
+
+
+class CurvePeer:
+    """A socket with a key pair, or without CURVE, that asks a server for its stats."""
 
     def __init__(self, server, pair=None, server_key=None):
-        self._wait_ms = SILENCE_MS
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.linger = 0
-        self._socket.sndtimeo = SILENCE_MS
         if pair is not None:
             self._socket.curve_publickey, self._socket.curve_secretkey = pair
             self._socket.curve_serverkey = server_key
+        self._monitor = self._socket.get_monitor_socket(CONNECTED | REFUSED)
         self._socket.connect(server.address)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self._socket.disable_monitor()
         self._context.destroy(0)
 
     def is_answered(self):
-        """Whether it is let in to say hello, and told the figures."""
-        try:
-            for request in (Hello(1, 1, "peer"), Stats(2)):
-                self._socket.send(encode(request))
-        except zmq.Again:  # thrown out: there is no connection to send on
+        """Say hello and ask, unless the handshake is refused."""
+        assert self._monitor.poll(HANG_MS), "no handshake"
+        if recv_monitor_message(self._monitor)["event"] != CONNECTED:
             return False
-        return self._hears() and self._hears()
+        self.send(Hello(1, 1, "peer"))
+        self.send(Stats(2))
+        return self._receive() and self._receive()
 
-    def asks_again(self):
-        """Whether it is answered, at once, on the connection that it has."""
-        self._wait_ms = SILENCE_MS
-        self._socket.send(encode(Stats(3)))
-        return self._hears()
+    def send(self, request):
+        """Send a request."""
+        self._socket.send(encode(request))
 
-    def be_patient(self):
-        """Wait for an answer that has to come."""
-        self._wait_ms = self._socket.sndtimeo = int(HANG * 1000)
+    def has_answer(self):
+        """Return whether an answer has arrived."""
+        return bool(self._socket.poll(0))
 
-    def _hears(self):
-        if not self._socket.poll(self._wait_ms):
-            return False
+    def _receive(self):
+        assert self._socket.poll(HANG_MS), "no answer"
         return decode_answer(self._socket.recv()).seq > 0
 
 
 def friend(server, keys):
-    """A peer that is let in; an answer that never comes would be a failure, so it waits long."""
-    peer = Peer(server, keys.pair("friend"), keys.pair("server").public)
-    peer.be_patient()
-    return peer
+    """Return a peer that is on the allow list."""
+    return CurvePeer(server, keys.pair("friend"), keys.pair("server").public)
 
 
 class TestPeers:
     def test_a_friend(self, server, keys):
-        """Is answered."""
+        """A client on the list is answered."""
         with friend(server, keys) as peer:
             assert peer.is_answered()
 
     def test_a_stranger(self, server, authenticator, keys, caplog):
-        """Has keys, but is not on the list: not one command is answered, and the log says who."""
+        """A client not on the list is refused in the handshake, and the log has its key."""
         pair = keys.pair("stranger")
-        with Peer(server, pair, keys.pair("server").public) as peer:
+        with CurvePeer(server, pair, keys.pair("server").public) as peer:
             assert not peer.is_answered()
         assert caplog.text.count(pair.public.decode()) == 1
         assert server.stats().messages == 0
         assert authenticator.refused_handshakes >= 1
 
     def test_no_keys_at_all(self, server, keys):
-        """A peer that speaks no CURVE is not answered, and others are meanwhile."""
-        with Peer(server) as peer, friend(server, keys) as other:
+        """A peer without CURVE is refused in the handshake, while others are served."""
+        with CurvePeer(server) as peer, friend(server, keys) as other:
             assert not peer.is_answered()
             assert other.is_answered()
         assert server.stats().connections == 1
 
     def test_the_wrong_server_key(self, server, keys):
-        """Nobody can pose as the server: a client that expects another key gets nothing."""
-        with Peer(server, keys.pair("friend"), keys.pair("stranger").public) as peer:
+        """A client that expects another server's key does not connect."""
+        with CurvePeer(server, keys.pair("friend"), keys.pair("stranger").public) as peer:
             assert not peer.is_answered()
 
     def test_a_stolen_public_key(self, server, keys):
-        """A public key of the list is of no use without its secret one."""
+        """A public key of the list is of no use without its secret key."""
         pair = KeyPair(keys.pair("friend").public, keys.pair("stranger").secret)
-        with Peer(server, pair, keys.pair("server").public) as peer:
+        with CurvePeer(server, pair, keys.pair("server").public) as peer:
             assert not peer.is_answered()
 
     @pytest.mark.parametrize(
@@ -133,7 +138,7 @@ class TestPeers:
         ids=["nothing", "http", "greeting", "zeros"],
     )
     def test_a_raw_tcp_peer(self, server, keys, garbage):
-        """Whatever it sends, others are served meanwhile and after."""
+        """Whatever it sends, others are served."""
         host, port = server.address.removeprefix("tcp://").split(":")
         with (
             socket.create_connection((host, int(port)), HANG) as raw,
@@ -149,35 +154,44 @@ class TestPeers:
 
 class TestReload:
     def test_let_in_and_out(self, server, keys):
-        """The list counts from the reload on, for every new connection."""
+        """A changed list counts from the reload on, for new connections."""
         keys.allow("stranger", keys.pair("stranger").public)
-        with Peer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
+        with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
             assert not peer.is_answered()
         server.reload()
-        with Peer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
-            peer.be_patient()
+        with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
             assert peer.is_answered()
         keys.revoke("stranger")
         server.reload()
-        with Peer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
+        with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
             assert not peer.is_answered()
 
-    def test_out_while_connected(self, server, keys):
-        """Who is taken off the list is not answered on a connection that it has; others are."""
-        with friend(server, keys) as peer, Peer(server) as _:
+    def test_out_while_connected(self, server, authenticator, keys, monkeypatch):
+        """A client removed from the list gets no more answers on its connection; others do."""
+        ignored = threading.Event()
+        is_allowed = authenticator.is_allowed
+
+        def watched(user_id):
+            allowed = is_allowed(user_id)
+            if not allowed:
+                ignored.set()
+            return allowed
+
+        with friend(server, keys) as peer:
             assert peer.is_answered()
             keys.allow("stranger", keys.pair("stranger").public)
             keys.revoke("friend")
             server.reload()
-            while server.stats().connections:
-                pass
-            assert not peer.asks_again()
-            with Peer(server, keys.pair("stranger"), keys.pair("server").public) as other:
-                other.be_patient()
+            monkeypatch.setattr(authenticator, "is_allowed", watched)
+            peer.send(Stats(3))
+            assert ignored.wait(HANG)
+            with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as other:
                 assert other.is_answered()
+            assert not peer.has_answer()
+            assert server.stats().connections <= 1
 
     def test_a_list_that_cannot_be_read(self, server, keys, caplog):
-        """The old one stays, and the log says why."""
+        """The old list stays, and the log says why."""
         (keys.directory / "allowed").write_text("nonsense\n")
         server.reload()
         assert "allowed, line 1" in caplog.text
@@ -186,8 +200,8 @@ class TestReload:
 
 
 class TestLog:
-    def test_strangers_do_not_fill_it(self, authenticator, caplog):
-        """Each key is told once, some of them in all; every refusal is counted."""
+    def test_refused_keys_do_not_fill_it(self, authenticator, caplog):
+        """Each refused key is logged once, up to a bound; every refusal is counted."""
         for _ in range(2):
             for number in range(150):
                 assert not authenticator.callback("purgatory", f"{number:040}".encode())
@@ -200,7 +214,7 @@ class TestLog:
 
 class TestEnd:
     def test_threads(self, keys, tmp_path):
-        """The authenticator's thread ends with the server, also with one that cannot start."""
+        """The authenticator's thread ends with the server, also if that cannot start."""
         before = set(threading.enumerate())
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
@@ -214,7 +228,7 @@ class TestEnd:
         assert set(threading.enumerate()) <= before
 
     def test_close_without_start(self, keys):
-        """Nothing happens."""
+        """Closing an authenticator that was not started does nothing."""
         CurveAuthenticator(keys).close()
 
 
@@ -224,7 +238,7 @@ class TestPolicy:
         ["tcp://127.0.0.1:7411", "tcp://[::1]:1", "127.8.8.8:0", "localhost:1", "ipc:///tmp/x"],
     )
     def test_local(self, bind):
-        """Addresses that only this machine reaches."""
+        """Only this machine can reach these addresses."""
         assert is_local(bind)
 
     @pytest.mark.parametrize(
@@ -243,14 +257,14 @@ class TestPolicy:
         ],
     )
     def test_not_local(self, bind):
-        """Everything else counts as reachable."""
+        """Every other address counts as reachable by others."""
         assert not is_local(bind)
 
     @pytest.mark.parametrize(
         "options", [{"bind": "tcp://0.0.0.0:7411"}, {"http_bind": "0.0.0.0:7412"}]
     )
     def test_beyond_loopback(self, tmp_path, options):
-        """Refused without keys, and without anybody on the list, unless it is insisted on."""
+        """Such a bind needs keys and a client on the list, unless `insecure` is set."""
         config = Config(data_dir=tmp_path, **options)
         with pytest.raises(ConfigError, match="keys new server"):
             authenticator_for(config)
@@ -265,14 +279,14 @@ class TestPolicy:
         )
 
     def test_on_loopback(self, tmp_path):
-        """No keys are needed; a server that has some uses them."""
+        """On loopback no keys are needed; a server that has some uses them."""
         config = Config(data_dir=tmp_path)
         assert authenticator_for(config) is None
         KeyStore(config.keys_dir).new("server")
         assert authenticator_for(config).allowed == {}
 
     def test_keys_that_cannot_be_read(self, tmp_path):
-        """Are an error, not a server without keys."""
+        """Unreadable keys are an error, not a server without keys."""
         config = Config(data_dir=tmp_path)
         KeyStore(config.keys_dir).new("server")
         (config.keys_dir / "server.key_secret").chmod(0o644)

@@ -1,4 +1,4 @@
-"""KeyStore: pairs that only their owner reads, and the list of who is let in."""
+"""KeyStore: key pairs that only their owner can read, and the allow list."""
 
 import stat
 
@@ -25,7 +25,7 @@ class TestPairs:
         assert load_certificate(keys.directory / "server.key_secret") == pair
         assert load_certificate(keys.directory / "server.key") == (pair.public, None)
 
-    def test_owner_alone(self, keys):
+    def test_only_the_owner_can_read_them(self, keys):
         """Files are 0600, their directory 0700."""
         public = keys.new("shop").public
         keys.allow("shop", public)
@@ -41,7 +41,7 @@ class TestPairs:
         assert keys.pair("shop") == pair
 
     def test_a_secret_that_others_may_read(self, keys):
-        """Is not used, as ssh would not."""
+        """It is refused, as ssh does."""
         keys.new("shop")
         path = keys.directory / "shop.key_secret"
         path.chmod(0o640)
@@ -50,18 +50,18 @@ class TestPairs:
 
     @pytest.mark.parametrize("name", ["", ".x", "a/b", "..", "a b", "x" * 65, "ä", "-x"])
     def test_names(self, keys, name):
-        """What could lead out of the directory, or break a line, is no name."""
+        """A name that could leave the directory, or break a line, is refused."""
         with pytest.raises(KeysError, match="is no name"):
             keys.new(name)
 
     def test_missing(self, keys):
-        """The file is named."""
+        """The error names the file."""
         with pytest.raises(KeysError, match=r"server.key_secret: No such file"):
             keys.pair("server")
 
     @pytest.mark.parametrize("text", ["", "curve\n", '    public-key = "short"\n'])
     def test_damaged(self, keys, text):
-        """A file without keys is told apart from one that is missing."""
+        """A file without keys has another error than a missing one."""
         keys.new("shop")
         path = keys.directory / "shop.key_secret"
         path.write_text(text)
@@ -69,7 +69,7 @@ class TestPairs:
             keys.pair("shop")
 
     def test_a_public_key_by_itself_or_in_a_file(self, keys):
-        """Both are what a user has at hand."""
+        """Both forms are accepted."""
         public = keys.new("shop").public
         assert read_public(public.decode()) == public
         assert read_public(str(keys.directory / "shop.key")) == public
@@ -80,12 +80,12 @@ class TestPairs:
 
 
 class TestAllowed:
-    def test_nobody(self, keys):
-        """Without a list nobody is let in."""
+    def test_no_list(self, keys):
+        """Without a list no client is allowed."""
         assert keys.allowed() == {}
 
-    def test_in_and_out(self, keys):
-        """Each is listed by key and name; revoked ones are gone."""
+    def test_allow_and_revoke(self, keys):
+        """Clients are listed by key and name, until they are revoked."""
         one, two = keys.new("one").public, keys.new("two").public
         assert keys.allow("one", one)
         assert keys.allow("two", two)
@@ -96,7 +96,7 @@ class TestAllowed:
         assert keys.allowed() == {two: "two"}
 
     def test_one_name_one_key(self, keys):
-        """Neither a second key for a name nor a second name for a key."""
+        """A name has one key, and a key one name."""
         one, two = keys.new("one").public, keys.new("two").public
         keys.allow("one", one)
         with pytest.raises(KeysError, match="let in already, as 'one'"):
@@ -117,7 +117,7 @@ class TestAllowed:
         "line", ["nonsense", "0" * 40, "00000" * 7 + "#0000 a", "0" * 40 + " a b", "~" * 40 + " a"]
     )
     def test_a_bad_line(self, keys, line):
-        """Named by its number: nobody is let in or kept out by a slip."""
+        """A malformed line is an error that names it: no client is added or left out silently."""
         keys.new("shop")
         (keys.directory / "allowed").write_text(f"# comment\n\n{line}\n")
         with pytest.raises(KeysError, match="allowed, line 3"):
