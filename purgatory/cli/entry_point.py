@@ -133,8 +133,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _fail(message: str, code: int = FAILED) -> int:
     # A file name may contain line breaks, and, as surrogates, bytes that are not UTF-8.
-    words = " ".join(f"purgatory: {message}".split())
-    line = words.encode("utf-8", "backslashreplace").decode()
+    text = " ".join(f"purgatory: {message}".split())
+    line = text.encode("utf-8", "backslashreplace").decode()
     try:
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)

@@ -86,15 +86,15 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, default: object) -> None:
     flag = f"--{name.replace('_', '-')}"
-    words = _HELP[name]
+    text = _HELP[name]
     if kind is bool:
-        parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=words)
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
     if name != "keys_dir":
         shown = f"{default:g}" if isinstance(default, float) else default
-        words += f" (default: {shown})"
+        text += f" (default: {shown})"
     metavar = {int: "N", float: "SECONDS", Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]
-    parser.add_argument(flag, metavar=metavar, help=words)
+    parser.add_argument(flag, metavar=metavar, help=text)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -18,8 +18,8 @@ from purgatory.service.errors import ConfigError
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its options."""
-    words = "watch a server in the terminal"
-    parser = subparsers.add_parser("top", help=words, description=f"{words.capitalize()}.")
+    summary = "watch a server in the terminal"
+    parser = subparsers.add_parser("top", help=summary, description=f"{summary.capitalize()}.")
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)"
     )
@@ -37,11 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         top = terminal.Top(client.address)
         top.add(client.stats())
-        looks = itertools.count(1) if arguments.count is None else range(1, arguments.count)
+        samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
         tick = threading.Event()  # never set; KeyboardInterrupt ends the wait
         try:
             with terminal.live(top) as live:
-                for _ in looks:
+                for _ in samples:
                     tick.wait(interval)
                     top.add(client.stats())
                     live.refresh()

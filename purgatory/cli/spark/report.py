@@ -1,4 +1,4 @@
-"""`purgatory spark report`: the command line of a report. Called from the main thread."""
+"""`purgatory spark report`: report on a journal. Called from the main thread."""
 
 from __future__ import annotations
 

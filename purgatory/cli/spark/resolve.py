@@ -1,4 +1,4 @@
-"""`purgatory spark resolve`: the command line of a batch. Called from the main thread."""
+"""`purgatory spark resolve`: compute the outcomes of a trace. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`purgatory spark run`: the command line of a stream. Called from the main thread."""
+"""`purgatory spark run`: compute outcomes as a stream. Called from the main thread."""
 
 from __future__ import annotations
 
