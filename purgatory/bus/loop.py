@@ -22,7 +22,7 @@ from purgatory.bus.commands import (
     StopLoop,
     Wake,
 )
-from purgatory.bus.reader import Reader
+from purgatory.bus.reader import MailboxReader
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import Reaper
 
@@ -57,7 +57,7 @@ class Bus:
         # and a thread that steps may meet here.
         self._reading = threading.RLock()
         self._batch: deque[LoopCommand] = deque()
-        self._reader = Reader()
+        self._reader = MailboxReader()
         self._stopped = False
         self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
 

@@ -1,4 +1,4 @@
-"""Reader: the thread that reads a mailbox, and the threads that wait for it.
+"""MailboxReader: the thread that reads a mailbox, and the threads that wait for it.
 
 A waiting thread sleeps until the reader has set its event or has ended, in whatever way: it need
 not look now and then. The end of a thread is seen by a mark in its local storage, which CPython
@@ -13,7 +13,7 @@ class _Mark:
     """Lives as long as the thread that it was made for."""
 
 
-class Reader:
+class MailboxReader:
     """The thread that called `enter` last. Any thread waits for it."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Reader:
         return not self._ended
 
 
-def _note_end(reader: Reader | None, dead: "weakref.ref[_Mark]") -> None:
+def _note_end(reader: MailboxReader | None, dead: "weakref.ref[_Mark]") -> None:
     if reader is not None and reader._mark is dead:  # else another thread reads now
         reader._ended = True
         for event in tuple(reader._waiting):

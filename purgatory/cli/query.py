@@ -11,7 +11,7 @@ from purgatory.cli.connection import BAD_NEWS, add_command, connected
 from purgatory.cli.extras import import_extra
 
 if TYPE_CHECKING:
-    from purgatory.service.protocol import OperationState
+    from purgatory.service.protocol import OperationStatus
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -35,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     return BAD_NEWS if any(state.state == "unknown" for state in states) else 0
 
 
-def _facts(state: OperationState) -> dict[str, Any]:
+def _facts(state: OperationStatus) -> dict[str, Any]:
     return {name: getattr(state, name) for name in state.__struct_fields__}
 
 
-def _rows(state: OperationState) -> list[tuple[str, str]]:
+def _rows(state: OperationStatus) -> list[tuple[str, str]]:
     """Return names and texts of what is known of an operation; empty ones are left out."""
     done = set(state.keys_done)
     facts = {

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
         Unavailable,
         WrongVersion,
     )
-    from purgatory.service.protocol import OperationState, OutcomeMessage
+    from purgatory.service.protocol import OperationStatus, OutcomeMessage
     from purgatory.service.server.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
 
     Outcome = OutcomeMessage
     Sink = JournalSink
-    State = OperationState
+    State = OperationStatus
 
 __all__ = [
     "AsyncClient",
@@ -60,7 +60,7 @@ __all__ = [
     "Malformed",
     "NoHello",
     "OperationIdTaken",
-    "OperationState",
+    "OperationStatus",
     "Outcome",
     "OutcomeMessage",
     "Refused",
@@ -92,7 +92,7 @@ _LAZY_EXPORTS: Final = {
     "client.client": ("Client",),
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),
-    "protocol": ("OperationState", "OutcomeMessage"),
+    "protocol": ("OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
     "server.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),
@@ -102,7 +102,7 @@ _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for
 _ALIASES: Final = {
     "Outcome": "OutcomeMessage",
     "Sink": "JournalSink",
-    "State": "OperationState",
+    "State": "OperationStatus",
 }
 
 

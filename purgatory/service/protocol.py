@@ -161,7 +161,7 @@ class Cancelled(Struct, array_like=True, tag=35):
     done: list[bool]
 
 
-class OperationState(Struct, array_like=True):
+class OperationStatus(Struct, array_like=True):
     """The state of an operation: pending, completed, expired, cancelled or unknown."""
 
     op_id: str
@@ -181,7 +181,7 @@ class States(Struct, array_like=True, tag=36):
     """Answer to `Query`."""
 
     seq: int
-    states: list[OperationState]
+    states: list[OperationStatus]
 
 
 class StatsReply(Struct, array_like=True, tag=37):

@@ -16,7 +16,7 @@ from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.session import OnOutcome
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.protocol import OperationState
+from purgatory.service.protocol import OperationStatus
 
 
 class AsyncClient:
@@ -75,9 +75,9 @@ class AsyncClient:
         done: bool = await self._reply(self._client.cancel_later(_op_id(operation)))
         return done
 
-    async def query(self, operation: "str | asyncio.Future[Any]") -> OperationState:
+    async def query(self, operation: "str | asyncio.Future[Any]") -> OperationStatus:
         """Like `Client.query`."""
-        state: OperationState = await self._reply(self._client.query_later(_op_id(operation)))
+        state: OperationStatus = await self._reply(self._client.query_later(_op_id(operation)))
         return state
 
     async def stats(self) -> dict[str, int | float]:

@@ -28,7 +28,7 @@ from purgatory.service.protocol import (
     Cancel,
     Complete,
     Completion,
-    OperationState,
+    OperationStatus,
     Query,
     Stats,
     Submission,
@@ -167,10 +167,10 @@ class Client:
         """Like `cancel`, but returns the future of its answer at once."""
         return self._call(Cancel, _op_id(operation))
 
-    def query(self, operation: str | ServiceFuture) -> OperationState:
+    def query(self, operation: str | ServiceFuture) -> OperationStatus:
         """Return what the server knows of an operation, by its future or its id."""
         self._refuse_in_callback()
-        state: OperationState = self._wait(self.query_later(operation))
+        state: OperationStatus = self._wait(self.query_later(operation))
         return state
 
     def query_later(self, operation: str | ServiceFuture) -> ReplyFuture:

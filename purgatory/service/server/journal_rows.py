@@ -6,7 +6,7 @@ Used by the store thread, and before it by the thread that starts the server.
 from purgatory.service.server.journal_sink import OperationValues, OutcomeValues
 from purgatory.service.server.transaction import Transaction
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import OperationRow, OutcomeRow, StoredOutcome
+from purgatory.service.store.store import JournalOperation, JournalOutcome, StoredOutcome
 
 
 def operation_rows(transaction: Transaction) -> list[OperationValues]:
@@ -48,9 +48,9 @@ def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
     return rows
 
 
-def stored_operation_row(row: StoredOperation) -> OperationRow:
+def stored_operation_row(row: StoredOperation) -> JournalOperation:
     """Make the row of an operation that the store has."""
-    return OperationRow(
+    return JournalOperation(
         row.number,
         row.op_id,
         row.kind,
@@ -61,9 +61,9 @@ def stored_operation_row(row: StoredOperation) -> OperationRow:
     )
 
 
-def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> OutcomeRow:
+def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> JournalOutcome:
     """Make the row of an outcome that the store has, of the operation `row`."""
-    return OutcomeRow(
+    return JournalOutcome(
         outcome.seq,
         row.op_id,
         row.kind,

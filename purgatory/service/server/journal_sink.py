@@ -12,8 +12,8 @@ from purgatory.service.store.store import JournalPosition
 
 Confirm = Callable[[JournalPosition], None]
 
-#: The values of an `OperationRow` and of an `OutcomeRow`. Committed rows are plain tuples, which
-#: are faster to make than named ones.
+#: The values of a `JournalOperation` and of a `JournalOutcome`. Committed rows are plain tuples,
+#: which are faster to make than named ones.
 OperationValues = tuple[int, str, str, int, int, tuple[str, ...], int]
 OutcomeValues = tuple[int, str, str, str, int, str | None, int, int, int, int]
 

@@ -23,7 +23,7 @@ from purgatory.service.protocol import (
     Completed,
     Failure,
     Known,
-    OperationState,
+    OperationStatus,
     OutcomeMessage,
     Outcomes,
     Query,
@@ -176,10 +176,10 @@ class RequestHandler:
         assert isinstance(request, Stats)
         return StatsReply(request.seq, self._stats())
 
-    def _state_of(self, op_id: str) -> OperationState:
+    def _state_of(self, op_id: str) -> OperationStatus:
         entry = self._state.known.get(op_id)
         if entry is None:
-            return OperationState(op_id, "unknown")
+            return OperationStatus(op_id, "unknown")
         if isinstance(entry, OutcomeRecord):
             [(outcome, row)] = self._store.outcomes_by_seqs([entry.seq])
             return _ended_state(outcome, row)
@@ -282,8 +282,8 @@ def _state_name(entry: PendingOperation | OutcomeRecord) -> str:
     return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
 
 
-def _pending_state(operation: PendingOperation) -> OperationState:
-    return OperationState(
+def _pending_state(operation: PendingOperation) -> OperationStatus:
+    return OperationStatus(
         operation.op_id,
         "pending",
         operation.kind,
@@ -296,8 +296,8 @@ def _pending_state(operation: PendingOperation) -> OperationState:
     )
 
 
-def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> OperationState:
-    return OperationState(
+def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
+    return OperationStatus(
         row.op_id,
         outcome.outcome,
         row.kind,

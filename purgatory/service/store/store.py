@@ -70,7 +70,7 @@ class JournalPosition(NamedTuple):
     outcomes: int
 
 
-class OperationRow(NamedTuple):
+class JournalOperation(NamedTuple):
     """A row of the journal's table of operations; times are Unix milliseconds."""
 
     number: int
@@ -82,7 +82,7 @@ class OperationRow(NamedTuple):
     need: int
 
 
-class OutcomeRow(NamedTuple):
+class JournalOutcome(NamedTuple):
     """A row of the journal's table of outcomes; times are Unix milliseconds.
 
     An expired operation ended at its deadline; `lateness_ms` later that was noticed.

@@ -43,7 +43,7 @@ def test_every_error_is_there():
         ("NoHello", "HelloRequired"),
         ("Outcome", "OutcomeMessage"),
         ("Sink", "JournalSink"),
-        ("State", "OperationState"),
+        ("State", "OperationStatus"),
         ("Taken", "OperationIdTaken"),
         ("TooLong", "TimeoutTooLong"),
     ],

@@ -15,7 +15,7 @@ from purgatory.service.protocol import (
     Hello,
     Known,
     Limits,
-    OperationState,
+    OperationStatus,
     OutcomeMessage,
     Outcomes,
     Ping,
@@ -60,11 +60,13 @@ ANSWERS = [
     (Completed(3, [0, 2]), "932203920002"),
     (Cancelled(4, [True, False]), "93230492c3c2"),
     (
-        States(5, [OperationState("a", "unknown")]),
+        States(5, [OperationStatus("a", "unknown")]),
         "932405919ba161a7756e6b6e6f776ea0a090010000c0c090",
     ),
     (
-        States(5, [OperationState("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]),
+        States(
+            5, [OperationStatus("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]
+        ),
         "932405919ba161a9636f6d706c65746564a3706179a16391a16b010a140fa16b91a16b",
     ),
     (

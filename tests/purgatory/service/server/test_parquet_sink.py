@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
 from purgatory.service.server.parquet_sink import ParquetSink
-from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow
+from purgatory.service.store.store import JournalOperation, JournalOutcome, JournalPosition
 from tests.testing.purgatory_harness import HANG
 
 DAY = 86_400_000
@@ -19,13 +19,13 @@ DAY = 86_400_000
 
 def operation(number):
     """Return the row of an operation."""
-    return OperationRow(number, f"op{number}", "order", number * DAY // 3, 500, ("k", "l"), 2)
+    return JournalOperation(number, f"op{number}", "order", number * DAY // 3, 500, ("k", "l"), 2)
 
 
 def outcome(seq):
     """Return the row of an outcome, of the operation of the same number."""
     at = seq * DAY // 3
-    return OutcomeRow(seq, f"op{seq}", "order", "expired", at + 500, None, at, at + 500, 500, 3)
+    return JournalOutcome(seq, f"op{seq}", "order", "expired", at + 500, None, at, at + 500, 500, 3)
 
 
 def ids(directory, table):
