@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from purgatory import Purgatory
+from purgatory import DelayedOperation, Purgatory
 from purgatory.core.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
@@ -46,6 +46,26 @@ class TestWatching:
         assert lists.watchers_of("k") == ops
         lists.remove(ops[0])
         assert lists.watchers_of("k") == ops[1:]
+
+    def test_call_no_code_of_operations(self, lists):
+        """The lists return operations; no method, comparison or hash of theirs is called."""
+
+        def refuse(*_):
+            raise AssertionError("called")
+
+        hooks = ("try_complete", "on_complete", "on_cancel", "cancel", "force_complete")
+        dunders = ("__eq__", "__hash__", "__bool__")
+        refusing = type("Refusing", (DelayedOperation,), dict.fromkeys((*hooks, *dunders), refuse))
+        first, second = refusing(30), refusing(30)
+        lists.watch(first, ("a", "b"))
+        lists.watch(second, ("b",))
+        assert [op is first for op in lists.watchers_of("b")] == [True, False]
+        assert len(lists.all()) == 2
+        lists._check()
+        assert lists.release(first, Outcome.CANCELLED) is None
+        assert lists.remove(second) is None
+        lists.close()
+        assert lists.fully_drained
 
     def test_lists_of_another_purgatory_leave_no_trace(self):
         """An operation refused by one purgatory gets its place in the lists of the next."""
