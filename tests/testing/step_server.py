@@ -33,7 +33,7 @@ from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
-from purgatory.service.store.store import JournalPosition, OperationRow, OutcomeRow, Store
+from purgatory.service.store.store import JournalOperation, JournalOutcome, JournalPosition, Store
 from tests.testing.failing_disk import DiskFaults
 
 START_MS = 1_000_000_000_000
@@ -74,8 +74,8 @@ class RecordingSink:
     def write(self, operations, outcomes):
         """See `JournalSink`."""
         assert not self.closed
-        self.operations += map(OperationRow._make, operations)
-        self.outcomes += map(OutcomeRow._make, outcomes)
+        self.operations += map(JournalOperation._make, operations)
+        self.outcomes += map(JournalOutcome._make, outcomes)
 
     def close(self):
         """See `JournalSink`."""
