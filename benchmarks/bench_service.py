@@ -2,15 +2,15 @@
 
     python benchmarks/bench_service.py [--operations 40000] [--pending 1000000] [--repeats 3]
 
-Each contestant is a server in a process of its own, on this machine, over loopback, and makes what
-it is given safe on disk before it answers: ours with its defaults, Redis a sorted set with the
-append-only file synced always, beanstalkd with its binlog synced always. Peers that are not
-installed are left out (Debian: redis-server, beanstalkd). The client is this process, in one of two
-ways. As a *program* speaks to it: ours through `Client` with a future for each operation, Redis
-through redis-py with hiredis, a pipeline of 100 at a time. Over a *bare socket*, to see the server
-alone: without a library for it, 100 commands a message, eight messages under way. The contestants
-take turns; figures are medians. *CPU* is processor time for one operation, of the server and of the
-client, which other users of the machine blur less than the rate.
+Each contestant is a server process on this machine, reached over loopback, that syncs to disk
+before it answers: ours with its defaults, Redis with a sorted set and `appendfsync always`,
+beanstalkd with a binlog that is always synced. Peers that are not installed are left out (Debian:
+redis-server, beanstalkd). The client is this process. It uses a library, as programs do: ours
+`Client` with a future for each operation, for Redis redis-py with hiredis and pipelines of 100. Or
+it uses a *bare socket*, to measure the server alone: 100 commands a message, eight messages in
+flight. The contestants take turns; figures are medians. *CPU* is processor time for one operation,
+of the server and of the client, on which other load of the machine has less influence than on the
+rate.
 """
 
 import argparse
@@ -28,10 +28,10 @@ from typing import Any
 import zmq
 from harness import machine, table
 from service_peers import (
-    AT_ONCE,
+    BATCH,
+    IN_FLIGHT,
     READY,
     REDIS_PY,
-    UNDER_WAY,
     Beanstalkd,
     Peer,
     Process,
@@ -61,7 +61,7 @@ REDIS = "Redis, AOF always"
 
 
 class Service:
-    """Ours: `Client` and a server."""
+    """Our server, used through `Client`."""
 
     def __init__(self, directory: Path, port: int, *, curve: bool = False) -> None:
         address = f"tcp://127.0.0.1:{port}"
@@ -70,34 +70,34 @@ class Service:
         command = [sys.executable, "-m", "purgatory", "serve", *where]
         self.process = Process(command, directory)
         self.client = Client(address, timeout=READY, name="bench", **keys)
-        self.client.stats()  # it is there
+        self.client.stats()  # returns when the server answers
 
     def submit(self, first: int, count: int) -> None:
-        """Submit operations; all are on disk when it returns."""
+        """Submit operations; returns when all are on disk."""
         for number in range(first, first + count):
             self.client.defer(f"key-{number}", timeout=TIMEOUT)
         self.client.flush(READY)
 
     def submit_one(self, number: int) -> None:
-        """Submit one operation, and wait until it is on disk."""
+        """Submit one operation; returns when it is on disk."""
         self.client.defer(f"key-{number}", timeout=TIMEOUT)
         self.client.flush()
 
     def complete(self, first: int, count: int) -> None:
-        """Complete operations, and see that each was."""
+        """Complete operations, and check that each was."""
         answers = [
             self.client.complete_later(f"key-{number}") for number in range(first, first + count)
         ]
         assert all(answer.result(READY) == 1 for answer in answers)
 
     def end(self) -> None:
-        """Close the client, end the server."""
+        """Close the client and the server."""
         self.client.close(0)
         self.process.end()
 
 
 def make_keys(directory: Path) -> dict[str, Any]:
-    """Keys of a server and a client that it lets in; what the client is to be given."""
+    """Make keys of a server and an allowed client; returns the client's arguments."""
     keys = KeyStore(directory)
     server, client = keys.new("server"), keys.new("bench")
     keys.allow("bench", client.public)
@@ -109,7 +109,7 @@ def make_keys(directory: Path) -> dict[str, Any]:
 
 
 class BareService(Service):
-    """Ours, without `Client`."""
+    """Our server, used over a bare socket."""
 
     def __init__(self, directory: Path, port: int) -> None:
         super().__init__(directory, port)
@@ -122,13 +122,13 @@ class BareService(Service):
         for message in messages:
             self._socket.send(encode(message))
             sent += 1
-            if sent >= UNDER_WAY:
-                self._hear()
+            if sent >= IN_FLIGHT:
+                self._receive()
                 sent -= 1
         for _ in range(sent):
-            self._hear()
+            self._receive()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         answer = decode_answer(self._socket.recv())
         while isinstance(answer, Ping | Outcomes):
             answer = decode_answer(self._socket.recv())
@@ -141,8 +141,8 @@ class BareService(Service):
         """See `Service`."""
         last = first + count
         self._ask(
-            Submit(start, [operation(n) for n in range(start, min(start + AT_ONCE, last))])
-            for start in range(first, last, AT_ONCE)
+            Submit(start, [operation(n) for n in range(start, min(start + BATCH, last))])
+            for start in range(first, last, BATCH)
         )
 
     def submit_one(self, number: int) -> None:
@@ -156,12 +156,12 @@ class BareService(Service):
 
 
 def operation(number: int) -> Submission:
-    """What is submitted over a bare socket."""
+    """Return an operation to submit over a bare socket."""
     return Submission(f"bench-{number:020}", (f"key-{number}",), 3_600_000)
 
 
 def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
-    """Who is there."""
+    """Return the servers that are installed: name -> how to start one."""
     found: dict[str, Callable[[Path, int], Service | Peer]] = {
         OURS: Service,
         CURVE: lambda directory, port: Service(directory, port, curve=True),
@@ -178,7 +178,7 @@ def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
 
 @contextmanager
 def running(make: Callable[[Path, int], Service | Peer]) -> Iterator[Service | Peer]:
-    """A contestant with an empty directory of its own."""
+    """Run a contestant in an empty directory of its own."""
     with tempfile.TemporaryDirectory() as directory:
         contestant = make(Path(directory), free_port())
         try:
@@ -188,7 +188,7 @@ def running(make: Callable[[Path, int], Service | Peer]) -> Iterator[Service | P
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -196,7 +196,7 @@ def free_port() -> int:
 
 
 def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
-    """All figures of a contestant, once."""
+    """Measure all figures of a contestant once."""
     contestant.submit(0, min(count, 2000))  # warm
     first = 1_000_000
     server, client = contestant.process.cpu_seconds(), time.process_time()
@@ -222,7 +222,7 @@ def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
 
 
 def measure_rounds(count: int, repeats: int) -> dict[str, dict[str, float]]:
-    """The median of each figure of each contestant; they take turns."""
+    """Return the median of each figure of each contestant; they take turns."""
     makers = contestants()
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in makers}
     for _ in range(repeats):
@@ -236,7 +236,7 @@ def measure_rounds(count: int, repeats: int) -> dict[str, dict[str, float]]:
 
 
 def restart(pending: int) -> dict[str, float]:
-    """Start again with so many operations waiting."""
+    """Measure a restart with `pending` operations waiting."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         first = Service(directory, free_port())
@@ -254,7 +254,7 @@ def restart(pending: int) -> dict[str, float]:
 
 
 def report(figures: dict[str, dict[str, float]]) -> None:
-    """One table of the rounds; ratios to ours in brackets."""
+    """Print the table of the rounds, with ratios to ours in brackets."""
     columns = {
         "pipelined": "submits/s, pipelined",
         "one by one": "submits/s, one by one",
@@ -272,7 +272,7 @@ def report(figures: dict[str, dict[str, float]]) -> None:
 
 
 def cell(figure: float | None, ours: float) -> str:
-    """A figure, and what it is of ours; processor time comes in ticks, and may be none."""
+    """Format a figure, and its ratio to ours; processor time comes in ticks, and may be 0."""
     if figure is None:
         return "-"
     shown = f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
@@ -280,7 +280,7 @@ def cell(figure: float | None, ours: float) -> str:
 
 
 def main() -> None:
-    """Run everything and print it as Markdown."""
+    """Measure everything and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--operations", type=int, default=40_000)
     parser.add_argument("--pending", type=int, default=1_000_000)

@@ -1,6 +1,6 @@
-"""The servers that `bench_service` compares: their processes, and the peers' commands.
+"""The servers that `bench_service` compares: their processes, and the commands of our peers.
 
-`Peer` is a server over a bare socket, `AT_ONCE` commands a message and `UNDER_WAY` messages.
+A `Peer` is used over a bare socket, with `BATCH` commands a message and `IN_FLIGHT` messages.
 """
 
 import os
@@ -11,14 +11,14 @@ from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
 
-AT_ONCE = 100  # commands in one go
-UNDER_WAY = 8  # such messages, over a bare socket
-REDIS_PY = find_spec("redis") is not None  # whether there can be a `RedisPy`
-READY = 60.0  # seconds that a server may take to come up
+BATCH = 100  # commands of a message
+IN_FLIGHT = 8  # messages that are not answered yet
+REDIS_PY = find_spec("redis") is not None  # whether `RedisPy` can be used
+READY = 60.0  # seconds that a server may take to start, or to answer
 
 
 class Process:
-    """A server in a process, in a directory of its own."""
+    """A server process, in a directory of its own."""
 
     def __init__(self, command: list[str], directory: Path) -> None:
         self.directory = directory
@@ -27,28 +27,28 @@ class Process:
         )
 
     def cpu_seconds(self) -> float:
-        """Processor time that it has used."""
+        """Return the processor time that the process has used."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").split()
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
-        """Have it end, and wait for that."""
+        """Terminate the process, and wait for its end."""
         self._process.terminate()
         self._process.wait()
 
 
 class Peer:
-    """A server that is spoken to over a bare socket."""
+    """A server that is used over a bare socket."""
 
     def __init__(self, command: list[str], directory: Path, port: int) -> None:
         self.process = Process(command, directory)
-        give_up_at = time.monotonic() + READY
+        deadline = time.monotonic() + READY
         while True:
             try:
                 self._socket = socket.create_connection(("127.0.0.1", port))
                 break
             except ConnectionRefusedError:
-                if time.monotonic() > give_up_at:
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
         self._file = self._socket.makefile("rb")
@@ -56,15 +56,15 @@ class Peer:
     def submit(self, first: int, count: int) -> None:
         """See `Service.submit`."""
         sent: deque[range] = deque()
-        for start in range(first, first + count, AT_ONCE):
-            sent.append(range(start, min(start + AT_ONCE, first + count)))
+        for start in range(first, first + count, BATCH):
+            sent.append(range(start, min(start + BATCH, first + count)))
             self._socket.sendall(b"".join(map(self.command, sent[-1])))
-            if len(sent) >= UNDER_WAY:
-                self._hear(sent.popleft())
+            if len(sent) >= IN_FLIGHT:
+                self._receive(sent.popleft())
         while sent:
-            self._hear(sent.popleft())
+            self._receive(sent.popleft())
 
-    def _hear(self, numbers: range) -> None:
+    def _receive(self, numbers: range) -> None:
         for _ in numbers:
             self.check(self._file.readline())
 
@@ -74,11 +74,11 @@ class Peer:
         self.check(self._file.readline())
 
     def command(self, number: int) -> bytes:
-        """What submits an operation."""
+        """Return the bytes that submit an operation."""
         raise NotImplementedError
 
     def check(self, answer: bytes) -> None:
-        """See that it was done."""
+        """Check that an answer is that of a success."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -89,7 +89,7 @@ class Peer:
 
 
 class Redis(Peer):
-    """A sorted set, scored by deadline."""
+    """Redis with a sorted set, scored by deadline."""
 
     def __init__(self, directory: Path, port: int) -> None:
         flags = ["--appendonly", "yes", "--appendfsync", "always", "--save"]
@@ -97,8 +97,8 @@ class Redis(Peer):
 
     def command(self, number: int) -> bytes:
         """See `Peer`."""
-        deadline, member = str(number + 3_600_000).encode(), f"bench-{number:020}".encode()
-        parts = [b"ZADD", b"waiting", deadline, member]
+        score, member = str(number + 3_600_000).encode(), f"bench-{number:020}".encode()
+        parts = [b"ZADD", b"waiting", score, member]
         return b"*4\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
     def check(self, answer: bytes) -> None:
@@ -107,7 +107,7 @@ class Redis(Peer):
 
 
 class RedisPy(Redis):
-    """The same, as a Python program speaks to it."""
+    """Redis through redis-py, as Python programs use it."""
 
     def __init__(self, directory: Path, port: int) -> None:
         import redis  # noqa: PLC0415  # see `REDIS_PY`
@@ -117,9 +117,9 @@ class RedisPy(Redis):
 
     def submit(self, first: int, count: int) -> None:
         """See `Service.submit`."""
-        for start in range(first, first + count, AT_ONCE):
+        for start in range(first, first + count, BATCH):
             pipeline = self._redis.pipeline(transaction=False)
-            for number in range(start, min(start + AT_ONCE, first + count)):
+            for number in range(start, min(start + BATCH, first + count)):
                 pipeline.zadd("waiting", {f"bench-{number:020}": number + 3_600_000})
             assert all(pipeline.execute())
 
@@ -134,7 +134,7 @@ class RedisPy(Redis):
 
 
 class Beanstalkd(Peer):
-    """A delayed job."""
+    """beanstalkd with delayed jobs."""
 
     def __init__(self, directory: Path, port: int) -> None:
         command = ["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", str(directory), "-f0"]
