@@ -1,13 +1,14 @@
-"""When: a hierarchical timing wheel, after Kafka's.
+"""Timers: a hierarchical timing wheel, after Kafka's.
 
-The front door of the package; everything public is named here. It answers one question, when, and
-knows nothing of what runs then: standard library and sortedcontainers only.
+The front door of the package: all names for users. It decides *when*, and knows nothing of what
+runs then. It needs sortedcontainers and the standard library. `timingwheel.lowlevel` is the door
+for code that builds on a timer.
 
-Layout, from the inside out: ``task`` and ``bucket`` (a timer and the bucket it waits in),
-``wheel`` (levels of buckets), ``delayqueue`` (occupied buckets in order), ``rwlock``,
-``wheel_state`` (all of these under one lock), ``runner`` and ``executor`` (who runs what came
-due), ``reaper`` (the thread that advances the clock), ``timer`` (all of it). docs/design.md tells
-the story.
+Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket` (a timer
+and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (levels of slots),
+`rwlock` and `wheel_state` (all of these under one lock), `runner` and `executor` (they run what is
+due), `reaper` (the thread that advances the clock), `timer_core` and `timer` (all of it).
+docs/design.md explains it.
 """
 
 from timingwheel import lowlevel
@@ -35,7 +36,7 @@ __all__ = [
     "monotonic_ms",
 ]
 
-# Aliases, for programs that import from here what is now in `lowlevel`, some by a former name.
+# Aliases: public names that moved to `lowlevel`, some of them by their former name.
 ConditionWaiter = lowlevel.ConditionWaiter
 Handover = lowlevel.TaskExecutor
 Reaper = lowlevel.Reaper

@@ -1,10 +1,10 @@
 """DelayQueue: the occupied buckets in order of expiration.
 
-That is what makes the timer tickless: its reaper sleeps until the first bucket here, however many
-empty ticks lie before. At most one bucket a slot is in it, so it stays small.
+It makes the timer tickless: the reaper sleeps until the first bucket here expires, however many
+empty ticks lie before. It holds at most one bucket a slot, so it stays small.
 
-A bucket whose tasks were all cancelled stays until it comes first, and is dropped then: removing
-it at once would put a search on the path of a cancel that empties a bucket.
+A bucket stays when its last task is cancelled, and is dropped when it is first: to remove it at
+once would put a search on the path of that cancel.
 """
 
 import threading
@@ -12,29 +12,44 @@ from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
-from timingwheel.bucket import TimerTaskList
+from timingwheel._cpython.mypyc_types import i32, i64
+from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.rwlock import ReadWriteLock
 
 
 class DelayQueue:
-    """All methods may be called from any thread. Its lock is a leaf: it is held over no other.
+    """Makes buckets, and holds them in order of expiration. Any thread. Its lock is a leaf lock.
 
-    A sorted list changes in several steps. An interrupt between them, or a finalizer that comes
-    back in here, finds it torn; it is then made anew from ``_members``.
+    `lock`, `counters`: the timer's, for the buckets. `wake_owed`: a bucket came to be the first,
+    and the sleeping threads were not woken yet; guarded by `lock`.
+
+    A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
+    by a finalizer, finds it dirty; it is then rebuilt from `_members`.
     """
 
-    __slots__ = ("_buckets", "_dirty", "_lock", "_members")
+    __slots__ = ("_buckets", "_counters", "_dirty", "_lock", "_members", "_timer_lock", "wake_owed")
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()  # guards all of it
-        self._members: dict[TimerTaskList, None] = {}  # what is in the queue, in order of arrival
+    def __init__(self, lock: ReadWriteLock, counters: TimerCounters) -> None:
+        self._timer_lock = lock
+        self._counters = counters
+        self.wake_owed = False
+        self._lock = threading.RLock()  # guards the fields below
+        self._members: dict[TimerTaskList, None] = {}  # the buckets, in order of arrival
         self._buckets = self._sorted()
         self._dirty = False
 
     def __len__(self) -> int:
         return len(self._members)
 
+    def new_bucket(self, level: i32, expiration_ms: i64) -> TimerTaskList:
+        """Make an empty bucket that is in the queue. The caller holds the timer's lock."""
+        bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ms)
+        if self.offer(bucket):
+            self.wake_owed = True
+        return bucket
+
     def offer(self, bucket: TimerTaskList) -> bool:
-        """Put a bucket in; True if it is now the first."""
+        """Put a bucket in; returns True if it is now the first."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -45,14 +60,14 @@ class DelayQueue:
             return self._buckets[0] is bucket
 
     def first(self) -> TimerTaskList | None:
-        """The bucket that expires first, left where it is; None when there is none."""
+        """Return the bucket that expires first, without removing it; None if there is none."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
             return self._buckets[0] if self._members else None
 
     def remove(self, bucket: TimerTaskList) -> None:
-        """Take a bucket out; nothing happens if it is out already."""
+        """Remove a bucket; does nothing if it is not here."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -63,7 +78,7 @@ class DelayQueue:
                 self._dirty = False
 
     def snapshot(self) -> list[TimerTaskList]:
-        """The buckets of this moment, first to expire first. O(n)."""
+        """Return all buckets, first to expire first. O(n)."""
         with self._lock:
             if self._dirty:
                 self._rebuild()

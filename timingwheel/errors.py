@@ -1,16 +1,16 @@
-"""What can go wrong with a timer: one base, a class for each thing a caller may want to catch."""
+"""Errors of timers: one base, and a class for each error that a caller may want to catch."""
 
 
 class TimerError(Exception):
-    """Base of all errors of this package, save ValueError and TypeError for bad arguments."""
+    """Base of all errors of this package, except ValueError and TypeError for bad arguments."""
 
 
 class TimerClosed(TimerError):
-    """Raised by ``add`` and ``start`` once the timer is closed. Permanent."""
+    """Raised by `add` and `start` once the timer is closed. Permanent."""
 
 
 class TimerFull(TimerError):
-    """Raised by ``add`` when ``max_pending`` tasks are pending. Passes when some fire or cancel."""
+    """Raised by `add` while `max_pending` tasks are pending. Passes when some fire or cancel."""
 
 
 class TimerForked(TimerError):

@@ -1,11 +1,11 @@
-"""Executors: in which thread expired tasks run.
+"""Executors: they decide in which thread due tasks run.
 
-A timer hands over whole buckets, never single tasks. An executor here is anything with the
-four methods of `TaskExecutor`; it knows nothing of timers and only decides who calls
-``run(bucket)``. To run the same bucket twice, or from two threads, is harmless: each task is taken
-from it once.
+A timer dispatches whole buckets, never single tasks. An executor here is any object with the four
+methods of `TaskExecutor`; it knows nothing of timers and only decides which thread calls
+`run(bucket)`. To run a bucket twice, or from two threads, is harmless: each task is taken from it
+once. `runner` runs the tasks, and handles what they raise.
 
-The locks here are taken again by the thread that has them when a finalizer adds a task.
+The locks here are re-entrant: a finalizer in the thread that holds one may add a task.
 """
 
 import concurrent.futures
@@ -27,23 +27,23 @@ MAX_JOBS = 16
 
 @runtime_checkable
 class TaskExecutor(Protocol):
-    """What a timer needs of an executor. All of it may be called from any thread."""
+    """What a timer needs of an executor. Any thread may call any method."""
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Have ``run(bucket)`` called, now or soon, once or more often."""
+        """Call `run(bucket)`, or have another thread call it soon; once or more often."""
 
     def flush(self) -> None:
-        """Called when a run of `execute` is over: wake up whoever should know."""
+        """Wake the threads that run the buckets; called after one or more calls of `execute`."""
 
     def resume(self) -> None:
-        """Go on with what an exception in a caller's thread ended early."""
+        """Continue what an exception in a caller's thread ended early."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Let what was handed over finish; with ``wait``, for at most ``timeout`` seconds."""
+        """Let dispatched buckets finish; with `wait`, wait for at most `timeout` seconds."""
 
 
 class _InlineQueue(threading.local):
-    """What runs inline in one thread, and what waits for it to end."""
+    """The buckets that one thread runs inline, first come first served."""
 
     def __init__(self) -> None:
         self.running = False
@@ -51,14 +51,14 @@ class _InlineQueue(threading.local):
 
 
 class InlineExecutor:
-    """Runs tasks in the thread that hands them over: the one that advances the clock.
+    """Runs tasks in the thread that dispatches them: the one that advances the clock.
 
     A task that is due when it is added runs in the thread that adds it. If that happens inside
     another task, it runs after that one: a task that adds itself again does not recurse. One
     instance may serve several timers and threads.
 
-    A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early;
-    whoever runs something next goes on from there.
+    A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early; the
+    next thread that runs something here continues from there.
     """
 
     def __init__(self) -> None:
@@ -66,15 +66,15 @@ class InlineExecutor:
         self._lock = threading.RLock()  # guards _interrupted
         self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = (
             deque()
-        )  # by turns that ended early
+        )  # by runs that ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the tasks of ``bucket`` now, or as soon as those that run in this thread are done."""
+        """Run the tasks of `bucket` now, or after those that this thread runs already."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
     def flush(self) -> None:
-        """Nothing to do: it has run."""
+        """Do nothing: the bucket has run."""
 
     def resume(self) -> None:
         """See `TaskExecutor`."""
@@ -111,7 +111,7 @@ class InlineExecutor:
 
 
 class WorkerExecutor:
-    """One thread of its own, started with the first bucket. Any thread may hand over."""
+    """Runs tasks in one thread of its own, which starts with the first bucket. Any thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -121,7 +121,7 @@ class WorkerExecutor:
         self._closed = False
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Queue the bucket. After `close` it is run by the caller: nothing due is lost."""
+        """Queue the bucket; after `close`, run it in the caller's thread: nothing is lost."""
         if self._thread is None:
             self._start()
         with self._lock:
@@ -131,22 +131,22 @@ class WorkerExecutor:
         run(bucket)
 
     def flush(self) -> None:
-        """Nothing to do: each bucket is announced by itself."""
+        """Do nothing: each bucket wakes the thread."""
 
     def resume(self) -> None:
-        """Nothing to do: the thread goes on by itself."""
+        """Do nothing: the thread continues by itself."""
 
     def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._run_loop, name=self._name, daemon=True)
                 thread.start()
-                if self._thread is None:  # else a finalizer has started one meanwhile
+                if self._thread is None:  # else a finalizer started one meanwhile
                     self._thread = thread
 
     def _run_loop(self) -> None:
         with self._lock:
-            # Nobody knows of a thread whose start was interrupted.
+            # The start of this thread was interrupted, and another one works instead.
             if self._thread is not threading.current_thread():
                 return
         while (job := self._queue.get()) is not None:
@@ -157,7 +157,7 @@ class WorkerExecutor:
         """End the thread once its queue is empty. Does not wait for itself."""
         with self._lock:
             self._closed = True
-            # Each time anew: an interrupt may have come before the first.
+            # At each call: an interrupt may have come before the first one put it.
             self._queue.put(None)
             thread = self._thread
         if wait and thread is not None and thread is not threading.current_thread():
@@ -165,15 +165,15 @@ class WorkerExecutor:
 
 
 class _PoolContext(threading.local):
-    """Whether this thread is at a job of the pool."""
+    """Whether this thread runs a job of the pool."""
 
     in_job = False
 
 
 class PoolExecutor:
-    """Adapts any ``concurrent.futures.Executor``; the pool stays its owner's to shut down.
+    """Adapts any `concurrent.futures.Executor`, and never shuts it down. Any thread.
 
-    ``fail_bucket(bucket, error)`` is told of a bucket whose jobs the pool has dropped.
+    `fail_bucket(bucket, error)` is called for a bucket if the pool dropped its jobs.
     """
 
     def __init__(self, pool: concurrent.futures.Executor, fail_bucket: FailBucket) -> None:
@@ -184,20 +184,20 @@ class PoolExecutor:
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Submit a job for each thousand tasks or so. Raises what ``submit`` raises."""
+        """Submit a job for each thousand tasks or so. Raises what the pool's `submit` raises."""
         more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
         for _ in range(more_jobs):
             try:
                 self._submit(run, bucket)
-            except Exception:  # noqa: BLE001  # one job, which the pool took, does it all
+            except Exception:  # noqa: BLE001  # the job that the pool accepted does it all
                 return
 
     def flush(self) -> None:
-        """Nothing to do: each job is announced by itself."""
+        """Do nothing: the pool wakes its threads."""
 
     def resume(self) -> None:
-        """Nothing to do: the pool goes on by itself."""
+        """Do nothing: the pool continues by itself."""
 
     def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
         future = self._pool.submit(self._job, run, bucket)
@@ -220,7 +220,7 @@ class PoolExecutor:
             self._fail_bucket(bucket, concurrent.futures.CancelledError("the pool dropped its job"))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Wait for the jobs that are with the pool, unless called by one: they might by two."""
+        """Wait for the jobs in the pool, unless a job calls this: two would wait for each other."""
         if wait and not self._context.in_job:
             with self._lock:
                 running = list(self._running)
@@ -232,7 +232,7 @@ def executor_for(
     name: str,
     fail_bucket: FailBucket,
 ) -> TaskExecutor:
-    """The `TaskExecutor` for what a user passes as ``executor``. TypeError if none can be."""
+    """Return the `TaskExecutor` for what a user passes as `executor`; TypeError if unsuitable."""
     if executor is None:
         return WorkerExecutor(f"{name}-executor")
     if isinstance(executor, InlineExecutor):

@@ -1,7 +1,7 @@
-"""What a program needs that builds on the timer rather than uses it: the second front door.
+"""Names for code that builds on a timer: its atomic sections, its reaper, its executors.
 
-The roof, `purgatory`, enters here and at `timingwheel`; no other module of this package is for
-programs outside of it.
+The second front door of the package. `purgatory` enters here and at `timingwheel`; all other
+modules are private. Any thread.
 """
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS

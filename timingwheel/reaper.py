@@ -1,8 +1,7 @@
-"""Reaper: the one loop that advances a timer, and what it waits on.
+"""Reaper: the thread that sleeps until something is due and advances the timer.
 
-The loop knows its way of waiting only as a `Waiter`. A bare timer gives it a condition; a system
-with commands between its threads gives it a mailbox, and its reaper sleeps until the next bucket
-*or* the next command.
+The loop sleeps on a `Waiter`. A bare timer gives it a condition; a program with commands between
+its threads gives it a mailbox, and its reaper sleeps until the next bucket *or* the next command.
 """
 
 import contextlib
@@ -13,25 +12,25 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-# After an error that is not a task's (a clock that raises): no spinning.
+# Seconds to pause after an error that is not a task's (a clock that raises), instead of spinning.
 ERROR_PAUSE_S = 1.0
 
 
 class Waiter(Protocol):
-    """Something to sleep on. One thread waits, any thread wakes."""
+    """What a reaper sleeps on. One thread waits, any thread wakes."""
 
     def wait(self, timeout: float | None) -> None:
-        """Sleep ``timeout`` seconds (None: for ever); not at all if woken since the last wait."""
+        """Sleep `timeout` seconds (None: until woken); not at all if woken since the last wait."""
 
     def wake(self) -> None:
-        """End the wait under way, or the next one."""
+        """End the present wait, or the next one."""
 
 
 class ConditionWaiter:
-    """A `Waiter` within the process; a wake-up is kept until a wait consumes it.
+    """A `Waiter` within the process; keeps a wake-up until a wait consumes it.
 
-    Inside is a bare lock, free while a wake-up is kept: both sides are one step, so a finalizer or
-    a signal handler may wake the very thread that it interrupts on its way into the wait.
+    Inside is a bare lock, released while a wake-up is kept. Both sides are atomic, so a finalizer
+    or a signal handler may wake the very thread that it interrupts on its way into the wait.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class ConditionWaiter:
         self._asleep.acquire()
 
     def wait(self, timeout: float | None) -> None:
-        """See `Waiter`. More than 292 years are for ever."""
+        """See `Waiter`. More than 292 years count as None."""
         if timeout is None or timeout >= threading.TIMEOUT_MAX:
             self._asleep.acquire()
         else:
@@ -49,7 +48,7 @@ class ConditionWaiter:
         """See `Waiter`."""
         try:
             self._asleep.release()
-        except RuntimeError:  # it is free: a wake-up is kept already
+        except RuntimeError:  # it is released: a wake-up is kept already
             pass
 
 
@@ -57,20 +56,20 @@ class Advanceable(Protocol):
     """What a reaper needs of a timer."""
 
     def advance_clock(self) -> bool:
-        """Do what is due."""
+        """Run what is due; returns whether anything was."""
 
     def max_sleep(self) -> float | None:
-        """Seconds that the thread which advances the timer may sleep; None: until woken."""
+        """Return how many seconds the reaper may sleep; None: until woken."""
 
     def finished(self) -> bool:
-        """Whether the timer is closed and needs its reaper no more."""
+        """Return whether the timer is closed and needs its reaper no more."""
 
     def shut_down(self) -> None:
-        """The last thing that the reaper does."""
+        """Release what is left; the last call that the reaper makes."""
 
 
 class Reaper:
-    """A thread around `step`. Owned by whoever made it; ends when its timer is finished."""
+    """A thread that repeats `step` until its timer is finished. Owned by the code that made it."""
 
     def __init__(self, timer: Advanceable, waiter: Waiter, name: str) -> None:
         self._timer = timer
@@ -81,23 +80,23 @@ class Reaper:
         self.started = False
 
     def start(self) -> None:
-        """Start the thread. Interrupted, it leaves none behind."""
+        """Start the thread. An interrupted start leaves no thread behind."""
         with self._starting:
             self._thread.start()
             self.started = True
 
     def step(self) -> None:
-        """Sleep until something is due or somebody wakes us, then do what is due."""
+        """Sleep until something is due or the waiter is woken, then run what is due."""
         self._waiter.wait(self._timer.max_sleep())
         self._timer.advance_clock()
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end of the thread, which does not wait for itself."""
+        """Wait for the thread to end; does nothing in that thread."""
         if self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
     def ended(self) -> bool:
-        """Whether the thread has ended."""
+        """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -109,16 +108,16 @@ class Reaper:
             try:
                 self.step()
             except BaseException:
-                # Tasks report to on_error; what comes here is a clock's.
+                # Tasks report to on_error; only a clock that raises comes here.
                 log.exception("%s goes on after an error", self._thread.name)
                 self._waiter.wait(ERROR_PAUSE_S)
         self._timer.shut_down()
 
 
 def _reduce_timer_slack() -> None:
-    """Have this thread's sleeps end when they are over.
+    """Let this thread's sleeps end on time; does nothing on systems other than Linux.
 
-    Linux lets them last 50 us longer, so that it has less to do (timer slack, see prctl(2)).
+    Linux ends them up to 50 us late, to save work (timer slack, see prctl(2)).
     """
     with contextlib.suppress(OSError):  # another system
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1", encoding="ascii")

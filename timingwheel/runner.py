@@ -1,4 +1,7 @@
-"""TaskRunner: runs the tasks of detached buckets, for whichever thread the executor chose."""
+"""TaskRunner: runs the tasks of dispatched buckets, and handles what they raise.
+
+The executor decides in which threads; several of them may run one bucket. Any thread.
+"""
 
 import logging
 import threading
@@ -8,8 +11,9 @@ from typing import Final
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel._cpython.yield_gil import yield_gil
+from timingwheel._freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
-from timingwheel.clock import Clock, real_seconds
+from timingwheel.clock import Clock
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
 
@@ -17,10 +21,10 @@ log = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, TimerTask], object]
 
-# Tasks run between two looks at the clock for their lateness.
+# Tasks run for one reading of the clock, from which their lateness is counted.
 TASKS_PER_CLOCK_READ: Final = 256
 
-# Bound once: compiled, that saves a look into the module's dict for each task.
+# Bound once: compiled, that saves a look-up in the module's dict for each task.
 _UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 _gc_track: Final = gc_track
 
@@ -28,20 +32,21 @@ _gc_track: Final = gc_track
 class TaskRunner:
     """Runs each task of a bucket once, however many threads run that bucket at a time.
 
-    Whatever a task raises is reported and passed over, save that in the main thread Ctrl-C and
-    ``sys.exit`` belong to the program: they end a run early, and the next one goes on from there.
+    An exception of a task is reported to `on_error`, by default to the log, and the next task runs.
+    KeyboardInterrupt and SystemExit in the main thread belong to the program: they propagate and
+    end the run early, and the next run continues from there.
     """
 
     def __init__(self, name: str, now_ms: Clock, on_error: OnError | None) -> None:
         self.lateness = LatenessHistogram()
-        # By real_seconds: from then on tasks are cancelled instead. Set when the timer closes.
+        # A reading of real_seconds: from then on tasks are cancelled, not run. Set by Timer.close.
         self.close_deadline: float | None = None
         self._name = name
         self._now_ms = now_ms
         self._on_error = on_error
 
     def run(self, bucket: TimerTaskList) -> None:
-        """Run what is in ``bucket``."""
+        """Run the tasks of `bucket`; cancel them once the timer's close deadline has passed."""
         while self._run_batch(bucket):
             yield_gil()
         while self._past_close_deadline() and (tasks := bucket.cancel_some(TASKS_PER_CLOCK_READ)):
@@ -49,7 +54,7 @@ class TaskRunner:
             yield_gil()
 
     def close(self, tasks: list[TimerTask]) -> None:
-        """Tell tasks that their timer closed before they ran."""
+        """Call the close hook of tasks that were cancelled because their timer closed."""
         for task in tasks:
             try:
                 task._tt_on_close()
@@ -80,10 +85,10 @@ class TaskRunner:
                 try:
                     count += 1
                     task.run()
-                except BaseException as error:  # noqa: BLE001  # likewise
+                except BaseException as error:  # noqa: BLE001  # as in close
                     self._report(error, task)
                 finally:
-                    # Else it was added again. No call in between: see bucket.
+                    # Else it was added again. One section: see `bucket`.
                     if task._tt_index == RUNNING:
                         task._tt_index = DONE
                         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
@@ -94,7 +99,7 @@ class TaskRunner:
         return count == TASKS_PER_CLOCK_READ
 
     def fail_bucket(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Report ``error`` for each task of a bucket that cannot be run, and be done with it."""
+        """Report `error` for each task of a bucket that cannot be run, and end the task."""
         while (task := bucket.take()) is not None:
             task._tt_index = DONE
             if _UNTRACKS_FROM_GC and type(task) is TimerTask:
@@ -102,6 +107,7 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
+        """Pass an exception of a task to `on_error`; raises it if it is to end the process."""
         if _is_process_exit(error):
             raise error
         try:

@@ -1,22 +1,23 @@
-"""ReadWriteLock: the read side for those who add and cancel, the write side for the reaper.
+"""ReadWriteLock: the read side is for adding and cancelling, the write side for draining.
 
-One reader is in at a time. Kafka lets readers share and then takes the monitor of a bucket inside;
-in Python those are three lock operations an ``add``, which cost more than all that is done under
-them, and the interpreter runs one thread at a time anyway. So the read side *is* one lock, which
-guards the buckets too, and an uncontended reader pays for one acquire (benchmarks/bench_timer.py).
+One reader at a time is inside. Kafka lets readers share the lock, and then takes the monitor of a
+bucket; in Python that would be three lock operations for an `add`, which cost more than all that is
+done under them, and the interpreter runs one thread at a time anyway. So the read side *is* one
+lock, which guards the buckets too, and an uncontended reader pays for one acquire
+(benchmarks/bench_timer.py).
 
-What a plain lock would not give is fairness, in both directions. While a writer waits or writes,
-newcomers queue at the gate, so a stream of readers cannot starve it. When a writer leaves, the
-next one waits until those who queued are through, so a writer that comes back for portion after
-portion cannot starve them either.
+A plain lock would lack fairness, in both directions. While a writer waits or writes, new readers
+queue at the turnstile, so a stream of readers cannot starve the writer. A writer that leaves lets
+the queued readers through before the next writer, so a writer that returns for batch after batch
+cannot starve the readers.
 
-Compiled, most readers do without even that. A section that makes no calls is one step then (see
-``steps``), so a reader that finds the lock *idle* may do its few statements right away: entering
-and leaving would fall together. Whoever is inside for longer says so in ``_readers_inside``.
+Where sections are atomic (`_cpython.atomicity`), most readers do without even that: a section that
+makes no calls may run without the lock while no other thread is inside, because entering and
+leaving would be one with it. See `can_skip_read_lock`.
 
-The lock may be taken again by the thread that has it, as a reader: a finalizer that the collector
-runs in here may cancel a task. Also one that it runs in a thread on its way through the gate: that
-one does not queue, or it would wait for itself. A reader must not become a writer.
+The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
+lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
+does not queue, or it would wait for its own thread. A reader must not become a writer.
 """
 
 import threading
@@ -28,9 +29,9 @@ from timingwheel._cpython.mypyc_types import i64
 
 
 class ReadWriteLock:
-    """``with lock.reading():`` for the read side, ``with lock:`` for the write side.
+    """`with lock.reading():` takes the read side, `with lock:` the write side. Any thread.
 
-    Any thread. The write side raises RuntimeError in a thread that already has either side.
+    The write side raises RuntimeError in a thread that already has either side.
     """
 
     __slots__ = (
@@ -51,32 +52,33 @@ class ReadWriteLock:
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
         )
-        # Guards the two fields below. Order: the gate is never held while waiting for _lock, save
-        # by a finalizer inside the gate; who has _lock never waits for the gate. The condition is
-        # not entered itself: an interrupt at the door of its Python methods would leave it locked.
+        # Guards the two fields below. Lock order: a thread never holds the turnstile while it waits
+        # for _lock, save in a finalizer inside the turnstile; a thread that has _lock never waits
+        # for the turnstile. The condition is not entered itself: an interrupt on entry to its
+        # Python methods would leave it locked.
         self._turnstile = threading.RLock()
         self._state_changed = threading.Condition(self._turnstile)
-        self._queued: i64 = 0  # readers at the gate
-        # Thread id of the writer, waiting or at work; 0: none. Readers peek at it without the
-        # gate: one who looks too early merely gets in ahead of the writer.
+        self._queued: i64 = 0  # readers at the turnstile
+        # Thread id of the writer, waiting or inside; 0: none; -1: poisoned. Readers read it without
+        # the turnstile: a reader that reads it too early merely gets in ahead of the writer.
         self._writer: i64 = 0
         self._poison: Exception | None = None
 
     def can_skip_read_lock(self) -> bool:
-        """Whether a section of the read side may be done right now without entering it.
+        """Return whether a section may run now without entering the read side.
 
-        Only one that is free of calls: it is one step then. Always False where there are no steps.
+        Only a section without calls, which is atomic. Always False where sections are not atomic.
         """
         return ATOMIC_SECTIONS and self._writer == 0 and self._readers_inside == 0
 
     def reading(self) -> AbstractContextManager[object]:
-        """The read side, to be held with ``with``. Lets a waiting writer go first."""
+        """Return the read side, for `with`. Blocks while a writer waits or writes."""
         if self._writer != 0:
             self._queue_behind_writer()
         return self._reader
 
     def poison(self, error: Exception) -> None:
-        """Make every later use raise ``error``: in a forked child its holders do not exist."""
+        """Make every later use raise `error`: in a forked child the lock's holders do not exist."""
         self._poison = error
         self._writer = -1
 
@@ -87,7 +89,7 @@ class ReadWriteLock:
 
     def _queue_behind_writer(self) -> None:
         self.check_usable()
-        # Who is inside already must not wait: the writer would wait for him.
+        # A thread that is inside already must not wait: the writer would wait for that thread.
         if _owned(self._lock) or _owned(self._turnstile):
             return
         with self._turnstile:
@@ -99,7 +101,7 @@ class ReadWriteLock:
                 self._queued -= 1
                 try:
                     self._state_changed.notify_all()
-                except BaseException:  # an interrupt: the writer may be waiting for us
+                except BaseException:  # an interrupt: the writer may be waiting for this reader
                     self._state_changed.notify_all()
                     raise
 
@@ -127,17 +129,17 @@ class ReadWriteLock:
         self.release_write()
 
     def release_write(self) -> None:
-        """Leave the write side, if this thread has it; nothing happens if it was left already.
+        """Leave the write side if this thread has it. Idempotent.
 
-        An interrupt may come at the door of ``__exit__``, or half way through. Who may be
-        interrupted catches it and calls this: leaving the lock taken is no option.
+        An interrupt may come on entry to `__exit__`, or within it. A caller that may be interrupted
+        catches it and calls this: the lock must not stay taken.
         """
         if self._writer != threading.get_ident():
             return
         if _owned(self._lock):
             self._lock.release()
         with self._turnstile:
-            # In this order: who comes back here after an interrupt tells them again.
+            # In this order: a call that follows an interrupt notifies again.
             self._state_changed.notify_all()
             self._writer = 0
 
@@ -147,7 +149,7 @@ class ReadWriteLock:
 
 
 class _Reader:
-    """The read side in compiled code: the lock, and the note that somebody is inside."""
+    """The read side in compiled code: the lock, and a count of the readers inside."""
 
     def __init__(self, owner: ReadWriteLock) -> None:
         self._owner = owner

@@ -1,10 +1,10 @@
-"""What a timer tells of itself: frozen figures, and the histogram of lateness behind them."""
+"""Statistics of a timer: frozen figures, and the histogram of lateness behind them."""
 
 import threading
 from bisect import bisect_left
 from dataclasses import dataclass
 
-# Upper bounds in milliseconds; what is later than the last counts as "more".
+# Upper bounds in milliseconds; one more count is for tasks beyond the last.
 LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
@@ -12,8 +12,8 @@ LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 class Lateness:
     """How late tasks started: clock at the start minus due time.
 
-    ``counts[i]`` tasks were at most ``bounds_ms[i]`` late and more than the bound before; one more
-    count at the end is for those beyond the last bound. ``sum_ms`` is the sum over all of them.
+    `counts[i]` tasks were at most `bounds_ms[i]` late and more than the bound before; one more
+    count at the end is for those beyond the last bound. `sum_ms` is the sum over all of them.
     """
 
     bounds_ms: tuple[int, ...]
@@ -25,10 +25,10 @@ class Lateness:
 class TimerStats:
     """A timer's figures at one moment.
 
-    ``pending``: tasks that wait in the wheel. ``fired``: tasks that the executor has started.
-    ``cancelled``: tasks whose run was prevented. ``executor_backlog``: tasks that came due and
-    have not started. ``buckets_occupied``: a number a level, lowest first. ``cascades``: buckets
-    whose tasks were placed again, further down.
+    `pending`: tasks that wait in the wheel. `fired`: tasks that the executor has started.
+    `cancelled`: tasks that will not run. `executor_backlog`: tasks that came due and have not
+    started. `buckets_occupied`: how many buckets of each level have tasks, lowest level first.
+    `cascades`: buckets that were emptied into lower levels.
     """
 
     name: str
@@ -45,8 +45,8 @@ class TimerStats:
 class WheelLevel:
     """One level of a timer's wheel at one moment.
 
-    ``tick_ms``: the length of a slot. ``slots``: how many tasks wait in each; a slot that the hand
-    has passed is for the next time round. ``hand``: the slot of this moment.
+    `tick_ms`: the length of a slot. `slots`: how many tasks wait in each; a slot that the hand has
+    passed is for the next time round. `hand`: the index of the present slot.
     """
 
     tick_ms: int
@@ -55,7 +55,7 @@ class WheelLevel:
 
 
 class LatenessHistogram:
-    """Counts lateness, a batch at a time. Any thread; its lock is a leaf."""
+    """Counts lateness, a batch at a time. Any thread; its lock is a leaf lock."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -63,13 +63,13 @@ class LatenessHistogram:
         self._sum_ms = 0
 
     def observe(self, late_ms: int, count: int) -> None:
-        """Count ``count`` tasks that all started ``late_ms`` after they were due."""
+        """Add `count` tasks that all started `late_ms` after they were due."""
         late_ms = max(0, late_ms)
         with self._lock:
             self._counts[bisect_left(LATENESS_BOUNDS_MS, late_ms)] += count
             self._sum_ms += late_ms * count
 
     def read(self) -> Lateness:
-        """The counts of this moment."""
+        """Return the present counts."""
         with self._lock:
             return Lateness(LATENESS_BOUNDS_MS, tuple(self._counts), self._sum_ms)

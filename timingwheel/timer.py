@@ -1,12 +1,12 @@
-"""Timer: the wheels, the queue of occupied buckets, the lock and the executor, put together.
+"""Timer: starts, advances and closes; what is done for each task is in `timer_core`.
 
-What is done for each task is inherited from `TimerCore`. What is here is rare, and interpreted even
-where the rest is compiled: so its loops over portions let other threads have the interpreter.
+This is the rarely executed half of a timer. Not compiled, so that its loops over batches release
+the GIL.
 
-Three kinds of threads meet here. Users add and cancel, under the read side of the lock. Whoever
-advances the clock, the reaper or the user, detaches what is due under the write side, in portions
-of bounded size, so that nobody waits for a whole drain. The executor takes tasks from the detached
-buckets and runs them under no lock at all.
+Three kinds of threads meet here. The program's threads add and cancel tasks, under the read side of
+the lock. The thread that advances the clock, which is the reaper or the program's, detaches what is
+due under the write side, in batches of bounded size, so that no thread waits for a whole drain. The
+executor's threads take tasks from the detached buckets and run them under no lock at all.
 """
 
 import concurrent.futures
@@ -18,38 +18,38 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
+from timingwheel._freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
-from timingwheel.clock import Clock, real_seconds
+from timingwheel.clock import Clock
 from timingwheel.clock_reader import clock_reader_for
-from timingwheel.duration import to_ms
+from timingwheel.duration import MAX_DELAY_MS, to_ms
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import TaskExecutor, executor_for
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.timer_core import TimerCore
-from timingwheel.units import MAX_DELAY_MS
 from timingwheel.wheel_state import WheelState
 
-# Seconds that close grants a thread to end once its time is over, if no task holds it up.
+# Seconds that `close` waits for a thread to notice that its time is over.
 JOIN_GRACE_S = 0.1
 
-# A tick of 73 million years. As a bound it keeps every sum of ours inside 64 bits.
+# A tick of 73 million years. The bound keeps every sum within 64 bits.
 MAX_COUNT = MAX_DELAY_MS // 2
 
 
 class Timer(TimerCore):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
-    ``tick_ms``: resolution; deadlines are rounded up to it, so nothing runs early.
-    ``wheel_size``: slots a level, at least 2. ``clock``: milliseconds, default `monotonic_ms`.
-    ``executor``: None for one thread of its own, an `InlineExecutor`, or any
-    ``concurrent.futures.Executor`` that runs in this process. ``max_pending``: how many tasks may
-    wait at once. ``on_error(exc, task)``: told of exceptions of tasks; default: they are logged.
+    `tick_ms`: resolution; deadlines are rounded up to it, so nothing runs early. `wheel_size`:
+    slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
+    None for one thread of its own, an `InlineExecutor`, or any `concurrent.futures.Executor` that
+    runs in this process. `max_pending`: how many tasks may be pending at once.
+    `on_error(exc, task)`: called with each exception of a task; default: it is logged.
 
-    Nothing runs until somebody advances the clock: `start` a thread for that (``with Timer() as
-    timer`` starts and closes it), or call `advance_clock` yourself. All methods may be called from
-    any thread, from tasks too. Raises TypeError and ValueError for bad arguments.
+    Nothing runs until a thread advances the clock: `start` one for that (`with Timer() as timer`
+    starts and closes it), or call `advance_clock` yourself. Any thread may call any method, tasks
+    too. Raises TypeError and ValueError for bad arguments.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Timer(TimerCore):
         _timers.add(self)
 
     def __bool__(self) -> bool:
-        """True: a timer is a timer, pending tasks or not."""
+        """Return True, with or without pending tasks."""
         return True
 
     def stats(self) -> TimerStats:
-        """The figures of this moment; O(1) in the number of tasks. Raises TimerForked."""
+        """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""
         self._lock.check_usable()
         counters = self._wheel_state.counters
         return TimerStats(
@@ -106,28 +106,28 @@ class Timer(TimerCore):
         )
 
     def levels(self) -> tuple[WheelLevel, ...]:
-        """The wheel's levels, lowest first, slot by slot; O(1) in the number of tasks.
+        """Return the wheel's levels, lowest first; O(1) in the number of tasks.
 
-        Tasks on their way from one level to another are in no slot. Raises TimerForked.
+        Tasks that are being moved from one level to another are in no slot. Raises TimerForked.
         """
         return self._wheel_state.levels(self._clock_reader.now_ms())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
-        """Do what is due; wait up to ``timeout`` seconds for a bucket to come due, if none is.
+        """Run what is due; wait up to `timeout` seconds for a bucket to come due, if none is.
 
-        True if a bucket came due, if only to cascade. Waits in real time, but ends early when a
-        `ManualClock` is moved to where something is due, or a closed timer has nothing left.
+        Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
+        when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
         """
-        patience_ms = to_ms(timeout)
+        timeout_ms = to_ms(timeout)
         self._lock.check_usable()
         if self._drain():
             return True
-        if not patience_ms:
+        if not timeout_ms:
             return False
         waiter = ConditionWaiter()
         try:
             self._change_waiters(add=waiter)
-            return self._drain_before(real_seconds() + patience_ms / 1000, waiter)
+            return self._drain_before(real_seconds() + timeout_ms / 1000, waiter)
         finally:
             self._change_waiters(remove=waiter)
 
@@ -141,9 +141,9 @@ class Timer(TimerCore):
         return True
 
     def delay_to_next(self) -> float | None:
-        """Seconds until the next occupied bucket comes due; 0.0 if one is, None if there is none.
+        """Return the seconds until the next occupied bucket comes due; None if there is none.
 
-        That may be before the next task is due: a bucket of a higher level comes due to cascade.
+        0.0 if one is due. That may be before a task is: a bucket of a higher level must cascade.
         Raises TimerForked.
         """
         self._lock.check_usable()
@@ -153,10 +153,10 @@ class Timer(TimerCore):
         return None if first is None else self._clock_reader.seconds_until(first.expiration_ms)
 
     def max_sleep(self) -> float | None:
-        """How many seconds the thread that advances the clock may sleep; None: until woken.
+        """Return how many seconds the thread that advances the clock may sleep; None: until woken.
 
-        Like `delay_to_next`, save that no waiting moves a `ManualClock`, and that a closed timer
-        looks up when its time to finish is over.
+        Like `delay_to_next`, except that sleeping moves no `ManualClock`, and that a closed timer
+        must wake up when its time to finish is over.
         """
         delay = self._clock_reader.real_sleep(self.delay_to_next())
         left = self._time_left() if self._closed else None
@@ -164,9 +164,9 @@ class Timer(TimerCore):
 
     def _drain(self) -> bool:
         self._executor.resume()
-        self._deliver_all()  # left by an interrupt, or under way in another thread
+        self._deliver_all()  # left by an interrupt, or being delivered by another thread
         worked = False
-        # Read once: tasks that keep coming due while others run here must not hold us for ever.
+        # Read once: tasks that come due while others run here must not keep this call busy forever.
         now_ms = self._clock_reader.now_ms()
         while self._wheel_state.drain_batch(now_ms):
             worked = True
@@ -178,13 +178,13 @@ class Timer(TimerCore):
         while dispatch_queue:
             try:
                 bucket = dispatch_queue[0]
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread delivered it
                 break
             self._deliver(bucket)
         self._executor.flush()
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the outbox. The same bucket twice does no harm."""
+        """Give the executor a bucket of the dispatch queue. Idempotent: each task runs once."""
         try:
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
@@ -195,12 +195,12 @@ class Timer(TimerCore):
             pass
 
     def _wake(self) -> None:
-        self._wheel_state.wake_owed = False
+        self._wheel_state.queue.wake_owed = False
         try:
             for waiter in self._waiters:
                 waiter.wake()
-        except BaseException:  # an interrupt: whoever comes next wakes the rest
-            self._wheel_state.wake_owed = True
+        except BaseException:  # an interrupt: the next call wakes the rest
+            self._wheel_state.queue.wake_owed = True
             raise
 
     def _change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
@@ -209,9 +209,9 @@ class Timer(TimerCore):
             self._waiters = kept if add is None else (*kept, add)
 
     def start(self, waiter: Waiter | None = None) -> None:
-        """Start the reaper, the thread that advances the clock; nothing happens if it runs.
+        """Start the reaper, the thread that advances the clock. Idempotent.
 
-        ``waiter``: what it sleeps on, if not a condition of its own. Raises TimerClosed, and
+        `waiter`: what it sleeps on; default: a condition of its own. Raises TimerClosed, and
         RuntimeError if the system has no thread left.
         """
         with self._lock.reading():
@@ -239,11 +239,11 @@ class Timer(TimerCore):
     ) -> None:
         """Refuse new tasks and end the threads. May be called again, and from a task.
 
-        ``cancel_pending``: cancel what waits; False: leave the reaper running until the last task
-        has fired, or ``timeout`` seconds have passed, then cancel the rest. (Without a reaper what
-        is due is fired, and the rest is left to whoever advances the clock.) What came due before
-        is finished, within ``timeout``. ``wait``: return when all that has happened; a task that
-        never ends is waited for no longer than ``timeout``. In a forked child: nothing.
+        `cancel_pending`: cancel pending tasks; False: leave the reaper running until the last task
+        has fired, or `timeout` seconds have passed, then cancel the rest. (Without a reaper, what
+        is due is fired, and the rest is left to the thread that advances the clock.) What came due
+        before is finished, within `timeout`. `wait`: return when all that has happened, or after
+        `timeout` if a task does not end. Does nothing in a forked child.
         """
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + to_ms(timeout) / 1000
@@ -260,24 +260,24 @@ class Timer(TimerCore):
         elif wait:
             self._reaper.join(self._join_timeout())
             if self._time_left() == 0:
-                self._cancel_pending()  # should the reaper be stuck in an inline task
+                self._cancel_pending()  # the reaper may be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
             self._executor.close(wait=wait, timeout=self._join_timeout())
 
     @property
     def running(self) -> bool:
-        """Whether a reaper thread advances it at this moment."""
+        """Whether a reaper thread advances the clock now."""
         reaper = self._reaper
         return reaper is not None and not reaper.ended()
 
     def finished(self) -> bool:
-        """Whether the timer is closed and nothing is left to fire, or its time to do so is over."""
+        """Return whether the timer is closed and has nothing left to fire, or no time left."""
         if not self._closed:
             return False
         return self._time_left() == 0 or not (len(self) or self._wheel_state.has_undelivered())
 
     def shut_down(self) -> None:
-        """The end of the reaper: what is left is cancelled, the executor told to end."""
+        """Cancel what is left and end the executor; the reaper calls this last."""
         try:
             self._cancel_pending()
             self._deliver_all()
@@ -293,7 +293,7 @@ class Timer(TimerCore):
         return min(max(0.0, close_deadline - real_seconds()), threading.TIMEOUT_MAX)
 
     def _join_timeout(self) -> float | None:
-        # A thread whose time is over needs a moment to notice, and close leaves none behind.
+        # When its time is over, a thread needs a moment to notice, and `close` leaves none behind.
         left = self._time_left()
         return None if left is None else max(left, JOIN_GRACE_S)
 
@@ -314,13 +314,13 @@ class Timer(TimerCore):
         self.close()
 
     def __del__(self) -> None:
-        # Compiled tasks refer to each other out of the cycle collector's sight.
-        with contextlib.suppress(AttributeError, TimerForked):  # half made, or a forked child's
+        # Untracked tasks keep what they refer to alive: the collector does not see their cycles.
+        with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
             while self._wheel_state.cancel_some():
                 pass
 
     def _check(self) -> None:
-        """Verify every invariant of the structure; AssertionError says which one is broken."""
+        """Assert every invariant of the structure."""
         self._wheel_state._check()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""TimerCore: the busy half of a Timer, what is done for each task that is added.
+"""TimerCore: the hot half of a Timer: what is done for each task that is added.
 
-It is apart from the other half because it is compiled; `Timer` is interpreted and adds what is rare
-(starting, closing, draining portion by portion). Any thread.
+It is apart from the other half because it is compiled. `Timer` is interpreted and does what is
+rare: it starts, closes, and drains batch by batch. Any thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,15 +16,15 @@ from timingwheel.clock_reader import ClockReader
 from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import TaskExecutor
 from timingwheel.task import TimerTask
-from timingwheel.wheel_state import WheelState
+from timingwheel.wheel_state import WheelState, bucket_of
 
-# Tasks that `schedule_many` adds between two looks at the clock.
+# Tasks that `schedule_many` adds for one reading of the clock.
 ADD_BATCH = 256
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerCore:
-    """What `Timer` inherits. ``max_pending``: how many tasks may wait at once; 0: any number."""
+    """Base of `Timer`. `max_pending`: how many tasks may be pending at once; 0: any number."""
 
     def __init__(
         self,
@@ -49,40 +49,34 @@ class TimerCore:
         self, delay: float | timedelta, callback: Callable[..., object], *args: Any
     ) -> TimerTask: ...
     def schedule(self, delay: Any, callback: Any, *args: Any) -> TimerTask:
-        """Run ``callback(*args)`` after ``delay``: seconds, or a timedelta; 0 runs it at once.
+        """Run `callback(*args)` after `delay`: seconds, or a timedelta; 0 runs it at once.
 
         Returns the task, already added. Raises TypeError and ValueError for bad arguments,
         TimerFull, TimerClosed.
         """
-        # Two calls, because passing no star arguments is quicker.
+        # Two calls: a compiled call without star arguments builds no tuple.
         task = TimerTask(delay, callback, *args) if args else TimerTask(delay, callback)
-        if task.delay_ms == 0:
-            _add_due(self, task)
-        else:
-            _add(self, task, self._clock_reader.now_rounded_up_ms() + task.delay_ms)
+        add_task(self, task)
         return task
 
     def add(self, task: TimerTask) -> TimerTask:
         """Start a task's delay, and return the task.
 
-        A pending task is re-armed: it moves, stays one and runs once. So is one that came due but
-        has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
+        A pending task is re-armed: it moves, stays one and runs once. So does one that came due
+        and has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
         TimerError for a task that is pending in another timer.
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
-        if task.delay_ms == 0:
-            _add_due(self, task)
-        else:
-            _add(self, task, self._clock_reader.now_rounded_up_ms() + task.delay_ms)
+        add_task(self, task)
         return task
 
     def schedule_many(
         self, delays: Iterable[float | timedelta], callback: Callable[..., object], *args: Any
     ) -> list[TimerTask]:
-        """Schedule ``callback(*args)`` once after each of many delays, all counted from about now.
+        """Schedule `callback(*args)` once after each of many delays, all counted from about now.
 
-        Returns the tasks in order. Raises what `schedule` raises; then what was added is cancelled.
+        Returns the tasks in order. Raises what `schedule` raises, after cancelling what was added.
         """
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
@@ -96,15 +90,15 @@ class TimerCore:
         return tasks
 
     def __len__(self) -> int:
-        """How many tasks are pending. O(1)."""
+        """Return how many tasks are pending. O(1)."""
         return self._wheel_state.counters.pending
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the outbox; see `Timer`."""
+        """Give the executor a bucket of the dispatch queue; see `Timer`."""
         raise NotImplementedError
 
     def _wake(self) -> None:
-        """Wake who sleeps until a bucket is due; see `Timer`."""
+        """Wake the threads that sleep until a bucket is due; see `Timer`."""
         raise NotImplementedError
 
 
@@ -112,7 +106,7 @@ class TimerCore:
 
 
 def add_task(timer: TimerCore, task: TimerTask) -> None:
-    """What `Timer.add` does, for compiled code that knows that no subclass does otherwise."""
+    """Start a task's delay; `Timer.add` for callers that know that no subclass overrides it."""
     if task.delay_ms == 0:
         _add_due(timer, task)
     else:
@@ -131,7 +125,7 @@ def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
 def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
     state = timer._wheel_state
     lock = timer._lock
-    # Compiled, all of this is one step.
+    # Where sections are atomic, all of this is one.
     if (
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
@@ -141,13 +135,13 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
         return
     due = None
     try:
-        with lock._reader if lock._writer == 0 else lock.reading():  # a call less
+        with lock.reading():
             if timer._max_pending or timer._closed:
                 _check_open(timer, task)
             if not state.try_place_fast(task, deadline_ms):
                 due = state.place(task, deadline_ms)
     finally:
-        if state.wake_owed:
+        if state.queue.wake_owed:
             timer._wake()
     if due is not None:  # the clock passed its due time meanwhile
         timer._deliver(due)
@@ -164,12 +158,12 @@ def _add_due(timer: TimerCore, task: TimerTask) -> None:
 
 
 def _check_open(timer: TimerCore, task: TimerTask) -> None:
-    """Raise what keeps a task from being added. Locked."""
+    """Raise TimerClosed or TimerFull if the task cannot be added. Locked."""
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
-    most = timer._max_pending
-    # Delay 0 never waits, so it is never too much.
-    if most and task.delay_ms and timer._wheel_state.counters.pending >= most:
-        bucket = task._tt_list
+    limit = timer._max_pending
+    # A task with delay 0 never waits, so the limit is not for it.
+    if limit and task.delay_ms and timer._wheel_state.counters.pending >= limit:
+        bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:
-            raise TimerFull(f"timer {timer.name!r} has max_pending={most} tasks")
+            raise TimerFull(f"timer {timer.name!r} has max_pending={limit} tasks")

@@ -1,7 +1,7 @@
-"""TimingWheel: one level of the hierarchy, and through ``overflow`` the levels above.
+"""TimingWheel: one level of the hierarchy, and through `overflow` the levels above.
 
-Level k has ``size`` slots of ``tick_ms * size**k`` ms each. A task goes to the lowest level whose
-span still reaches its due time; when the clock comes to a slot of a higher level, the tasks in it
+Level k has `size` slots of `tick_ms * size**k` ms each. A task goes to the lowest level
+that still reaches its due time; when the clock comes to a slot of a higher level, the tasks in it
 *cascade*: each is placed again, further down, until level 0 holds them to the tick.
 
 Worked example: tick 1 ms, size 3, clock at 0.
@@ -14,23 +14,30 @@ A task due at 20 goes to level 2, in the slot that starts at 18. At 18 it is pla
 are left, so level 0 takes it, and at 20 it is due. One due at 25 has 7 ms left at 18: it goes to
 level 1, slot [24 25 26], and at 24 to level 0.
 
-A wheel reads no clock: ``advance`` tells it the time, which never goes back. All of it is guarded
-by the timer's lock: readers fill slots and add levels, the writer moves the time.
+A wheel reads no clock: the caller of `advance` gives it the time, which never goes back. The
+timer's lock guards all of it: the read side fills slots and adds levels, the write side moves the
+time and cascades. "Locked" says that the caller must hold the lock, either side unless stated.
 """
 
 from typing import Final
 
 from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
+from timingwheel.delayqueue import DelayQueue
 
-# No time is later: sums of a time and a delay stay below it (see `clock.MAX_DELAY_MS`).
+# No time is later: sums of a time and a delay stay below it (see `duration.MAX_DELAY_MS`).
 END_OF_TIME_MS: Final = 2**63 - 1
 
 
 class TimingWheel:
-    """One level. ``start_ms`` is any time not after the first due time. See the module."""
+    """One level of the hierarchy, and the buckets in its slots; see the module.
+
+    `start_ms`: any time not after the first due time. `queue`: makes the buckets of all levels.
+    """
 
     __slots__ = (
+        "_overdue",
+        "_queue",
         "interval_ms",
         "level",
         "limit_ms",
@@ -41,7 +48,9 @@ class TimingWheel:
         "tick_ms",
     )
 
-    def __init__(self, tick_ms: i64, size: i64, start_ms: i64, level: i32 = 0) -> None:
+    def __init__(
+        self, tick_ms: i64, size: i64, start_ms: i64, queue: DelayQueue, level: i32 = 0
+    ) -> None:
         self.tick_ms: i64 = tick_ms
         self.size: i64 = size
         self.level: i32 = level
@@ -50,31 +59,72 @@ class TimingWheel:
         if tick_ms <= END_OF_TIME_MS // size:
             self.interval_ms = tick_ms * size
         self.now_ms: i64 = start_ms - start_ms % tick_ms
-        self.limit_ms: i64 = _limit_ms(
-            self.now_ms, self.interval_ms
-        )  # the first time that does not fit
+        # The first time that does not fit into this level.
+        self.limit_ms: i64 = _limit_ms(self.now_ms, self.interval_ms)
         self.slots: list[TimerTaskList | None] = [None] * size
         self.overflow: TimingWheel | None = None
+        self._queue = queue
+        # Due tick -> bucket, of tasks that were overdue already when they cascaded. These buckets
+        # are in the queue, and in no slot. Used at level 0 only.
+        self._overdue: dict[int, TimerTaskList] = {}
 
     def due_ms(self, deadline_ms: i64) -> i64:
-        """The tick at which a deadline is due: rounded up, here and nowhere else."""
+        """Return the tick at which a deadline is due: the deadline, rounded up to a tick."""
+        if self.tick_ms == 1:  # the default: two divisions less for each task
+            return deadline_ms
         return -(-deadline_ms // self.tick_ms) * self.tick_ms
 
     def level_for(self, due_ms: i64) -> "TimingWheel":
-        """The lowest level that reaches ``due_ms``; levels are made as they are needed."""
+        """Return the lowest level that reaches `due_ms`; makes missing levels. Locked."""
         wheel = self
         while due_ms >= wheel.limit_ms and wheel.limit_ms != END_OF_TIME_MS:
             above = wheel.overflow
             wheel = wheel._grow() if above is None else above
         return wheel
 
+    def bucket_for(self, due_ms: i64) -> TimerTaskList:
+        """Return the bucket, of any level, for a due time in the future. Locked."""
+        wheel = self.level_for(due_ms)
+        slot = due_ms // wheel.tick_ms % wheel.size
+        bucket = wheel.slots[slot]
+        if bucket is None:
+            # In this order: a bucket in the queue but in no slot is merely empty.
+            bucket = self._queue.new_bucket(wheel.level, due_ms - due_ms % wheel.tick_ms)
+            wheel.slots[slot] = bucket
+        return bucket
+
+    def cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
+        """Place up to `count` tasks of a detached bucket again, further down. Write side.
+
+        `now_ms`: the clock's reading. Returns the cost, in tasks. Each task is in one bucket or
+        the other at any moment, so an interrupted cascade is continued by calling this again.
+        """
+        for _ in range(count):
+            task = bucket.first()
+            if task is None:  # a finalizer cancelled some
+                break
+            due_ms = self.due_ms(task.deadline_ms)
+            if due_ms > now_ms:
+                bucket.move(task, self.bucket_for(due_ms))
+            else:
+                bucket.move(task, self._overdue_bucket(due_ms))
+        return count
+
+    def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
+        # Skips the levels between: after a long pause each of them would move the task once more.
+        bucket = self._overdue.get(due_ms)
+        if bucket is None or bucket.dispatched:
+            bucket = self._queue.new_bucket(0, due_ms)
+            self._overdue[due_ms] = bucket
+        return bucket
+
     def advance(self, now_ms: i64) -> None:
-        """Move all levels to ``now_ms``, up to which every bucket must have been detached."""
+        """Move all levels to `now_ms`. Write side; every bucket until then must be detached."""
         now_ms -= now_ms % self.tick_ms
         if now_ms <= self.now_ms:
             return
-        # From the top: after an interrupt this level is behind, so the next call goes on. A level
-        # that stayed behind the one below would cascade into its own past, for ever.
+        # Top level first: after an interrupt this level is behind, so the next call goes on. A
+        # level that stayed behind the one below would cascade into its own past, endlessly.
         if self.overflow is not None:
             self.overflow.advance(now_ms)
         limit_ms = _limit_ms(now_ms, self.interval_ms)
@@ -83,7 +133,9 @@ class TimingWheel:
         self.limit_ms = limit_ms
 
     def detach(self, bucket: TimerTaskList) -> None:
-        """Free the slot of a bucket of any level; nothing happens if it is free already."""
+        """Take a bucket of any level out of its slot; does nothing if it is out already. Locked."""
+        if self._overdue.get(bucket.expiration_ms) is bucket:
+            del self._overdue[bucket.expiration_ms]
         wheel = self
         for _ in range(bucket.level):
             assert wheel.overflow is not None, bucket
@@ -93,18 +145,20 @@ class TimingWheel:
             wheel.slots[slot] = None
 
     def levels(self) -> "list[TimingWheel]":
-        """This level and those above it, lowest first."""
+        """Return this level and those above it, lowest first."""
         found = [self]
         while (above := found[-1].overflow) is not None:
             found.append(above)
         return found
 
     def _grow(self) -> "TimingWheel":
-        self.overflow = TimingWheel(self.interval_ms, self.size, self.now_ms, self.level + 1)
+        self.overflow = TimingWheel(
+            self.interval_ms, self.size, self.now_ms, self._queue, self.level + 1
+        )
         return self.overflow
 
     def _check(self) -> None:
-        """Verify every invariant of this level and those above. Locked.
+        """Assert every invariant of this level and those above. Locked.
 
         After an interrupted `advance` a level may be behind those above it.
         """

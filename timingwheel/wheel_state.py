@@ -1,18 +1,17 @@
-"""WheelState: all that a timer holds, in the wheels, under way between them, and on its way out.
+"""WheelState: all tasks of a timer: in the wheel, cascading, and dispatched to the executor.
 
-The whole of it is guarded by the timer's lock, which is made here: users place tasks under the
-read side, whoever drains detaches under the write side. Methods say "locked" where the caller must
-hold it; either side will do unless they say which.
+The timer's lock guards all of it and is made here. Threads that add tasks place them under the
+read side; the thread that advances the clock detaches buckets under the write side. "Locked" says
+that the caller must hold the lock, either side unless stated.
 
-Every step that moves tasks leaves them in one list or the other and may be repeated, so that an
-interrupt between two steps loses nothing: the next portion goes on where that one stopped.
+Each step that moves tasks leaves them in one list or the other and may be repeated, so that an
+interrupt between two steps loses nothing: the next batch continues where that one stopped.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 from timingwheel._cpython.atomicity import COMPILED
-from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
@@ -22,42 +21,35 @@ from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import TimingWheel
 
-# Tasks moved under one hold of the write side: about a tenth of a millisecond.
+# Tasks moved while the write side is held once: about a tenth of a millisecond.
 DRAIN_BATCH: Final = 1024 if COMPILED else 128
-
-_UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 
 
 class WheelState:
-    """See the module. ``now_ms``: the clock's reading when the timer is made."""
+    """See the module. `now_ms`: the clock's reading when the timer is made."""
 
     def __init__(self, tick_ms: i64, wheel_size: i64, now_ms: i64) -> None:
         self.lock = ReadWriteLock()
-        self.wheel = TimingWheel(tick_ms, wheel_size, now_ms)
-        self.queue = DelayQueue()
         self.counters = TimerCounters()
+        self.queue = DelayQueue(self.lock, self.counters)
+        self.wheel = TimingWheel(tick_ms, wheel_size, now_ms, self.queue)
         self.cascades: i64 = 0
-        # A bucket came to be the first, and those who sleep were not told yet.
-        self.wake_owed = False
-        # Due and detached, its tasks not all moved yet.
+        # Due and detached; not all of its tasks are moved yet.
         self._draining: TimerTaskList | None = None
-        # Due tick -> bucket, of what came out of higher levels when it was overdue already; they
-        # are in the queue, and in no slot.
-        self._overdue: dict[int, TimerTaskList] = {}
-        # Handed over, not yet given to the executor. Filled under the lock, emptied without it.
+        # Dispatched, and not given to the executor yet. Filled under the lock, emptied without it.
         self.dispatch_queue: deque[TimerTaskList] = deque()
 
     def has_undelivered(self) -> bool:
-        """Whether something came due that is not with the executor yet."""
+        """Return whether something came due that the executor does not have yet."""
         return self._draining is not None or bool(self.dispatch_queue)
 
     def try_place_fast(self, task: TimerTask, deadline_ms: i64) -> bool:
-        """Put a task that is in no list into a bucket that is there; False if that does not do.
+        """Add a task that is in no list to an existing bucket; False if there is none with room.
 
-        Free of calls (compiled: one step): for a lock that is idle, or locked.
+        Locked; where sections are atomic, a lock that can be skipped will do: this is one section.
         """
         wheel = self.wheel
-        due_ms = deadline_ms if wheel.tick_ms == 1 else wheel.due_ms(deadline_ms)
+        due_ms = wheel.due_ms(deadline_ms)
         if task._tt_list is not None or due_ms <= wheel.now_ms:
             return False
         while due_ms >= wheel.limit_ms:
@@ -66,44 +58,32 @@ class WheelState:
                 return False
             wheel = above
         bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
-        if bucket is None:
-            return False
-        end = bucket._end
-        if end == bucket._capacity:
+        if bucket is None or bucket.is_full():
             return False
         task.deadline_ms = deadline_ms
-        # bucket.add, without a call
-        bucket._slots[end] = task
-        bucket._end = end + 1
-        bucket._count += 1
-        task._tt_list = bucket
-        task._tt_index = end
-        self.counters.pending += 1
-        if _UNTRACKS_FROM_GC:
-            bucket._untrack(task)
+        bucket.add(task)
         return True
 
     def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
-        """Put a task, pending or not, where its deadline belongs. Locked.
+        """Put a task, pending or not, into the bucket of its deadline. Locked.
 
-        Returns the bucket in the outbox that it is in if it is due already, to be delivered.
+        If it is due already, returns the bucket in the dispatch queue that holds it, for delivery.
         """
         due_ms = self.wheel.due_ms(deadline_ms)
         if due_ms <= self.wheel.now_ms:
             return self.place_due(task, deadline_ms, due_ms)
         self._check_owner(task)
-        self._put(task, self._bucket_for(due_ms), deadline_ms)
+        self._put(task, self.wheel.bucket_for(due_ms), deadline_ms)
         return None
 
     def place_due(self, task: TimerTask, deadline_ms: i64, due_ms: i64) -> TimerTaskList:
-        """Put a task, pending or not, into a bucket of its own in the outbox. Locked."""
+        """Put a task, pending or not, into a new bucket in the dispatch queue. Locked."""
         self._check_owner(task)
         bucket = self._new_dispatched_bucket(due_ms)
         self._put(task, bucket, deadline_ms)
         return bucket
 
     def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
-        """Put a task, pending or not, into a bucket."""
         if task._tt_list is not None:
             self._move(task, bucket, deadline_ms)
             return
@@ -111,62 +91,50 @@ class WheelState:
         bucket.add(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
-        old, old_deadline_ms = task._tt_list, task.deadline_ms
+        old, old_deadline_ms = bucket_of(task), task.deadline_ms
         assert old is not None, task
         try:
             old.remove(task)
             task.deadline_ms = deadline_ms
             bucket.add(task)
-        except BaseException:  # an interrupt: it was pending and stays so
+        except BaseException:  # an interrupt: the task was pending and stays so
             if task._tt_list is None:
                 task.deadline_ms = old_deadline_ms
                 old.add(task)
             raise
 
     def _check_owner(self, task: TimerTask) -> None:
-        bucket = task._tt_list
+        bucket = bucket_of(task)
         if bucket is not None and not bucket.belongs_to(self.lock):
             raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
 
-    def _bucket_for(self, due_ms: i64) -> TimerTaskList:
-        """The bucket for a due time to come. Locked."""
-        wheel = self.wheel.level_for(due_ms)
-        slot = due_ms // wheel.tick_ms % wheel.size
-        bucket = wheel.slots[slot]
-        if bucket is None:
-            expiration_ms = due_ms - due_ms % wheel.tick_ms
-            bucket = TimerTaskList(self.lock, self.counters, wheel.level, expiration_ms)
-            # In this order: a bucket in the queue but in no slot is merely empty.
-            if self.queue.offer(bucket):
-                self.wake_owed = True
-            wheel.slots[slot] = bucket
-        return bucket
-
     def _new_dispatched_bucket(self, due_ms: i64) -> TimerTaskList:
-        """A new bucket on its way to the executor, for what is due already."""
         bucket = TimerTaskList(self.lock, self.counters, 0, due_ms)
         bucket.mark_dispatched()
         self.dispatch_queue.append(bucket)
         return bucket
 
     def drain_batch(self, now_ms: i64) -> bool:
-        """Detach, hand over and cascade some of what is due at ``now_ms``; False if nothing is."""
-        self.next_occupied()  # a bucket whose tasks were all cancelled does not come due
+        """Detach, dispatch and cascade a batch of what is due; False if nothing is.
+
+        `now_ms`: the clock's reading. Takes the write side. An interrupt leaves it released.
+        """
+        self.next_occupied()  # drops buckets without tasks: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
             with self.lock:
-                owed = self.wake_owed
+                owed = self.queue.wake_owed
                 while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
                     budget -= self._process_bucket(bucket, budget, now_ms)
-                # Whoever drains looks at the queue again before sleeping; only others are owed.
-                self.wake_owed = owed
+                # This thread reads the queue again before it sleeps: it owes itself no wake-up.
+                self.queue.wake_owed = owed
         except BaseException:
             self.lock.release_write()
             raise
         return budget < DRAIN_BATCH
 
     def _detach_next(self, now_ms: i64) -> TimerTaskList | None:
-        """The bucket to deal with, out of wheel and queue; moves the clock. Write side."""
+        """Return the next due bucket, out of wheel and queue; moves the wheel. Write side."""
         if self._draining is None:
             first = self.queue.first()
             if first is None or first.expiration_ms > now_ms:
@@ -174,56 +142,30 @@ class WheelState:
                 return None
             self._draining = first
         self._unlink_bucket(self._draining)
-        # Not further than its expiration: what cascades from it must still come in order.
+        # Not beyond its expiration: what cascades from it must come due in order.
         self.wheel.advance(self._draining.expiration_ms)
         return self._draining
 
     def _unlink_bucket(self, bucket: TimerTaskList) -> None:
         self.wheel.detach(bucket)
-        if self._overdue.get(bucket.expiration_ms) is bucket:
-            del self._overdue[bucket.expiration_ms]
         self.queue.remove(bucket)
 
     def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
-        """Hand a bucket over whole, or cascade up to ``budget`` of it; the cost. Write side."""
+        """Dispatch a bucket, or cascade up to `budget` of it; returns the cost. Write side."""
         if bucket.level == 0:
             bucket.mark_dispatched()
-            if bucket._count:
+            if len(bucket):
                 self.dispatch_queue.append(bucket)
             self._draining = None
             return 1
-        moved = self._cascade(bucket, min(budget, len(bucket)), now_ms)
-        if not bucket._count:
+        moved = self.wheel.cascade(bucket, min(budget, len(bucket)), now_ms)
+        if not len(bucket):
             self.cascades += 1
             self._draining = None
         return moved + 1
 
-    def _cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
-        wheel, overdue = self.wheel, self._overdue
-        whole_ticks = wheel.tick_ms == 1
-        for _ in range(count):
-            task = bucket.first()
-            if task is None:  # a finalizer cancelled some
-                break
-            due_ms = task.deadline_ms if whole_ticks else wheel.due_ms(task.deadline_ms)
-            if due_ms > now_ms:
-                bucket.move(task, self._bucket_for(due_ms))
-                continue
-            # Past the levels between: after a pause each would move it once more.
-            target = overdue.get(due_ms)
-            if target is None or target.dispatched:
-                target = self._overdue_bucket(due_ms)
-            bucket.move(task, target)
-        return count
-
-    def _overdue_bucket(self, due_ms: i64) -> TimerTaskList:
-        bucket = TimerTaskList(self.lock, self.counters, 0, due_ms)
-        self.queue.offer(bucket)
-        self._overdue[due_ms] = bucket
-        return bucket
-
     def next_occupied(self) -> TimerTaskList | None:
-        """The first bucket that has tasks; empty ones before it are dropped."""
+        """Return the first bucket that has tasks; drops empty ones before it."""
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
@@ -233,7 +175,7 @@ class WheelState:
         return None
 
     def cancel_some(self) -> list[TimerTask]:
-        """Cancel a portion of what is pending and return it; none when nothing is left."""
+        """Cancel a batch of the pending tasks and return it; empty if none is left."""
         with self.lock.reading():
             while (bucket := self._first()) is not None:
                 if tasks := bucket.cancel_some(DRAIN_BATCH):
@@ -246,12 +188,12 @@ class WheelState:
         return self.queue.first() if self._draining is None else self._draining
 
     def occupied(self) -> tuple[int, ...]:
-        """How many buckets of each level have tasks, lowest level first."""
+        """Return how many buckets of each level have tasks, lowest level first."""
         levels = [bucket.level for bucket in self.queue.snapshot() if len(bucket)]
         return tuple(levels.count(level) for level in range(len(self.wheel.levels())))
 
     def levels(self, now_ms: int) -> tuple[WheelLevel, ...]:
-        """How many tasks each slot of each level holds, lowest level first."""
+        """Return how many tasks each slot of each level holds, lowest level first."""
         with self.lock.reading():
             return tuple(
                 WheelLevel(
@@ -263,7 +205,7 @@ class WheelState:
             )
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError says which one is broken."""
+        """Assert every invariant."""
         with self.lock.reading():
             self.wheel._check()
             queued = self.queue.snapshot()
@@ -275,3 +217,9 @@ class WheelState:
             for bucket in held | set(self.dispatch_queue):
                 bucket._check()
             assert all(bucket.dispatched for bucket in self.dispatch_queue), self.dispatch_queue
+
+
+def bucket_of(task: TimerTask) -> TimerTaskList | None:
+    """Return the bucket that holds a task; None if it is not pending."""
+    # Every TaskList is one. See `task.TaskList` for why its type says less.
+    return cast("TimerTaskList | None", task._tt_list)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timingwheel import ManualClock, Timer, monotonic_ms
-from timingwheel.clock import real_seconds
+from timingwheel._freezegun import real_seconds
 from timingwheel.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
+from timingwheel.duration import MAX_DELAY_MS
 from timingwheel.lowlevel import to_ms
-from timingwheel.units import MAX_DELAY_MS
 
 BAD_VALUES = [
     math.nan,

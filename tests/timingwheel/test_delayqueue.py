@@ -16,13 +16,13 @@ def bucket(expiration_ms):
 
 def test_empty():
     """Nothing is first of nothing."""
-    queue = DelayQueue()
+    queue = DelayQueue(ReadWriteLock(), TimerCounters())
     assert (queue.first(), len(queue), queue.snapshot()) == (None, 0, [])
 
 
 def test_offer_tells_who_is_first():
     """Only a bucket that comes before all others is worth a wake-up."""
-    queue = DelayQueue()
+    queue = DelayQueue(ReadWriteLock(), TimerCounters())
     assert queue.offer(bucket(5))
     assert not queue.offer(bucket(7))
     assert not queue.offer(bucket(5))
@@ -31,7 +31,7 @@ def test_offer_tells_who_is_first():
 
 def test_remove_is_by_identity_and_repeatable():
     """Of two buckets with one expiration the given one goes; once gone it stays gone."""
-    queue, a, b = DelayQueue(), bucket(5), bucket(5)
+    queue, a, b = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5), bucket(5)
     queue.offer(a)
     queue.offer(b)
     queue.remove(b)
@@ -42,7 +42,7 @@ def test_remove_is_by_identity_and_repeatable():
 @pytest.mark.parametrize("seed", range(3))
 def test_random_actions(seed):
     """Seeded random offers and removes against a sorted list."""
-    rng, queue, model = random.Random(seed), DelayQueue(), []
+    rng, queue, model = random.Random(seed), DelayQueue(ReadWriteLock(), TimerCounters()), []
     for _ in range(400):
         if model and rng.random() < 0.45:
             queue.remove(model.pop(rng.randrange(len(model))))
@@ -76,7 +76,7 @@ class TornAt:
 
 def test_a_torn_list_is_made_anew():
     """After an interrupt inside the sorted list, the next look finds the queue whole."""
-    queue, a, b, c = DelayQueue(), bucket(5), bucket(6), bucket(4)
+    queue, a, b, c = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5), bucket(6), bucket(4)
     queue.offer(a)
     queue.offer(b)
     queue._buckets = TornAt(queue._buckets)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
+from timingwheel.duration import MAX_DELAY_MS
 from timingwheel.lowlevel import ConditionWaiter, Reaper
-from timingwheel.units import MAX_DELAY_MS
 
 
 def slack_of(thread):

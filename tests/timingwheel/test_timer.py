@@ -19,8 +19,8 @@ from timingwheel import (
     TimerTask,
     monotonic_ms,
 )
+from timingwheel.duration import MAX_DELAY_MS
 from timingwheel.lowlevel import add_task
-from timingwheel.units import MAX_DELAY_MS
 
 SHAPES = [(tick, size) for tick in (1, 100) for size in (2, 3, 20, 512)]
 

@@ -4,11 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timingwheel.bucket import TimerCounters
+from timingwheel.delayqueue import DelayQueue
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.wheel import TimingWheel
 from timingwheel.wheel_state import WheelState
 
 shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512]))
 times = st.integers(min_value=-(10**13), max_value=10**13)
+
+
+def make(tick_ms, size, start_ms):
+    """Return a lowest level, with a queue of its own."""
+    return TimingWheel(tick_ms, size, start_ms, DelayQueue(ReadWriteLock(), TimerCounters()))
 
 
 class TestDue:
@@ -27,12 +35,12 @@ class TestDue:
     )
     def test_examples(self, tick, deadline, due):
         """Up, never down; below zero as well."""
-        assert TimingWheel(tick, 20, 0).due_ms(deadline) == due
+        assert make(tick, 20, 0).due_ms(deadline) == due
 
     @given(shapes, times)
     def test_less_than_a_tick_late(self, shape, deadline):
         """Never early, and less than a tick late."""
-        due = TimingWheel(*shape, 0).due_ms(deadline)
+        due = make(*shape, 0).due_ms(deadline)
         assert deadline <= due < deadline + shape[0]
         assert due % shape[0] == 0
 
@@ -42,7 +50,7 @@ class TestLevels:
 
     def test_kafkas_example(self):
         """TimingWheelTest: start 1000, tick 10, size 5; the clock moves by whole ticks."""
-        wheel = TimingWheel(10, 5, 1000)
+        wheel = make(10, 5, 1000)
         wheel.advance(1005)
         assert wheel.now_ms == 1000
         wheel.advance(1010)
@@ -56,20 +64,20 @@ class TestLevels:
 
     def test_worked_example(self):
         """The example of the module: tick 1, size 3, clock at 0."""
-        wheel = TimingWheel(1, 3, 0)
+        wheel = make(1, 3, 0)
         levels = [wheel.level_for(due).level for due in (1, 2, 3, 8, 9, 26, 27)]
         assert levels == [0, 0, 1, 1, 2, 2, 3]
         assert [w.tick_ms for w in wheel.levels()] == [1, 3, 9, 27]
 
     def test_level_k_has_tick_times_size_to_the_k(self):
         """Levels are made on demand, each with the span of the one below as its tick."""
-        wheel = TimingWheel(100, 20, 0)
+        wheel = make(100, 20, 0)
         wheel.level_for(100 * 20**4)
         assert [w.tick_ms for w in wheel.levels()] == [100 * 20**k for k in range(5)]
 
     def test_an_interrupted_advance_goes_on(self):
         """A lower level that stayed behind catches up with the next call: upper levels go first."""
-        wheel = TimingWheel(1, 3, 0)
+        wheel = make(1, 3, 0)
         wheel.level_for(30)
         wheel.overflow.advance(19)
         wheel._check()
@@ -85,7 +93,7 @@ class TestLevels:
             wheel.advance(wheel.now_ms + step)
             wheel._check()
         due = wheel.due_ms(wheel.now_ms + delay)
-        bucket = state._bucket_for(due)
+        bucket = state.wheel.bucket_for(due)
         level = wheel.levels()[bucket.level]
         assert wheel.now_ms < bucket.expiration_ms <= due < bucket.expiration_ms + level.tick_ms
         assert bucket.level == 0 or due >= wheel.levels()[bucket.level - 1].limit_ms
@@ -94,16 +102,14 @@ class TestLevels:
     def test_detach_frees_only_its_own_slot(self):
         """A bucket that lost its slot to another one does not free that one's."""
         state = WheelState(1, 20, 0)
-        first = state._bucket_for(5)
+        first = state.wheel.bucket_for(5)
         state.wheel.detach(first)
-        second = state._bucket_for(5)
+        second = state.wheel.bucket_for(5)
         state.wheel.detach(first)
-        assert state._bucket_for(5) is second
+        assert state.wheel.bucket_for(5) is second
         state.wheel.detach(second)
         assert state.wheel.slots == [None] * 20
 
     def test_repr(self):
         """Level, use and time are shown."""
-        assert repr(TimingWheel(10, 5, 1003)) == (
-            "<TimingWheel level 0, 0 of 5 slots of 10 ms, now 1000>"
-        )
+        assert repr(make(10, 5, 1003)) == ("<TimingWheel level 0, 0 of 5 slots of 10 ms, now 1000>")

@@ -106,15 +106,15 @@ def test_emptied_buckets_are_dropped_unseen(state):
 def test_wake_is_owed_for_an_earlier_bucket_only(state):
     """By whoever makes the first bucket; not by who drains."""
     place(state, 500)
-    assert state.wake_owed
-    state.wake_owed = False
+    assert state.queue.wake_owed
+    state.queue.wake_owed = False
     place(state, 500, 501, 900)
-    assert not state.wake_owed
+    assert not state.queue.wake_owed
     place(state, 30)
-    assert state.wake_owed
-    state.wake_owed = False
+    assert state.queue.wake_owed
+    state.queue.wake_owed = False
     drain(state, 480)
-    assert not state.wake_owed
+    assert not state.queue.wake_owed
 
 
 def test_a_task_of_another_timer_leaves_no_trace(state):

@@ -1,1 +1,4 @@
-"""What timingwheel needs to know of CPython: atomic sections, mypyc, the cycle collector."""
+"""All that timingwheel knows of CPython: atomic sections, mypyc, the cycle collector, the GIL.
+
+Nothing here imports another part of the package.
+"""

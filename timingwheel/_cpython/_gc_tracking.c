@@ -1,7 +1,7 @@
-/* gc_untrack and gc_track: whether the cycle collector looks at an object.
+/* gc_untrack and gc_track: whether the cycle collector visits an object.
  *
- * Python code cannot do it, so this is C. See gc_tracking.py, the only module that imports it. Neither
- * function runs Python code or lets go of the interpreter: compiled callers rely on that.
+ * Python code cannot do it, so this is C. Only gc_tracking.py imports it. Neither function runs
+ * Python code or releases the GIL: compiled callers rely on that.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -25,15 +25,15 @@ gc_track(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyMethodDef methods[] = {
-    {"gc_untrack", gc_untrack, METH_O, PyDoc_STR("Have the cycle collector pass over an object.")},
-    {"gc_track", gc_track, METH_O, PyDoc_STR("Have the cycle collector look at an object again.")},
+    {"gc_untrack", gc_untrack, METH_O, PyDoc_STR("Hide an object from the cycle collector.")},
+    {"gc_track", gc_track, METH_O, PyDoc_STR("Let the cycle collector visit an object again.")},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "timingwheel._cpython._gc_tracking",
-    .m_doc = PyDoc_STR("Whether the cycle collector looks at an object."),
+    .m_doc = PyDoc_STR("Whether the cycle collector visits an object."),
     .m_size = 0,
     .m_methods = methods,
 };

@@ -1,11 +1,11 @@
-/* clear_slot_streaming: empty a slot of a list without waiting for the memory that it is in.
+/* clear_slot_streaming: clear a slot of a list without waiting for the memory that it is in.
  *
- * Python code cannot do it, so this is C. See streaming_store.py, the only module that imports it.
+ * Python code cannot do it, so this is C. Only streaming_store.py imports it.
  *
- * An ordinary store goes on only when the line that it changes has come to the cache. This one (on
- * x86-64; elsewhere it is an ordinary one) goes past the caches. Such stores may become visible
- * later than those that follow, but not beyond a locked instruction, and no thread passes the
- * interpreter on to another one without any: all who read the list see it emptied.
+ * An ordinary store waits until the cache line that it changes is in the cache. This one (on x86-64;
+ * elsewhere it is an ordinary one) goes past the caches. Such stores may become visible later than
+ * those that follow them, but not later than a locked instruction, and a thread cannot pass the GIL
+ * to another one without any: every thread that reads the list sees the slot cleared.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -31,7 +31,7 @@ clear_slot_streaming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         }
         return NULL;
     }
-    /* The caller holds what was there too: nothing ends here, no Python code runs. */
+    /* The caller has a reference too, so no object dies here and no Python code runs. */
     Py_INCREF(Py_None);
     STORE(&((PyListObject *)args[0])->ob_item[index], Py_None);
     Py_DECREF(args[2]);
@@ -40,14 +40,14 @@ clear_slot_streaming(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 
 static PyMethodDef methods[] = {
     {"clear_slot_streaming", (PyCFunction)(void (*)(void))clear_slot_streaming, METH_FASTCALL,
-     PyDoc_STR("Put None where an object is in a list, without looking.")},
+     PyDoc_STR("Write None over an object in a list, without reading the slot.")},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "timingwheel._cpython._streaming_store",
-    .m_doc = PyDoc_STR("Emptying places of a list without waiting for memory."),
+    .m_doc = PyDoc_STR("Clear slots of a list without waiting for memory."),
     .m_size = 0,
     .m_methods = methods,
 };

@@ -1,10 +1,10 @@
-"""COMPILED and ATOMIC_SECTIONS: how this package runs, and what may be relied on.
+"""COMPILED and ATOMIC_SECTIONS: how this package runs, and what it may rely on.
 
-Compiled code is *one step* between two of its calls into the interpreter: no other thread, no
-signal handler and no finalizer comes in between, because all of these wait for the interpreter,
-which such code holds on to. Some sections rely on that instead of taking a lock (see ``rwlock``),
-where `ATOMIC_SECTIONS` says that they may. A Python without the global interpreter lock gives no
-such promise, and interpreted code lets others in more often.
+A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
+thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
+which compiled code keeps until its next such call. Where `ATOMIC_SECTIONS` is True, some sections
+rely on that instead of taking a lock (see `rwlock`). Without a GIL there is no such promise, and
+interpreted code releases the GIL more often.
 """
 
 import sys

@@ -1,36 +1,32 @@
-"""hide and show: what the cycle collector need not look at.
+"""gc_untrack and gc_track: what the cycle collector need not look at.
 
-A full collection looks at every object that could be part of a cycle, so with a million pending
-timers it would take a quarter of a second, again and again. But what is pending is in use: its
-timer says so, and there is nothing for the collector to find out. So a task is hidden while it is
-pending and shown again when it has ended, when it may well be garbage: a callback often refers to
-what holds the task.
+A full collection visits every tracked object. A pending task is in use, as its timer says, so there
+is nothing for the collector to find out: it is untracked while it is pending, and tracked again
+when it has ended. From then on it may well be garbage, because a callback often refers to the
+object that holds the task.
 
-Any thread. Without the compiled part both do nothing, which is merely slower.
+Worth it: with a million pending timers a full collection takes 27 ms instead of 148 ms, and
+scheduling them 706 ns each instead of 1401 ns, because collections run meanwhile
+(`benchmarks/bench_timer.py --one collect timingwheel 1000000` and `fill`, medians of 5 alternating
+runs).
+
+Compiled only, which is decided when the package is built: setup.py builds all extensions or none,
+so the C part exists exactly where the code is compiled, and a build without it fails at import
+rather than being slow. Interpreted, both functions do nothing. Any thread.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from timingwheel._cpython.atomicity import COMPILED
 
-if TYPE_CHECKING:
+UNTRACKS_FROM_GC: Final[bool] = COMPILED
+
+if COMPILED and not TYPE_CHECKING:
+    from timingwheel._cpython._gc_tracking import gc_track, gc_untrack
+else:
 
     def gc_untrack(task: object) -> None:
-        """Have the cycle collector pass over an object and what only that refers to."""
+        """Hide an object, and all that only it refers to, from the cycle collector."""
 
     def gc_track(task: object) -> None:
-        """Have the cycle collector look at an object again."""
-
-    UNTRACKS_FROM_GC: Final[bool] = COMPILED
-else:
-    try:
-        from timingwheel._cpython._gc_tracking import gc_track, gc_untrack
-    except ImportError:
-        UNTRACKS_FROM_GC: Final[bool] = False
-
-        def gc_untrack(task: object) -> None:
-            """Do nothing."""
-
-        gc_track = gc_untrack
-    else:
-        UNTRACKS_FROM_GC: Final[bool] = COMPILED
+        """Let the cycle collector visit an object again."""

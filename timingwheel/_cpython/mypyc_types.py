@@ -1,9 +1,9 @@
-"""What mypyc needs to hear of our numbers and classes.
+"""i32, i64 and mypyc_attr: what the source tells mypyc about numbers and classes.
 
-The hot modules of this package are plain Python that mypyc compiles (setup.py says which). There
-``i64`` is a number without an object around it; interpreted it is ``int``. ``mypyc_attr`` tells the
-compiler something about a class; interpreted it does nothing. Both come from a package that is
-needed for compiling and type checking only.
+mypyc compiles the hot modules, which are plain Python (setup.py lists them). There an `i64` is a
+number without an object around it; interpreted it is `int`. `mypyc_attr` sets a compiler option of
+a class; interpreted it does nothing. Both come from mypy_extensions, which is installed for
+compiling and type checking only.
 """
 
 from collections.abc import Callable
@@ -17,5 +17,5 @@ else:
     i32 = i64 = int
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
-        """Leave the class as it is."""
+        """Return a decorator that leaves the class as it is."""
         return lambda cls: cls

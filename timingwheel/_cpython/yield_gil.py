@@ -1,9 +1,9 @@
-"""breathe: where compiled loops let others run.
+"""yield_gil: where compiled loops let other threads run.
 
-A compiled loop keeps the interpreter to itself until it calls something that is interpreted. So
-this module is never compiled, and loops over many tasks call it after each portion.
+A compiled loop keeps the GIL until it calls something that is interpreted. So this module is never
+compiled, and loops over many tasks call it after each batch.
 """
 
 
 def yield_gil() -> None:
-    """Let other threads and signal handlers have the interpreter, if they have waited for it."""
+    """Release the GIL to threads and signal handlers that wait for it."""

@@ -55,13 +55,14 @@ class DrivenTimer:
         self.cascades = self._timer.stats().cascades - self._empty_cascades
 
     def _watch_moves(self) -> None:
-        cascade = self._timer._wheel_state._cascade
+        process = self._timer._wheel_state._process_bucket
 
-        def counted(bucket, count, now_ms):
-            self.moves += count
-            return cascade(bucket, count, now_ms)
+        def counted(bucket, budget, now_ms):
+            if bucket.level:
+                self.moves += min(budget, len(bucket))
+            return process(bucket, budget, now_ms)
 
-        self._timer._wheel_state._cascade = counted
+        self._timer._wheel_state._process_bucket = counted
 
     def _run(self, rows: list[Outcome]) -> None:
         starts, ends = defaultdict(list), defaultdict(list)

@@ -1,0 +1,41 @@
+"""Read the monotonic clock where freezegun may have frozen it.
+
+freezegun replaces the functions of the module `time`, wherever they are attributes of a module. It
+does not look into default arguments and tuples, so the real functions are kept in those.
+Interpreted, because freezegun inspects the frames of its callers, and compiled code has none. Any
+thread.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+# For compiled callers, which compare TIME["monotonic_ns"] with REAL_MONOTONIC_NS[0] and call it if
+# they are the same. To read the dict costs a third of reading the module's attribute.
+TIME: Final = vars(time)
+REAL_MONOTONIC_NS: Final = (time.monotonic_ns,)
+
+# freezegun passes the real time to the module `threading`, and takes a caller for a part of it if
+# `threading` is among so many frames. A frozen clock is to be frozen in every thread.
+_INSPECTED_FRAMES: Final = 5
+
+
+def monotonic_ns(real: Callable[[], int] = time.monotonic_ns) -> int:
+    """Return the nanoseconds of the monotonic clock; the frozen time while it is frozen."""
+    # Looked up at each call: freezegun replaces it in the module.
+    read = time.monotonic_ns
+    return read() if read is real else _frozen_ns(_INSPECTED_FRAMES)
+
+
+def _frozen_ns(frames: int) -> int:
+    return _frozen_ns(frames - 1) if frames else time.monotonic_ns()
+
+
+def is_frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
+    """Return whether freezegun has frozen time."""
+    return time.monotonic_ns is not real
+
+
+def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
+    """Return the seconds of the monotonic clock, which no freezing stops: for bounded waits."""
+    return read()
