@@ -23,7 +23,7 @@ NOTHING: Final = b"\xc0"
 
 
 class Submission(Struct, array_like=True, gc=False):
-    """An operation that is to wait until `need` of its keys are completed, or it expires."""
+    """An operation to submit: waits for `need` of its keys, or expires."""
 
     op_id: str
     keys: tuple[str, ...]
@@ -125,7 +125,7 @@ class Welcome(Struct, array_like=True, tag=32):
 
 
 class Refusal(Struct, array_like=True):
-    """An operation of a `Submit` that was refused, by its index; see `Refused` for codes."""
+    """A refused operation of a `Submit`, by its index; see `Refused` for codes."""
 
     index: int
     code: str
@@ -133,7 +133,7 @@ class Refusal(Struct, array_like=True):
 
 
 class Known(Struct, array_like=True):
-    """An operation of a `Submit` that the server has already, by its index; and its state."""
+    """A known operation of a `Submit`, by its index, and its state."""
 
     index: int
     state: str

@@ -1,4 +1,4 @@
-"""KeyStore: the CURVE key pairs of servers and clients, and the allow list of a server.
+"""KeyStore: CURVE key pairs of servers and clients, and a server's allow list.
 
 A directory that only its owner may read:
 

@@ -136,7 +136,7 @@ def _listen(bind: str) -> socket.socket:
 
 
 class _History:
-    """Keeps a row a second for the charts, from before the browser opened the page."""
+    """Records a row a second for the charts, whether a browser looks or not."""
 
     def __init__(self, status: StatusReader) -> None:
         self._status = status

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatusReader:
-    """Reads the figures of a purgatory and, if it is a server's, those that `service` returns.
+    """Reads the figures of a purgatory, and of its server if `service` is given.
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
     """
@@ -109,7 +109,7 @@ def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
 
 
 def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, int]:
-    """Return how many commands wait, and how many there were, of the server or the purgatory."""
+    """Return the depth and the total of the mailbox that feeds the purgatory."""
     if service is None:
         return stats.mailbox_depth, stats.mailbox_commands
     return service.store_backlog, service.messages

@@ -40,7 +40,7 @@ class ClientDisconnected(Struct, frozen=True):
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`: the connection can take a frame of them."""
+    """Read the client's outcomes beyond `after`, for a connection that can take them."""
 
     route: bytes
     client: str
@@ -83,7 +83,7 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreLoopStopped(Struct, frozen=True):
-    """Note that the store loop has ended: every request is answered, or `error` has ended it."""
+    """Note that the store loop has ended, by `StopStoreLoop` or by `error`."""
 
     error: Exception | None
 
@@ -95,7 +95,7 @@ class CloseServer(Struct, frozen=True):
 
 
 class ReloadAllowList(Struct, frozen=True):
-    """Drop the connections that the allow list, which was read again, does not allow."""
+    """Drop the connections that the new allow list does not allow."""
 
 
 StoreLoopCommand = (

@@ -1,4 +1,4 @@
-"""Connections: the clients' connections, and what is sent to them. The network thread alone.
+"""Connections: what is sent to clients. Used by the network thread alone.
 
 Nothing here waits for a client. Replies that it does not read are kept up to a bound, then its
 connection is cut off. Outcomes are not kept at all: the connection fetches them from the store when
@@ -33,7 +33,7 @@ BACKLOG_BYTES = 8 << 20
 
 
 class Connection:
-    """One connection: its `route` in the socket, its client's name, and `user`, its public key."""
+    """One connection: `route` in the socket, name of the client, `user` its public key."""
 
     __slots__ = (
         "_size",

@@ -1,4 +1,4 @@
-"""Rows for the journal, of a committed transaction, and of what the store still has.
+"""Makes the journal's rows, of a committed transaction or from the store.
 
 Used by the store thread, and before it by the thread that starts the server.
 """

@@ -1,4 +1,4 @@
-"""Network: the thread that owns the socket; frames in, commands to the store loop, and back.
+"""Network: the thread that owns the socket, between clients and store loop.
 
 The thread sleeps on two descriptors: its mailbox's and the socket's. The latter is edge-triggered:
 it becomes readable once for new frames, and any call on the socket may consume that. So before each

@@ -1,4 +1,4 @@
-"""PendingOperation: an operation that waits at a server, and how a key completes it.
+"""PendingOperation: waits at a server for its keys, until its deadline.
 
 Used by the store thread alone.
 """

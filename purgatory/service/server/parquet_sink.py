@@ -1,4 +1,4 @@
-"""ParquetSink: the journal of a server, which writes operations and outcomes as Parquet files.
+"""ParquetSink: writes a server's operations and outcomes as Parquet files.
 
 The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes them
 and confirms what is on disk. The store keeps a row until it is confirmed, and the names of the

@@ -1,4 +1,4 @@
-"""Recovery: what a server does at its start with what the last run left on disk.
+"""Recovery: brings back, at the start, what the last run left on disk.
 
 In this order: `start_clock` continues the clock, `load_state` reads what waits and what is not
 acknowledged, and `replay_to_journal` writes to the journal what it has missed. Called by the thread
@@ -19,7 +19,7 @@ from purgatory.service.server.journal_sink import JournalSink
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import JournalPosition, Store
+from purgatory.service.store.store import JournalPosition, Store, StoredOutcome
 
 # Rows that the journal gets at once.
 _CHUNK = 500
@@ -51,6 +51,14 @@ def load_state(
     oldest_ms = store.oldest_submission_ms()
     state = ServerState(name, now_ms if oldest_ms is None else min(now_ms, oldest_ms), registry)
     state.last_number, state.last_seq = store.last_numbers()
+    _load_operations(state, store)
+    for client in state.clients.by_name.values():
+        client.unacknowledged = dict(sorted(client.unacknowledged.items()))
+    return state
+
+
+def _load_operations(state: ServerState, store: Store) -> None:
+    """Read operations in order of their numbers, and with each its outcome or its progress."""
     outcomes = {outcome.number: outcome for outcome in store.outcomes()}
     progress = _read_progress(store)
     for row in store.operations():
@@ -61,16 +69,10 @@ def load_state(
             operation = _pending_operation(row, client, state.clock.now_ms)
             operation.values = progress.get(row.number)
             state.watch(operation, row.keys)
-            continue
-        ended_ms = outcome.at_ms + outcome.lateness_ms
-        record = OutcomeRecord(
-            outcome.seq, row.number, row.op_id, client, outcome.outcome, ended_ms
-        )
-        state.known[row.op_id] = record
-        state.retention.add(record)
-    for client in state.clients.by_name.values():
-        client.unacknowledged = dict(sorted(client.unacknowledged.items()))
-    return state
+        else:
+            record = _outcome_record(row, client, outcome)
+            state.known[row.op_id] = record
+            state.retention.add(record)
 
 
 def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
@@ -94,6 +96,13 @@ def _pending_operation(
         row.payload is not None,
         clock_ms,
     )
+
+
+def _outcome_record(
+    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
+) -> OutcomeRecord:
+    ended_ms = outcome.at_ms + outcome.lateness_ms
+    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, outcome.outcome, ended_ms)
 
 
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:

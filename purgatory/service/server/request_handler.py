@@ -228,7 +228,7 @@ class RequestHandler:
 
 
 def _split_into_frames(outcomes: Iterable[OutcomeMessage]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield frames of bounded size: number of the first outcome, of the last, and the frame."""
+    """Yield first number, last number and frame, for frames of bounded size."""
     portion: list[OutcomeMessage] = []
     size = 0
     for outcome in outcomes:

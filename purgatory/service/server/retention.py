@@ -1,4 +1,4 @@
-"""OutcomeRetention: how long a committed outcome is kept, and when its rows are deleted.
+"""OutcomeRetention: decides when a committed outcome is deleted.
 
     committed ── unacknowledged ──> acknowledged ──> deleted
 

@@ -192,7 +192,7 @@ class Server:
         return self._ended.wait(timeout)
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """Call `call` in the network thread when the server's threads are about to end."""
+        """Call `call`, in the network thread, when the server ends."""
         self._end_callbacks.append(call)
 
     def on_reload(self, call: Callable[[], None]) -> None:
@@ -200,7 +200,7 @@ class Server:
         self._reload_callbacks.append(call)
 
     def reload(self) -> None:
-        """Read the allow list again, and drop the connections that it does not allow."""
+        """Read the allow list again, and drop connections not on it."""
         for call in self._reload_callbacks:
             call()
         if self._parts is not None:

@@ -1,4 +1,4 @@
-"""ServerState: the operations that wait at a server, and what is known of those that have ended.
+"""ServerState: a server's pending operations, its clients and their outcomes.
 
 Changed by the open `Transaction` alone, and by `recovery` at the start. Used by the store thread
 alone; `purgatory` and `unacknowledged` may be read by any.
@@ -48,7 +48,7 @@ class OutcomeReceiver:
 
 
 class ServerState:
-    """State of one server, in memory; the database has the same. `start_ms`: time of its timer."""
+    """The state of a server, in memory. Its timer begins at `start_ms`."""
 
     def __init__(self, name: str, start_ms: int, registry: CollectorRegistry | None = None) -> None:
         self.clock = TransactionClock(start_ms)
@@ -65,7 +65,7 @@ class ServerState:
         self.last_seq = 0
         #: The time of the last transaction; no later one is before it.
         self.now_ms = start_ms
-        #: The open transaction; None: outcomes are not noted, they are being rolled back.
+        #: The open transaction; None while one is rolled back, whose outcomes are not recorded.
         self.receiver: OutcomeReceiver | None = None
         self._next_due_ms = 0  # nothing is due before; 0: not known, ask the timer
 

@@ -1,4 +1,4 @@
-"""Transaction: all that one group of requests and expirations changes, committed or dropped as one.
+"""Transaction: a group of changes that is committed or dropped as one.
 
 Used by the store thread alone.
 """
@@ -79,7 +79,7 @@ class Transaction(OutcomeReceiver):
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
-        """Expire what is due; the rest of it, if it is much, is for the next transactions."""
+        """Expire what is due; if it is much, the next transactions expire the rest."""
         outcomes = self.outcomes
         self._state.expire_due(self.now_ms, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
 
@@ -177,7 +177,7 @@ class Transaction(OutcomeReceiver):
         retention.delete(self.deleted)
 
     def roll_back(self) -> None:
-        """Restore watch lists, timer and known ids: the commit has failed. Ends the transaction."""
+        """Restore watch lists, timer and known ids. Ends the transaction, after a failed commit."""
         state = self._state
         state.receiver = None  # the ends below are none
         for operation, key in self.progressed:
@@ -194,7 +194,7 @@ class Transaction(OutcomeReceiver):
 
 
 def _name(outcome: Outcome) -> str:
-    """Return the enum member's value; `Outcome.value` is a call, too slow for each outcome."""
+    """Return the member's value; faster than `Outcome.value`, which is a call."""
     if outcome is COMPLETED:
         return "completed"
     return "expired" if outcome is EXPIRED else "cancelled"

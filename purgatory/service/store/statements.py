@@ -9,9 +9,10 @@ _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with one statement; of a few sizes only, so that each is compiled once.
+    """Inserts many rows with one statement.
 
-    `values` are the SQL expressions of a row. `limit` is SQLite's, of variables in a statement.
+    The statements have a few sizes only, so that SQLite compiles each once. `values` are the SQL
+    expressions of a row; `limit` is how many variables SQLite allows in a statement.
     """
 
     def __init__(self, table: str, values: Sequence[str], limit: int) -> None:
