@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.testing.recording_waiter import RecordingWaiter
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
 from timingwheel.duration import MAX_DELAY_MS
 from timingwheel.lowlevel import ConditionWaiter, Reaper
@@ -240,23 +241,14 @@ class TestStartedTimer:
     def test_a_waiter_of_the_callers(self):
         """The reaper sleeps on what it is given, even if that is empty and false."""
 
-        class Sofa(ConditionWaiter):
-            waits = 0
-
+        class EmptyWaiter(RecordingWaiter):
             def __len__(self):
                 return 0
 
-            def wait(self, timeout):
-                self.waits += 1
-                super().wait(timeout)
-
-        sofa, fired = Sofa(), threading.Event()
-        timer = Timer()
-        timer.start(sofa)
-        timer.schedule(0.01, fired.set)
-        assert fired.wait(30)
+        waiter, timer = EmptyWaiter(), Timer()
+        timer.start(waiter)
+        assert waiter.next_sleep() is None
         timer.close()
-        assert sofa.waits
 
     def test_system_exit_in_an_inline_task_stops_nothing(self):
         """In the reaper's own thread, too, it is the task's error."""
@@ -268,12 +260,10 @@ class TestStartedTimer:
         assert told == [SystemExit]
 
     def test_idle_costs_nothing(self):
-        """Started, with far tasks pending, it uses no CPU to speak of: nothing polls."""
-        with Timer() as timer:
-            for delay in (100, 1000, 10_000):
-                timer.schedule(delay, print)
-            threading.Event().wait(0.1)
-            before = time.process_time()
-            threading.Event().wait(2)
-            assert time.process_time() - before < 0.5
-            assert timer.stats().cascades == 0
+        """With far tasks pending, the reaper sleeps until the first is due: it does not poll."""
+        timer, waiter = Timer(wheel_size=10**6), RecordingWaiter()
+        for delay in (100, 200, 300):
+            timer.schedule(delay, print)
+        timer.start(waiter)
+        assert 90 < waiter.next_sleep() <= 100.001
+        timer.close()

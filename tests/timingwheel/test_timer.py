@@ -9,6 +9,7 @@ from datetime import timedelta
 import freezegun
 import pytest
 
+from tests.testing.recording_waiter import HANG, RecordingWaiter
 from timingwheel import (
     InlineExecutor,
     ManualClock,
@@ -670,12 +671,16 @@ class TestFreezegun:
 
     def test_in_the_reapers_thread(self):
         """The reaper reads the frozen clock as well: it fires neither early nor never."""
-        fired = threading.Event()
-        with freezegun.freeze_time("2026-01-01") as frozen, Timer() as timer:
+        waiter, fired = RecordingWaiter(), threading.Event()
+        with freezegun.freeze_time("2026-01-01") as frozen:
+            timer = Timer()
+            timer.start(waiter)
             timer.schedule(3600, fired.set)
-            timer.schedule(0, int)
-            assert not fired.wait(0.05)
+            waiter.after_a_step()
+            assert not fired.is_set()
             frozen.tick(3599)
-            assert not fired.wait(0.05)
+            waiter.after_a_step()
+            assert not fired.is_set()
             frozen.tick(1)
-            assert fired.wait(30)
+            assert fired.wait(HANG)
+            timer.close()

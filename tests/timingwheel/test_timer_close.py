@@ -283,10 +283,10 @@ class TestAlwaysReturns:
     def test_against_adders(self, make):
         """Who adds while it closes is refused or served: every task ran or is cancelled."""
         for _ in range(10):
-            timer, tasks = make(), []
+            timer, tasks, enough = make(), [], threading.Event()
             timer.start()
 
-            def add(timer=timer, tasks=tasks):
+            def add(timer=timer, tasks=tasks, enough=enough):
                 while True:
                     task = Watch(len(tasks) % 3 / 1000)
                     try:
@@ -294,11 +294,13 @@ class TestAlwaysReturns:
                     except TimerClosed:
                         return
                     tasks.append(task)
+                    if len(tasks) >= 30:
+                        enough.set()
 
             threads = [threading.Thread(target=add) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            threading.Event().wait(0.005)
+            assert enough.wait(30)
             timer.close()
             for thread in threads:
                 thread.join(30)

@@ -1,4 +1,4 @@
-"""collector: pending timers cost the cycle collector nothing, and garbage is garbage again."""
+"""gc_untrack: the collector passes over pending timers, and frees the garbage of ended ones."""
 
 import gc
 import weakref
@@ -8,11 +8,11 @@ import pytest
 from timingwheel import COMPILED, ManualClock, Timer, TimerTask
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 
-compiled_only = pytest.mark.skipif(not COMPILED, reason="only compiled code hides anything")
+compiled_only = pytest.mark.skipif(not COMPILED, reason="only compiled code untracks objects")
 
 
 class Holder:
-    """Refers to a task whose callback refers back: a cycle."""
+    """Has a task with a callback that refers back: a cycle."""
 
     def __init__(self, timer, delay):
         self.task = timer.schedule(delay, self.called)
@@ -21,19 +21,28 @@ class Holder:
         """Nothing to do."""
 
 
-def test_both_modes_agree():
-    """Hiding is for compiled code; otherwise both functions do nothing, to anything."""
-    assert UNTRACKS_FROM_GC is COMPILED
-    if not UNTRACKS_FROM_GC:
-        thing = [[]]
+@pytest.mark.parametrize("thing", [[[]], TimerTask(1, print)], ids=["list", "task"])
+def test_untrack_and_track(thing):
+    """Compiled, an object is untracked and tracked again; interpreted, it stays tracked."""
+    for _ in range(2):
         gc_untrack(thing)
-        assert gc.is_tracked(thing)
+        assert gc.is_tracked(thing) is not COMPILED
+    for _ in range(2):
         gc_track(thing)
+        assert gc.is_tracked(thing)
+
+
+@pytest.mark.parametrize("thing", [7, "text", None], ids=repr)
+def test_objects_without_references_are_left_alone(thing):
+    """An object that no collection ever visits may be passed to both functions."""
+    gc_untrack(thing)
+    gc_track(thing)
+    assert not gc.is_tracked(thing)
 
 
 @compiled_only
-def test_hidden_while_pending(timer, clock):
-    """The collector passes over a task from its add to its end, however that comes."""
+def test_untracked_while_pending(timer, clock):
+    """A task is untracked from its add until it has run or was cancelled."""
     run, cancelled = timer.schedule(1, print), timer.schedule(1, print)
     assert not gc.is_tracked(run)
     assert not gc.is_tracked(run._tt_list._slots)
@@ -48,8 +57,8 @@ def test_hidden_while_pending(timer, clock):
 
 
 @compiled_only
-def test_a_subclass_is_seen(timer, clock):
-    """A subclass may hold anything, so it is never hidden, nor is the bucket that it comes to."""
+def test_a_subclass_stays_tracked(timer, clock):
+    """A subclass may hold anything, so neither it nor the bucket that holds it is untracked."""
 
     class Subclass(TimerTask):
         pass
@@ -58,14 +67,14 @@ def test_a_subclass_is_seen(timer, clock):
     assert gc.is_tracked(special)
     assert gc.is_tracked(special._tt_list._slots)
     assert not gc.is_tracked(plain._tt_list._slots)
-    clock.advance(29.999)  # it cascades through buckets that were hidden when they were made
+    clock.advance(29.999)  # it cascades through buckets that were untracked when they were made
     while timer.advance_clock():
         pass
     assert gc.is_tracked(special._tt_list._slots)
 
 
 def test_pending_timers_cost_a_collection_nothing():
-    """With pending timers a collection looks at no more objects than without them."""
+    """Compiled, a collection visits no more objects with pending timers than without them."""
     timer = Timer("many", clock=ManualClock())
     gc.collect()
     before = len(gc.get_objects())
@@ -78,7 +87,7 @@ def test_pending_timers_cost_a_collection_nothing():
 
 @pytest.mark.parametrize("how", ["cancelled", "run"])
 def test_a_cycle_through_an_ended_task_is_freed(timer, clock, how):
-    """What refers to its task, whose callback refers to it, goes once the task has ended."""
+    """A cycle of an object and its task is freed once the task has ended."""
     holder = Holder(timer, 1)
     gone = weakref.ref(holder)
     if how == "cancelled":
@@ -93,7 +102,7 @@ def test_a_cycle_through_an_ended_task_is_freed(timer, clock, how):
 
 @pytest.mark.parametrize("subclass", [False, True])
 def test_a_timer_that_is_lost_frees_what_it_held(subclass):
-    """Nobody closed it, nobody refers to it: its pending tasks go with it."""
+    """A timer that is dropped without being closed frees its pending tasks."""
 
     class Task(TimerTask):
         pass

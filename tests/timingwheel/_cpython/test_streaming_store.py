@@ -1,27 +1,29 @@
-"""vacate: far places of a bucket are emptied past the caches, and nobody can tell."""
+"""clear_slot_streaming: distant slots of a bucket are cleared past the caches, without a trace."""
 
 import random
 import sys
 
 import pytest
 
+import timingwheel.bucket
 from timingwheel import TimerTask
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.bucket import STREAMING_STORE_DISTANCE, TimerCounters, TimerTaskList
-from timingwheel.lowlevel import ATOMIC_SECTIONS
 from timingwheel.rwlock import ReadWriteLock
 
 compiled = pytest.mark.skipif(not HAS_STREAMING_STORE, reason="only compiled code has it")
 
+MANY = 2 * STREAMING_STORE_DISTANCE
+
 
 @pytest.fixture
 def bucket():
-    """A bucket of level 0, due at 10."""
+    """An empty bucket of level 0, due at 10."""
     return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, 10)
 
 
 class Kept:
-    """What a callback refers to; counts how many there are."""
+    """What a callback refers to; counts its instances."""
 
     alive = 0
 
@@ -32,13 +34,19 @@ class Kept:
         type(self).alive -= 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_cancelled_far_from_the_end(bucket, seed):
-    """In random order, with adds and takes between, a large bucket holds what a dict does."""
-    rng = random.Random(seed)
-    alive = dict.fromkeys(TimerTask(1, print) for _ in range(2 * STREAMING_STORE_DISTANCE))
-    for task in alive:
+def fill(bucket, *args):
+    """Add enough tasks that the first half is distant from the end; return them in order."""
+    tasks = [TimerTask(1, print, *args) for _ in range(MANY)]
+    for task in tasks:
         bucket.add(task)
+    return tasks
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_cancels_of_a_large_bucket(bucket, seed):
+    """With adds and takes between, a large bucket holds what a dict does, in the same order."""
+    rng = random.Random(seed)
+    alive = dict.fromkeys(fill(bucket))
     for doomed in rng.sample(list(alive), len(alive) // 2):
         assert bucket.cancel(doomed)
         assert not bucket.cancel(doomed)
@@ -55,42 +63,47 @@ def test_cancelled_far_from_the_end(bucket, seed):
     assert taken == list(alive)
 
 
-def test_what_it_referred_to_is_released_at_once(bucket):
-    """A far task that is cancelled and dropped is gone, and what its callback kept with it."""
-    tasks = [TimerTask(1, print, Kept()) for _ in range(2 * STREAMING_STORE_DISTANCE)]
+def test_a_cancelled_task_is_released_at_once(bucket):
+    """A distant task that is cancelled and dropped is freed, with what its callback refers to."""
+    tasks = [TimerTask(1, print, Kept()) for _ in range(MANY)]
     for task in tasks:
         bucket.add(task)
-    assert Kept.alive == 2 * STREAMING_STORE_DISTANCE
+    assert Kept.alive == MANY
     del task
-    for left in range(2 * STREAMING_STORE_DISTANCE - 1, STREAMING_STORE_DISTANCE, -1):
+    for left in range(MANY - 1, STREAMING_STORE_DISTANCE, -1):
         tasks.pop(0 if left % 2 else -1).cancel()
         assert Kept.alive == left
     bucket._check()
 
 
-def test_added_again_after_a_far_cancel(bucket):
-    """The old place is empty, the new one holds the task."""
-    tasks = [TimerTask(1, print) for _ in range(2 * STREAMING_STORE_DISTANCE)]
-    for task in tasks:
-        bucket.add(task)
+def test_added_again_after_a_distant_cancel(bucket):
+    """The old slot is clear, the new one holds the task."""
+    tasks = fill(bucket)
     assert tasks[5].cancel()
     bucket.add(tasks[5])
     assert bucket.tasks() == [*tasks[:5], *tasks[6:], tasks[5]]
     bucket._check()
 
 
-def test_without_steps_nothing_is_vacated():
-    """Where other threads are kept out by locks alone, stores are ordinary ones."""
-    assert ATOMIC_SECTIONS or not HAS_STREAMING_STORE
+@pytest.mark.skipif(HAS_STREAMING_STORE, reason="only where stores are ordinary ones")
+def test_interpreted_code_never_calls_it(bucket, monkeypatch):
+    """Without it, a distant slot is cleared by an ordinary store."""
+    calls = []
+    monkeypatch.setattr(timingwheel.bucket, "_clear_slot_streaming", lambda *a: calls.append(a))
+    tasks = fill(bucket)
+    for task in tasks:
+        assert task.cancel()
+    assert bucket.tasks() == []
+    assert calls == []
 
 
 @compiled
 def test_counts_references():
-    """The list's reference to what was there goes, and one to None comes."""
+    """The list's reference to the old content is released, and one to None is taken."""
     task = TimerTask(1, print)
-    places, before = [task, None], sys.getrefcount(task)
-    clear_slot_streaming(places, 0, task)
-    assert places == [None, None]
+    slots, before = [task, None], sys.getrefcount(task)
+    clear_slot_streaming(slots, 0, task)
+    assert slots == [None, None]
     assert sys.getrefcount(task) == before - 1
 
 
@@ -106,7 +119,7 @@ def test_counts_references():
     ],
 )
 def test_bad_arguments(arguments, error):
-    """What cannot be meant is refused, and nothing is written."""
+    """Arguments that cannot be meant raise an error, and nothing is written."""
     with pytest.raises(error):
         clear_slot_streaming(*arguments)
     assert arguments[0][0] == 1
