@@ -19,7 +19,7 @@ from purgatory.core.keyed import KeyedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
 from purgatory.journal.writer import JournalWriter
-from purgatory.trace.rows import OutcomeRow as Row
+from purgatory.trace.rows import OutcomeRow
 from purgatory.trace.tables import OUTCOMES
 from timingwheel import monotonic_ms
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class ParquetJournal:
     """Writes outcomes to `directory`/outcomes, a directory for each date; also a context manager.
 
-    `seconds`: how often; later outcomes are lost if the process is killed. `clock`: the one of the
-    purgatory's timer, if that was given one.
+    `seconds`: how often it writes; if the process is killed, outcomes since the last write are
+    lost. `clock`: the one of the purgatory's timer, if that was given one.
 
     Columns are those of the table *outcomes* of a trace. `op_id` and `kind` are the operation's
     attributes of that name, if it has them; else a name that the journal makes, and the class.
@@ -86,14 +86,14 @@ class _OutcomeBuffer:
     def __init__(self, directory: Path) -> None:
         self._lock = JournalLock(directory)
         self._source = secrets.token_hex(8)
-        self._rows: list[Row] = []
+        self._rows: list[OutcomeRow] = []
         try:
             self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source)
         except BaseException:
             self.close()
             raise
 
-    def add(self, item: Row) -> None:
+    def add(self, item: OutcomeRow) -> None:
         self._rows.append(item)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class _OutcomeBuffer:
         finally:
             del self._rows[: self._files.last - before]
 
-    def _numbered(self, number: int, row: Row) -> Numbered[Row]:
+    def _numbered(self, number: int, row: OutcomeRow) -> Numbered[OutcomeRow]:
         named = row if row.op_id else row._replace(op_id=f"{self._source}-{number}")
         return Numbered(number, named)
 
@@ -114,13 +114,13 @@ class _OutcomeBuffer:
         self._lock.close()
 
 
-def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> Row:
+def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> OutcomeRow:
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it was added to the timer has no deadline yet.
     due_ms = operation.deadline_ms or now_ms + operation.delay_ms
     submitted_ms = min(at_ms, at_ms + due_ms - operation.delay_ms - now_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
-    return Row(
+    return OutcomeRow(
         op_id=_text(getattr(operation, "op_id", "")),
         kind=_kind(operation),
         outcome=str(outcome),

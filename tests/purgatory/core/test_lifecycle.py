@@ -44,7 +44,7 @@ class TestOneAtATime:
         assert op.completed
         assert op.calls == ["complete"]
 
-    def test_what_ends_during_a_check_is_told_after_it(self, harness):
+    def test_callbacks_after_the_check_that_it_ended_in(self, harness):
         """Methods of one operation never overlap, and none is left out."""
         op = Hooked(try_complete=lambda: self.force_and_look(op))
         op.seen = []
@@ -66,7 +66,7 @@ class TestOneAtATime:
                 self.lock = threading.Lock()
                 self.overlaps = 0
 
-            def alone(self, action):
+            def exclusively(self, action):
                 if not self.lock.acquire(blocking=False):
                     self.overlaps += 1
                     return action()
@@ -76,13 +76,13 @@ class TestOneAtATime:
                     self.lock.release()
 
             def try_complete(self):
-                return self.alone(lambda: sum(range(20)) < 0)
+                return self.exclusively(lambda: sum(range(20)) < 0)
 
             def on_complete(self):
-                self.alone(super().on_complete)
+                self.exclusively(super().on_complete)
 
             def on_cancel(self):
-                self.alone(super().on_cancel)
+                self.exclusively(super().on_cancel)
 
         harness = PurgatoryHarness()
         for _ in range(300):
@@ -94,7 +94,7 @@ class TestOneAtATime:
             assert op.calls in (["complete"], ["cancel"])
             harness.purgatory._check()
 
-    def test_what_is_told_has_left_its_lists(self):
+    def test_callbacks_after_it_has_left_its_lists(self):
         """A busy thread calls no callback before the operation is off wheel and lists."""
         ending, go_on = threading.Event(), threading.Event()
         seen = []

@@ -270,7 +270,7 @@ class TestSharing:
 
 
 class TestJournal:
-    def test_each_end_is_told_once_before_the_callbacks(self):
+    def test_gets_each_outcome_once_before_the_callbacks(self):
         """The journal gets each outcome after the lists and before the callbacks."""
         seen = []
 

@@ -18,7 +18,7 @@ from purgatory.trace.tables import EVENTS
 DAY = 86_400_000
 
 
-class Died(BaseException):
+class Crash(BaseException):
     """Stands for a crash at this place."""
 
 
@@ -106,15 +106,15 @@ class TestGoingOn:
 
     @given(
         batches=st.lists(st.lists(st.integers(0, 3 * DAY), max_size=8), min_size=1, max_size=5),
-        deaths=st.lists(st.integers(0, 30), max_size=4),
+        crashes=st.lists(st.integers(0, 30), max_size=4),
     )
-    def test_exactly_once_over_deaths(self, tmp_path_factory, batches, deaths):
+    def test_exactly_once_over_crashes(self, tmp_path_factory, batches, crashes):
         """After a crash before any disk operation and a restart every row is there once."""
         directory = tmp_path_factory.mktemp("journal")
         rows = numbered(*(at for batch in batches for at in batch))
         ends = [sum(map(len, batches[: n + 1])) for n in range(len(batches))]
-        for steps in deaths:
-            dies_after(steps, lambda: write_all(directory, rows, ends))
+        for steps in crashes:
+            crashes_before(steps, lambda: write_all(directory, rows, ends))
         write_all(directory, rows, ends)
         assert on_disk(directory) == [(r.number, r.row.at_ms, date(r.row.at_ms)) for r in rows]
         assert not [name for name in files(directory) if "unfinished" in name]
@@ -127,7 +127,7 @@ def write_all(directory, rows, ends):
         table.append(rows[table.last : end])
 
 
-def dies_after(steps, function):
+def crashes_before(steps, function):
     """Call the function, and crash before the given disk operation."""
     left = [steps]
 
@@ -135,7 +135,7 @@ def dies_after(steps, function):
         def step(*arguments, **options):
             left[0] -= 1
             if left[0] < 0:
-                raise Died
+                raise Crash
             return real(*arguments, **options)
 
         return step
@@ -147,7 +147,7 @@ def dies_after(steps, function):
         patch.setattr(Path, "unlink", counted(Path.unlink))  # a dead process removes no file
         try:
             function()
-        except Died:
+        except Crash:
             pass
 
 

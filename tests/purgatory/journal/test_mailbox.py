@@ -31,8 +31,8 @@ class TestMailboxJournal:
         p.try_complete_else_watch(cancelled, ["b"])
         p.complete("a")
         p.close()
-        heard = [mailbox.recv(0), mailbox.recv(0), mailbox.recv(0)]
-        assert heard == [
+        received = [mailbox.recv(0), mailbox.recv(0), mailbox.recv(0)]
+        assert received == [
             Ended(completed, Outcome.COMPLETED),
             Ended(cancelled, Outcome.CANCELLED),
             None,
