@@ -236,7 +236,7 @@ class Context(OptionAttributes, Generic[S]):
         finally:  # a warning may be made an error
             for socket in list(self._sockets):
                 socket.close()
-            self._core.request_term()
+            self._core.termination.request_term()
 
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")

@@ -36,9 +36,9 @@ class Reaper(Own):
     ends, after being told to, when the context has none: each has been closed and has ended.
     """
 
-    def __init__(self, ctx: ReaperContext, name: str) -> None:
+    def __init__(self, context: ReaperContext, name: str) -> None:
         super().__init__(Mailbox())
-        self._ctx = ctx
+        self._context = context
         self._polled: dict[int, AbstractSocket] = {}  # by the descriptor of its mailbox
         self._poll = select.poll()
         self._poll.register(self.mailbox.fileno(), select.POLLIN)
@@ -70,7 +70,7 @@ class Reaper(Own):
 
     def process_stop(self) -> None:
         """End the context, which its program has forgotten."""
-        self._ctx.stop_sockets()
+        self._context.stop_sockets()
 
     def process_term(self, linger: int) -> None:
         """End, once: a `term` that was cut short and repeated tells us twice."""
@@ -94,7 +94,7 @@ class Reaper(Own):
 
     def check_term_acks(self) -> None:
         """Be destroyed once no socket is left."""
-        if not self._ctx.has_sockets:
+        if not self._context.has_sockets:
             super().check_term_acks()
 
     def forget(self, socket: AbstractSocket) -> None:
@@ -125,4 +125,4 @@ class Reaper(Own):
 
     def process_destroy(self) -> None:
         """Report that the last socket has ended."""
-        self._ctx.report_reaper_done()
+        self._context.report_reaper_done()

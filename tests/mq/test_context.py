@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import mq as zmq
-from mq.core import context_core as ctx_module
+from mq.core import socket_slots
 
 URL = "inproc://context"
 
@@ -87,7 +87,7 @@ def test_term_waits_until_messages_are_read(threads):
     push.connect(URL)
     push.send(b"x")
     push.close()
-    assert len(ctx._core._slots) == 2
+    assert len(ctx._core.slots) == 2
     threads.start(ctx.term)
     pull.close()
 
@@ -100,7 +100,7 @@ def test_a_closed_sender_keeps_its_slot_until_it_was_read(ctx, socket):
     push.send(b"x")
     push.close()
     assert pull.recv() == b"x"
-    while len(ctx._core._slots) > 1:
+    while len(ctx._core.slots) > 1:
         assert pull.poll(0) == 0
 
 
@@ -174,7 +174,7 @@ def test_max_sockets(ctx, socket):
 
 def test_a_closed_socket_that_does_not_end_makes_no_room(ctx, socket, monkeypatch):
     """EMFILE all the same when what is closed keeps its slot, as long as it is not read."""
-    monkeypatch.setattr(ctx_module, "SLOT_WAIT_S", 0.01)
+    monkeypatch.setattr(socket_slots, "SLOT_WAIT_S", 0.01)
     ctx.set(zmq.MAX_SOCKETS, 2)
     pull, push = socket(zmq.PULL), socket(zmq.PUSH)
     pull.bind("inproc://a")
@@ -304,7 +304,7 @@ def test_fork_while_locks_are_held(ctx, socket):
     """Locks that other threads hold at the fork are not waited for in the child."""
     pull = socket(zmq.PULL)
     core = ctx._core
-    with core._slot_lock, core.endpoints._lock, pull._core._seqnum_lock:
+    with core.slots.lock, core.endpoints._lock, pull._core._seqnum_lock:
 
         def child():
             with pytest.raises(zmq.ZMQError):

@@ -170,7 +170,7 @@ def scenes_of_the_end():
         "bind": lambda ctx, one, two: two.bind("inproc://b"),
         "recv": lambda ctx, one, two: two.recv(mq.DONTWAIT),
         "poll": lambda ctx, one, two: two.poll(0),
-        "shutdown": lambda ctx, one, two: ctx._core.stop_sockets(),
+        "shutdown": lambda ctx, one, two: ctx._core.termination.stop_sockets(),
     }
 
 

@@ -68,7 +68,7 @@ def test_pending_connection_never_bound(kind, ending):
         made.close()
     elif ending == "disconnected":
         made.disconnect("inproc://never")
-    ctx._core.stop_sockets()
+    ctx._core.termination.stop_sockets()
     made.close()
     assert_terminates(ctx)
 

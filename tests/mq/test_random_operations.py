@@ -130,6 +130,6 @@ def test_random_operations(seed, cut_short):
     operators = [RandomSockets(ctx, f"{seed}-{number}") for number in range(6)]
     calls = [partial(operator.run, 400) for operator in operators]
     if cut_short:
-        calls.append(ctx._core.stop_sockets)
+        calls.append(ctx._core.termination.stop_sockets)
     run_in_threads(*calls)
     assert_terminates(ctx)

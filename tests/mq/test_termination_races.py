@@ -52,7 +52,7 @@ def test_a_busy_thread_sees_the_end():
 
     def finish():
         started.wait()
-        ctx._core.stop_sockets()
+        ctx._core.termination.stop_sockets()
 
     run_in_threads(
         partial(spin, partial(pull.recv, mq.DONTWAIT)),
@@ -108,7 +108,7 @@ def test_fork_while_all_locks_are_held(ctx):
         exchange_message(own)
         own.term()
 
-    with core._slot_lock, core.endpoints._lock, made._core._seqnum_lock:
+    with core.slots.lock, core.endpoints._lock, made._core._seqnum_lock:
         code = run_in_child(work)
     made.close()
     assert code == 0

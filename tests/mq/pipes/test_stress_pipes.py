@@ -243,7 +243,7 @@ def test_term_with_pipes_in_every_state(seed, term_first):
     chance = random.Random(seed)
     chance.shuffle(sockets)
     if term_first:
-        ctx._core.stop_sockets()
+        ctx._core.termination.stop_sockets()
     if seed % 2:
         quarters = [sockets[number::4] for number in range(4)]
         run_in_threads(*[partial(close_all, quarter) for quarter in quarters])

@@ -237,7 +237,7 @@ def test_close_frees_the_name(ctx, socket):
     pull.bind(URL)
     push.connect(URL)
     pull.close()
-    while len(ctx._core._slots) > 1:
+    while len(ctx._core.slots) > 1:
         push.get(zmq.EVENTS)  # its part of the handshake
     second = socket(zmq.PULL)
     second.bind(URL)
@@ -318,7 +318,7 @@ def test_closed_sockets_leave_nothing_behind(ctx):
             push.connect(URL)
             push.send(b"x")
             pull.recv()
-        while ctx._core._slots:
+        while ctx._core.slots:
             pass
     gc.collect()
     assert not ctx._core.endpoints._bound

@@ -1,0 +1,77 @@
+"""SocketSlots: the sockets of one context that have not ended, each in a numbered slot.
+
+May be called from any thread.  `lock` also guards the decision to terminate the context, so that
+a socket is either created before that decision, and stopped by it, or refused.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from threading import Condition, Lock
+from typing import TypeVar
+
+from mq.core.abstract_socket import AbstractSocket
+from mq.errors import ZMQError
+
+SocketT = TypeVar("SocketT", bound=AbstractSocket)
+
+# How many seconds `wait_for_slot` waits for a closed socket to end.
+SLOT_WAIT_S = 1.0
+
+
+class SocketSlots:
+    """Slots by number; a number is never used twice."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self._slot_freed = Condition(self.lock)
+        self._sockets: dict[int, AbstractSocket] = {}
+        self._numbers = count(1)
+
+    def __len__(self) -> int:
+        return len(self._sockets)
+
+    def __iter__(self) -> Iterator[AbstractSocket]:
+        return iter(list(self._sockets.values()))
+
+    def create(self, check: Callable[[], None], make: Callable[[int], SocketT]) -> SocketT:
+        """Return the socket that `make` returns for a new number, in its slot.
+
+        `check` is called first, under the lock, and raises if there may be no socket.
+        """
+        socket = None
+        try:
+            with self.lock:
+                check()
+                socket = make(next(self._numbers))
+                self._sockets[socket.slot] = socket
+            return socket
+        except OSError as error:
+            raise ZMQError(error.errno) from error
+        except BaseException:  # an interrupt: the caller has nothing that it could close
+            if socket is not None:
+                socket.close()
+            raise
+
+    def wait_for_slot(self) -> bool:
+        """Wait until a closed socket has ended; False if none is closed or none ends in time.
+
+        Threads that create and close sockets without ever waiting can outrun the reaper.
+        """
+        with self.lock:
+            before = len(self._sockets)
+            if not any(socket.closed for socket in self._sockets.values()):
+                return False
+            return self._slot_freed.wait_for(lambda: len(self._sockets) < before, SLOT_WAIT_S)
+
+    def free(self, socket: AbstractSocket) -> None:
+        """Empty the slot of a socket that has ended.  Called by the reaper."""
+        with self.lock:
+            del self._sockets[socket.slot]
+            self._slot_freed.notify_all()
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
+        self.lock = Lock()
+        self._slot_freed = Condition(self.lock)
+        for socket in self:
+            socket.disown()
