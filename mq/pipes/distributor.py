@@ -35,7 +35,7 @@ class Distributor:
 
     def has_room(self, pipes: Iterable[Pipe]) -> bool:
         """Whether all of `pipes` have room for a message."""
-        return all(pipe.check_hwm() for pipe in pipes)
+        return not any(pipe.is_full() for pipe in pipes)
 
     def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
         """Write a part to all of `chosen`; the parts that follow go where the first went."""

@@ -1,9 +1,15 @@
 """High-water marks: how many messages a connection takes, and when its reader reports.
 
-Plain values and arithmetic, for any thread.
+Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
+it knows; the reader reports after every `lwm` of them, its low-water mark.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from mq._cpython.mypyc_types import i64  # noqa: TC001 - what mypyc reads
+
+# A count of messages that is never reached.
+_NEVER: Final = 2**62
 
 
 class HighWaterMarks(NamedTuple):
@@ -14,7 +20,7 @@ class HighWaterMarks(NamedTuple):
 
 
 def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[int, int]:
-    """How many messages one end may have unread, and after how many it reports as a reader.
+    """Return `hwm` and `lwm` of one end: its limit as a writer, its interval as a reader.
 
     A `peer` that is not known yet takes nothing: only our own mark counts.
     """
@@ -24,3 +30,57 @@ def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[in
     outbound = own.snd + peer.rcv if own.snd and peer.rcv else 0
     inbound = own.rcv + peer.snd if own.rcv and peer.snd else 0
     return outbound, (inbound + 1) // 2
+
+
+class FlowControl:
+    """Enforces the high-water marks for one end of a connection.
+
+    A write is refused at `_write_limit`, a read reported at `_report_at`; both are recomputed here
+    when marks or credit change, so that a message costs one comparison on each side.  A base of
+    `mq.pipes.pipe.Pipe`, so that the comparison is one of its own fields.  For the thread that owns
+    the end.
+    """
+
+    __slots__ = (
+        "_hwm",
+        "_lwm",
+        "_msgs_read",
+        "_msgs_written",
+        "_own_hwms",
+        "_peer_hwms",
+        "_peers_msgs_read",
+        "_report_at",
+        "_unlimited",
+        "_write_limit",
+    )
+
+    def __init__(self, own: HighWaterMarks, peer: HighWaterMarks | None, unlimited: bool) -> None:
+        self._own_hwms = own
+        self._peer_hwms = peer  # None before bind: only our own SNDHWM counts
+        self._unlimited = unlimited  # a conflating connection has no marks
+        self._hwm: i64 = 0  # of what we write
+        self._lwm: i64 = 0  # of what we read
+        self._msgs_written: i64 = 0
+        self._msgs_read: i64 = 0
+        self._peers_msgs_read: i64 = 0  # as far as the peer has reported
+        self._write_limit: i64 = _NEVER  # no write once `_msgs_written` has reached it
+        self._report_at: i64 = _NEVER  # the peer is told when `_msgs_read` reaches it
+        self._recompute_hwms()
+
+    def _recompute_hwms(self) -> None:
+        if not self._unlimited:
+            self._hwm, self._lwm = effective_hwms(self._own_hwms, self._peer_hwms)
+            self._recompute_write_limit()
+            self._recompute_report_at()
+
+    def _recompute_write_limit(self) -> None:
+        self._write_limit = self._peers_msgs_read + self._hwm if self._hwm > 0 else _NEVER
+
+    def _recompute_report_at(self) -> None:
+        # The next multiple of `lwm`.
+        lwm = self._lwm
+        self._report_at = (self._msgs_read // lwm + 1) * lwm if lwm > 0 else _NEVER
+
+    def is_full(self) -> bool:
+        """Whether as many messages are unread as the connection takes."""
+        return self._msgs_written >= self._write_limit

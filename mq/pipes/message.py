@@ -74,7 +74,7 @@ def data_of(part: Part) -> Data:
 
 def bytes_of(part: Part) -> bytes:
     """Return what a part carries, as bytes."""
-    data = part.data if isinstance(part, MessagePart) else part
+    data = data_of(part)
     return data if isinstance(data, bytes) else bytes(data)
 
 

@@ -33,7 +33,7 @@ from mq.pipes.commands import (
     PipeTerm,
     PipeTermAck,
 )
-from mq.pipes.hwm import HighWaterMarks, effective_hwms
+from mq.pipes.hwm import FlowControl, HighWaterMarks
 from mq.pipes.message import DELIMITER, MessagePart, Part
 from mq.queues.conflate import ConflatePipe
 from mq.queues.ypipe import Empty, YPipe
@@ -75,24 +75,16 @@ class PipeEventSink(Protocol):
         """Forget the pipe: it is dead."""
 
 
-class Pipe:
+class Pipe(FlowControl):
     """One end.  Unless said otherwise its methods are for the thread that owns it."""
 
     __slots__ = (
         "_activate_read",
-        "_conflate",
         "_flush_unfinished",
-        "_hwm",
         "_in",
         "_in_active",
-        "_lwm",
-        "_msgs_read",
-        "_msgs_written",
         "_out",
         "_out_active",
-        "_own_hwms",
-        "_peer_hwms",
-        "_peers_msgs_read",
         "delay",
         "endpoint",
         "mailbox",
@@ -106,6 +98,7 @@ class Pipe:
     def __init__(
         self, inbound: Queue, outbound: Queue, own: HighWaterMarks, peer_hwms: HighWaterMarks | None
     ) -> None:
+        super().__init__(own, peer_hwms, unlimited=isinstance(outbound, ConflatePipe))
         self.mailbox: Mailbox[Command] | None = None  # set once, by the owner or under `pending`
         self.pending: PendingConnection | None = None  # set on the near end until a bind
         self.peer: Pipe = self  # replaced by pipepair
@@ -120,20 +113,11 @@ class Pipe:
         # that the hot path has one thing to ask.
         self._in_active = True
         self._out_active = True
-        self._own_hwms = own
-        self._peer_hwms = peer_hwms  # None before bind: only our own SNDHWM counts
-        self._conflate = isinstance(outbound, ConflatePipe)
-        self._hwm: i64 = 0  # of what we write
-        self._lwm: i64 = 0  # of what we read
-        self._msgs_read: i64 = 0
-        self._msgs_written: i64 = 0
-        self._peers_msgs_read: i64 = 0
         self._flush_unfinished = False
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
         self._activate_read = ActivateRead(peer)  # immutable, so one does for all time
-        self._recompute_hwms()
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -155,7 +139,8 @@ class Pipe:
             return None
         if not (isinstance(part, MessagePart) and part.more):
             self._msgs_read += 1
-            if self._lwm and self._msgs_read % self._lwm == 0:
+            if self._msgs_read == self._report_at:
+                self._recompute_report_at()
                 self._send(ActivateWrite(self.peer, self._msgs_read))
         return part
 
@@ -176,10 +161,10 @@ class Pipe:
 
     def write(self, part: Part) -> bool:
         """Write a part; False if the pipe is full or ending.  The peer sees it after `flush`."""
-        hwm, out = self._hwm, self._out
+        out = self._out
         if not self._out_active or out is None:
             return False
-        if hwm and self._msgs_written - self._peers_msgs_read >= hwm:
+        if self._msgs_written >= self._write_limit:
             self._out_active = False
             return False
         more = isinstance(part, MessagePart) and part.more
@@ -196,7 +181,7 @@ class Pipe:
 
     def check_write(self) -> bool:
         """Whether `write` would accept a part."""
-        if self._out_active and self._is_full():
+        if self._out_active and self.is_full():
             self._out_active = False
         return self._out_active
 
@@ -224,16 +209,9 @@ class Pipe:
 
     # -- flow control ------------------------------------------------------------------------
 
-    def _is_full(self) -> bool:
-        return self._hwm > 0 and self._msgs_written - self._peers_msgs_read >= self._hwm
-
-    def check_hwm(self) -> bool:
-        """Whether there is room for a message as far as flow control goes."""
-        return not self._is_full()
-
     def set_hwms(self, own: HighWaterMarks) -> None:
         """Our socket's marks have changed: reckon anew, tell the peer, and give it its credit."""
-        if self._conflate or own == self._own_hwms:
+        if self._unlimited or own == self._own_hwms:
             return
         self._own_hwms = own
         self._recompute_hwms()
@@ -253,12 +231,8 @@ class Pipe:
             self._send(ActivateWrite(self.peer, self._msgs_read))
             self._reactivate_write()
 
-    def _recompute_hwms(self) -> None:
-        if not self._conflate:
-            self._hwm, self._lwm = effective_hwms(self._own_hwms, self._peer_hwms)
-
     def _reactivate_write(self) -> None:
-        if not self._out_active and self.state is PipeState.ACTIVE and not self._is_full():
+        if not self._out_active and self.state is PipeState.ACTIVE and not self.is_full():
             self._out_active = True
             if self.sink is not None:
                 self.sink.write_activated(self)
@@ -275,6 +249,7 @@ class Pipe:
     def process_activate_write(self, msgs_read: i64) -> None:
         """Note that the peer has read `msgs_read` messages in all."""
         self._peers_msgs_read = msgs_read
+        self._recompute_write_limit()
         self._reactivate_write()
 
     def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:

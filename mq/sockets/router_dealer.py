@@ -187,7 +187,7 @@ class Router(SocketBase):
             raise ZMQError(Errno.EHOSTUNREACH)
         if pipe is not None and not pipe.check_write():
             if mandatory:
-                if pipe.check_hwm():  # not full, so it is about to be gone
+                if not pipe.is_full():  # not full, so it is about to be gone
                     raise ZMQError(Errno.EHOSTUNREACH)
                 return AGAIN
             pipe = None
