@@ -9,7 +9,8 @@ before each sleep.
 A lost connection is replaced by a new socket, so that no message is left in an old one. The session
 then says hello, and sends again what was not answered.
 
-Callers are woken last in each step: they would only compete for the interpreter before.
+Callers that wait for a flush, or for room in the backlog, are woken last in each step: earlier they
+would compete with this thread for the interpreter.
 """
 
 import contextlib

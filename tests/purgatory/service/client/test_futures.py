@@ -1,4 +1,4 @@
-"""ServiceFuture and ReplyFuture: standard futures whose condition is made on first access."""
+"""ServiceFuture and ReplyFuture: standard futures with a condition made on first access."""
 
 import random
 import threading
