@@ -38,7 +38,7 @@ def hello():
     """
 '''
 
-# Shortened, but in the form of mypyc 1.18 to 2.4.
+# Shortened, but in the form of mypyc 2.4.
 CODE = r"""
 static PyGetSetDef hello___Greeter_getseters[] = {
     {"count",
