@@ -1,4 +1,4 @@
-"""Purgatory: its methods that submit, complete, cancel and look.
+"""Purgatory: its methods that submit, complete and cancel, and its figures.
 
 Any thread submits, completes and cancels; the timer's executor expires. Each decision is made under
 one lock, that of the watch lists, an operation or the timer, never two at once, and user code runs
@@ -34,7 +34,7 @@ _future: Final[type[DeferredFuture]] = DeferredFuture
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PurgatoryCore:
-    """What `Purgatory` inherits: all that is done for an operation, a key or a look."""
+    """What `Purgatory` inherits: all that is done for each operation and key."""
 
     def __init__(
         self, name: str, timer: Timer, owner: OutcomeRecorder, lists: WatchLists, bus: Bus

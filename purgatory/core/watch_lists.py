@@ -270,7 +270,7 @@ class WatchLists:
         """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`.
 
         Spares most completions a list of one: 4 % of a pair of submission and completion (7,382
-        instead of 7,700 instructions, callgrind).
+        instead of 7,700 instructions, callgrind), 2 % of one with a condition in Python.
         """
         if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
             found = self._of_key.get(key)
