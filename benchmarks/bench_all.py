@@ -2,9 +2,9 @@
 
     python benchmarks/bench_all.py [--quick] [--only timer,load] [--directory ../build/bench]
 
-Prints the tables of all of them. Those of the timer and of Kafka's load are also kept as JSON, from
-which `draw.py` makes ``index.html`` beside them. Sizes are chosen for about half an hour on two
-idle cores, and for a few minutes with ``--quick``, which shows that it works, and little more.
+Prints all tables. The figures of the timer and of Kafka's load are also kept as JSON, from which
+`draw.py` makes `index.html` beside them. The sizes take about half an hour on two idle cores; with
+`--quick` a few minutes, which shows that everything works, and little more.
 """
 
 import argparse
@@ -37,7 +37,7 @@ KEPT = {"timer", "purgatory_load"}
 
 
 def main() -> int:
-    """Run them; the exit status is that of the first that failed."""
+    """Run the benchmarks; return the exit status of the first that failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default=",".join(SCRIPTS), help="names, separated by commas")
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def run(command: list[str]) -> int:
-    """Run a script of ours where its paths are relative to; its exit status."""
+    """Run a script of this directory; return its exit status."""
     start = time.monotonic()
     sys.stdout.flush()
     status = subprocess.run([sys.executable, HERE / command[0], *command[1:]], check=False)

@@ -6,7 +6,7 @@ Times are CPU nanoseconds of the process for one timer; of the JVM those of the 
 work, when it is warm (see `Bench.java`). *Drain*: timers of 1 to 1000 ms, all due when it starts,
 each calling an empty function; ours in its worker thread. *Collection*: CPU milliseconds of a full
 `gc.collect()` with so many pending. *Lateness*: 1000 timers a second, wall time; ours also without
-a worker thread, inline, as loops call their callbacks. *Stall*: the longest of many ``schedule``
+a worker thread, inline, as event loops run callbacks. *Stall*: the longest of many `schedule`
 calls in one thread while what is due drains in others.
 
 Netty has its default tick of 100 ms, at which it works in batches; for lateness, 1 ms. In each
@@ -35,13 +35,13 @@ KINDS = {
     "bytes": "bytes a timer",
     "collection": "ms",
 }
-WEIGHED_FROM = 100_000  # fewer are lost among the pages of a process
+WEIGHED_FROM = 100_000  # fewer bytes are too small beside the pages of a process
 
 Figures = dict[str, Any]
 
 
 class Contest:
-    """Who takes part, and how each is measured."""
+    """The contestants, and how each is measured."""
 
     def __init__(self, repeats: int, warm: int) -> None:
         self.repeats = repeats
@@ -56,7 +56,7 @@ class Contest:
             print(f"\nWithout the JVM: {error}")
 
     def once(self, kind: str, peer: str, size: int) -> Figures:
-        """One measurement, in a fresh process."""
+        """Measure once, in a fresh process."""
         if peer in self.jvm:
             edges = STALL_EDGES if kind == "stall" else ()
             command = jvm.command(kind, peer, size, self.warm, edges)
@@ -66,7 +66,7 @@ class Contest:
         return figures
 
     def rounds(self, kind: str, size: int, peers: list[str]) -> dict[str, list[Figures]]:
-        """All contestants in turn, again and again."""
+        """Measure all contestants in turn, several times."""
         runs: dict[str, list[Figures]] = {peer: [] for peer in peers}
         for _ in range(self.repeats if size <= HUGE else 1):
             for peer, done in runs.items():
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def costs(contest: Contest, sizes: list[int]) -> dict[str, dict[str, list[float | None]]]:
-    """By kind of cost and peer: a figure a size, None where there is none."""
+    """Return a figure for each size, by kind of cost and peer; None where there is none."""
     everyone = contest.python + contest.jvm
     figures: dict[str, dict[str, list[float | None]]] = {
         kind: {peer: [] for peer in (contest.python if kind == "collection" else everyone)}
@@ -126,7 +126,7 @@ def costs(contest: Contest, sizes: list[int]) -> dict[str, dict[str, list[float 
 
 
 def latenesses(contest: Contest, count: int) -> dict[str, Figures]:
-    """By peer: the quantiles, each the median over the rounds, and how many were early."""
+    """Return for each peer the quantiles, medians over the rounds, and how many were early."""
     figures = {}
     everyone = [*contest.python, INLINE, *contest.jvm]
     for peer, runs in contest.rounds("lateness", count, everyone).items():
@@ -140,7 +140,7 @@ def latenesses(contest: Contest, count: int) -> dict[str, Figures]:
 
 
 def stalls(contest: Contest, sizes: list[int]) -> dict[str, list[Figures]]:
-    """By peer and size: the longest call, the median over the rounds, and a histogram of all."""
+    """Return for each peer and size the longest call (median) and a histogram of all calls."""
     figures: dict[str, list[Figures]] = {peer: [] for peer in ["timingwheel", *contest.jvm]}
     for size in sizes:
         for peer, runs in contest.rounds("stall", size, list(figures)).items():

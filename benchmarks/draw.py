@@ -1,8 +1,8 @@
-"""Draws the page of `make bench` from the figures that the benchmarks kept as JSON beside it.
+"""Draw the page of `make bench` from the figures that the benchmarks kept as JSON.
 
     python benchmarks/draw.py build/bench
 
-reads ``timer.json`` and ``load.json`` there, whichever there are, and writes ``index.html``: one
+reads `timer.json` and `load.json` there, if they exist, and writes `index.html` beside them: one
 file that needs nothing else. Every plot has its figures in a table, too.
 """
 
@@ -25,7 +25,7 @@ TITLE = "Timers and purgatory, measured"
 
 
 def main() -> None:
-    """Draw."""
+    """Draw the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args().directory
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def make_page(subjects: Sequence[Figures]) -> str:
-    """The page of what `harness.keep` wrote. The newest of each subject counts."""
+    """Return the page of the files that `harness.keep` wrote, the newest of each subject."""
     newest = {kept["subject"]: kept for kept in sorted(subjects, key=lambda kept: kept["taken"])}
     parts = [f"<h1>{escape(TITLE)}</h1>"]
     for subject, draw in SUBJECTS.items():
@@ -53,7 +53,7 @@ Section = tuple[str, list[str]]
 
 
 def draw_timer(kept: Figures) -> Iterator[Section]:
-    """What bench_timer.py measured."""
+    """Return the section of bench_timer.py's figures."""
     figures = kept["figures"]
     costs, sizes = figures["costs"], figures["sizes"]
     plots = []
@@ -134,7 +134,7 @@ def _stalls(
 
 
 def draw_load(kept: Figures) -> Iterator[Section]:
-    """What bench_purgatory_load.py measured."""
+    """Return the section of bench_purgatory_load.py's figures."""
     figures = kept["figures"]
     steps, seconds = figures["steps"], figures["seconds"]
     rows = [

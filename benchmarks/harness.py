@@ -1,7 +1,7 @@
-"""How figures are taken: each in a fresh process, several times, the median; then as ratios.
+"""Take figures: each in a fresh process, several times, the median; print them as ratios.
 
-A figure of one process says little on a noisy machine, so times are CPU times of the process, the
-contestants take turns, and what is printed first is the ratio of each peer to ours.
+A figure of one process says little on a noisy machine. So times are CPU times of the process, the
+contestants take turns, and the tables show the ratio of each peer to ours.
 """
 
 import json
@@ -21,23 +21,23 @@ OURS = "timingwheel"
 
 
 def measure(script: str, arguments: Sequence[object], repeats: int) -> list[dict[str, float]]:
-    """Run ``script --one ARGUMENTS`` in fresh processes; what each printed as JSON."""
+    """Run `script --one ARGUMENTS` in fresh processes; return the JSON that each printed."""
     command = [sys.executable, script, "--one", *map(str, arguments)]
     return [run(command) for _ in range(repeats)]
 
 
 def run(command: Sequence[str]) -> Any:
-    """Run a program; what it printed as JSON."""
+    """Run a program; return the JSON that it printed."""
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def median(runs: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each figure over several runs."""
+    """Return the median of each figure over several runs."""
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
 def keep(path: str | None, subject: str, figures: object) -> None:
-    """Write figures to a file, for the page that `draw.py` makes of them; no path: do nothing."""
+    """Write figures to a file, from which `draw.py` makes a page; no path: do nothing."""
     if path is None:
         return
     kept = {
@@ -52,20 +52,20 @@ def keep(path: str | None, subject: str, figures: object) -> None:
 
 
 def resident_bytes() -> int:
-    """Bytes of memory that this process holds."""
+    """Return the bytes of memory that this process holds."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def machine() -> str:
-    """One line about where this was measured."""
+    """Return one line about the machine and the Python."""
     mode = "compiled" if COMPILED else "interpreted"
     python = f"Python {platform.python_version()}, {mode}"
     return f"{python}, {os.cpu_count()} cores, {platform.machine()}"
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [f"\n### {title}\n", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)
@@ -74,7 +74,7 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def ratios(
     title: str, unit: str, columns: Sequence[str], figures: dict[str, list[float | None]]
 ) -> str:
-    """A table of our figures with their unit, and of each peer's as a multiple of ours."""
+    """Return a table of our figures with their unit, and of each peer's as multiples of ours."""
     ours = figures[OURS]
     rows = [[f"{OURS}, {unit}", *(_number(figure) for figure in ours)]]
     for name, values in figures.items():

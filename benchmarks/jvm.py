@@ -1,7 +1,7 @@
 """The JVM's timers as contestants: Netty's HashedWheelTimer and the JDK's scheduled executor.
 
-`Bench.java` does the work; this starts it. Netty comes inside PySpark, and Java is the one that
-Spark would use. A Java without a compiler gets Janino, which comes inside PySpark, too.
+`Bench.java` does the work; this module starts it. Netty comes inside PySpark, and Java is the one
+that Spark would use. If that Java has no compiler, Janino compiles, which comes inside PySpark too.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from purgatory.spark.java import find_java
 
 PEERS = ("netty", "jdk")
 SOURCE = Path(__file__).with_name("Bench.java")
-# The same at the start and later, or growing the heap would be measured.
+# The same size from the start, or the growth of the heap would be measured.
 HEAP = ("-Xms3g", "-Xmx3g")
 
 
@@ -25,12 +25,12 @@ class NoJvm(Exception):
 
 
 def command(kind: str, peer: str, count: int, warm: int, rest: Sequence[object] = ()) -> list[str]:
-    """What to run for one measurement, see `Bench.java`. Raises NoJvm."""
+    """Return the command for one measurement; see `Bench.java`. Raises NoJvm."""
     return [*_launcher(), *map(str, (kind, peer, count, warm, *rest))]
 
 
 def version() -> str:
-    """The Java that is used, in a few words. Raises NoJvm."""
+    """Return the version of the Java that is used, in a few words. Raises NoJvm."""
     java = _java()
     said = subprocess.run([java, "-version"], check=True, capture_output=True, text=True).stderr
     return said.splitlines()[0]
@@ -56,7 +56,7 @@ def _java() -> str:
 
 
 def _jars(*names: str) -> str:
-    """A class path of jars that come inside PySpark."""
+    """Return a class path of jars that come inside PySpark."""
     package = importlib.util.find_spec("pyspark")
     if package is None or package.origin is None:
         raise NoJvm("PySpark, which brings Netty, is not installed")

@@ -1,7 +1,7 @@
-"""The timers that are measured, behind one small interface: ours and what Python has.
+"""The timers that are measured, behind one small interface: ours and its peers in Python.
 
-Each runs the same work in a process of its own. ``schedule`` gets delays in seconds and returns
-handles, ``cancel`` takes one, ``drain`` returns when all that was scheduled has run.
+Each does the same work in a process of its own. `schedule` takes delays in seconds and returns
+handles, `cancel` takes a handle, `drain` returns when all that was scheduled has run.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ Callback = Callable[[], object]
 
 
 class Peer(Protocol):
-    """What a benchmark asks of a timer."""
+    """What a benchmark needs of a timer."""
 
     def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
-        """Schedule ``callback`` once for each delay."""
+        """Schedule `callback` once for each delay."""
 
     def cancel(self, handle: Any) -> None:
-        """Cancel one."""
+        """Cancel one timer."""
 
     def drain(self) -> None:
-        """Run what was scheduled, and return when all of it has run; it may be due already."""
+        """Run all that was scheduled, which may be due already, and return when it has run."""
 
 
 class Wheel:
@@ -54,14 +54,14 @@ class Wheel:
 
 
 class Inline(Wheel):
-    """The same without a worker: the reaper's thread calls back, as that of a loop does."""
+    """The same without a worker: the reaper's thread runs callbacks, as an event loop does."""
 
     def __init__(self) -> None:
         self.timer = Timer(executor=InlineExecutor())
 
 
 class Asyncio:
-    """``loop.call_later`` of the standard library's event loop."""
+    """`loop.call_later` of the standard library's event loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -76,7 +76,7 @@ class Asyncio:
         handle.cancel()
 
     def drain(self, within: float = 0.0) -> None:
-        """See `Peer`; a loop does not end by itself, so it is told when the last one is due."""
+        """See `Peer`; stops the loop, which does not end by itself, after `within` seconds."""
         self.loop.call_later(within, self.loop.stop)
         self.loop.run_forever()
 
@@ -112,7 +112,7 @@ class Heap:
 
 
 class Sched:
-    """The standard library's ``sched``."""
+    """The standard library's `sched`."""
 
     def __init__(self) -> None:
         self.scheduler = sched.scheduler(time.monotonic, time.sleep)
@@ -132,7 +132,7 @@ class Sched:
 
 
 class Gevent:
-    """gevent's ``loop.timer``: libev, in C."""
+    """gevent's `loop.timer`: libev, in C."""
 
     def __init__(self) -> None:
         self.hub = importlib.import_module("gevent").get_hub()
@@ -141,13 +141,13 @@ class Gevent:
     def schedule(self, delays: Sequence[float], callback: Callback) -> list[Any]:
         """See `Peer`."""
         timer = self.hub.loop.timer
-        self.hub.loop.update_now()  # else delays count from when the loop last ran
+        self.hub.loop.update_now()  # or delays would count from the last run of the loop
         handles = []
         for delay in delays:
             handle = timer(delay)
             handle.start(callback)
             handles.append(handle)
-        self.handles += handles  # dropped, they might not fire
+        self.handles += handles  # a handle that is dropped might not fire
         return handles
 
     def cancel(self, handle: Any) -> None:
@@ -163,7 +163,7 @@ class Gevent:
 
 
 class Uvloop(Asyncio):
-    """``call_later`` of uvloop: libuv, in C."""
+    """`call_later` of uvloop: libuv, in C."""
 
     def __init__(self) -> None:
         self.loop = importlib.import_module("uvloop").new_event_loop()
@@ -183,7 +183,7 @@ PEERS: dict[str, Callable[[], Peer]] = {
 
 
 def installed() -> list[str]:
-    """Those that can be measured here, ours once."""
+    """Return the names of the peers that can be measured here, ours once."""
     return [
         name
         for name in PEERS

@@ -23,7 +23,7 @@ NAMES = {
     "netty": "Netty, JVM",
     "jdk": "JDK, JVM",
 }
-# Ours is the broadest; the JVM's are broken.
+# Our line is the broadest; those of the JVM are dashed.
 STYLES: dict[str, dict[str, Any]] = {
     "timingwheel": {"color": SERIES[0], "linewidth": 3.5, "marker": "o"},
     "inline": {"color": SERIES[0], "linewidth": 2, "linestyle": "--"},
@@ -39,13 +39,13 @@ PROFILES: dict[str, dict[str, Any]] = {
     "low": {"color": SERIES[1], "marker": "o"},
     "high": {"color": SERIES[2], "marker": "s"},
 }
-# Where milliseconds read well; between the middle ones the axis of lateness is linear.
+# Ticks in milliseconds; between the middle ones the axis of lateness is linear.
 LATE_TICKS = (-100, -10, -1, 0, 1, 10, 100, 1000, 10_000)
 TIME_UNITS = ((1000, "s"), (1, "ms"), (0.001, "us"), (0.000001, "ns"))
 
 
 def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float | None]]) -> Chart:
-    """Nanoseconds a timer over how many are pending, a line a peer."""
+    """Plot nanoseconds a timer over the number of pending timers, a line for each peer."""
     lines = {
         peer: [(size, ns) for size, ns in zip(sizes, values, strict=True) if ns is not None]
         for peer, values in by_peer.items()
@@ -61,7 +61,7 @@ def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float 
         axes.set_xticks(sizes, [_count(size) for size in sizes])
         axes.set_xticks([], minor=True)
         shown = [ns for points in lines.values() for _, ns in points]
-        # Few decades get more ticks.
+        # More ticks if there are few decades.
         digits = (1, 2, 5) if max(shown) < 100 * min(shown) else (1,)
         axes.yaxis.set_major_locator(LogLocator(subs=digits))
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -80,7 +80,7 @@ def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float 
 
 
 def lateness(by_peer: Mapping[str, Sequence[float]]) -> Chart:
-    """What share of timers was at most so late, a curve a peer."""
+    """Plot the share of timers over their lateness, a curve for each peer."""
 
     def paint(canvas: Canvas) -> None:
         axes = canvas.axes()
@@ -110,7 +110,7 @@ def lateness(by_peer: Mapping[str, Sequence[float]]) -> Chart:
 
 
 def stalls(size: int, edges: Sequence[float], calls: Mapping[str, Sequence[int]]) -> Chart:
-    """How many calls took how long, a histogram a peer."""
+    """Plot a histogram of the durations of calls for each peer."""
     bounds = [edges[0] / 2, *edges, edges[-1] * 2]
 
     def paint(canvas: Canvas) -> None:
@@ -140,7 +140,7 @@ def stalls(size: int, edges: Sequence[float], calls: Mapping[str, Sequence[int]]
 
 
 def rates(by_profile: Mapping[str, Sequence[Mapping[str, float]]]) -> Chart:
-    """The rate reached over the rate wanted."""
+    """Plot the rate reached over the rate wanted."""
 
     def paint(canvas: Canvas) -> None:
         axes = canvas.axes()
@@ -160,7 +160,7 @@ def rates(by_profile: Mapping[str, Sequence[Mapping[str, float]]]) -> Chart:
 
 
 def request_costs(by_profile: Mapping[str, Sequence[Mapping[str, float]]], seconds: float) -> Chart:
-    """CPU microseconds a request, with what the load alone costs."""
+    """Plot CPU microseconds a request, and those of the load alone."""
 
     def cost(step: Mapping[str, float], name: str) -> float:
         return 1e6 * step[name] / (step["target"] * seconds)
@@ -198,7 +198,7 @@ def _profiles(
 
 
 def time(ms: float) -> str:
-    """A duration as an axis shows it: "250 ns", "1.5 us", "20 ms"."""
+    """Return a duration for an axis: "250 ns", "1.5 us", "20 ms"."""
     if ms == 0:
         return "0"
     size, unit = next((unit for unit in TIME_UNITS if abs(ms) >= unit[0] * 0.9995), TIME_UNITS[-1])
@@ -206,7 +206,7 @@ def time(ms: float) -> str:
 
 
 def _count(value: float) -> str:
-    """A count in few letters: "10k", "3M"."""
+    """Return a count in few letters: "10k", "3M"."""
     for size, letter in ((1_000_000, "M"), (1000, "k")):
         if value >= size:
             return f"{formatting.number(value / size)}{letter}"

@@ -1,7 +1,7 @@
-"""What a timer is measured at; each function is called once in a process of its own.
+"""The measurements of a timer; each function is called once, in a process of its own.
 
-A peer is one of `peers.PEERS`, a size how many timers. Times are CPU times of the process, unless
-something else is said.
+A peer is one of `peers.PEERS`, a size is a number of timers. Times are CPU times of the process,
+unless stated otherwise.
 """
 
 import gc
@@ -26,11 +26,11 @@ STALL_EDGES = tuple(digit * 10.0**power for power in range(-3, 4) for digit in (
 
 
 def noop() -> None:
-    """What the timers call."""
+    """Do nothing; the callback of the timers."""
 
 
 def fill(peer_name: str, size: int) -> dict[str, float]:
-    """Schedule timers far ahead, weigh them, cancel them in random order: ns and bytes for one."""
+    """Schedule far timers, weigh them, cancel them in random order; ns and bytes a timer."""
     chance = random.Random(size)
     delays = [chance.uniform(60, 120) for _ in range(size)]
     peer = PEERS[peer_name]()
@@ -54,18 +54,18 @@ def fill(peer_name: str, size: int) -> dict[str, float]:
 
 
 def collect(peer_name: str, size: int) -> dict[str, float]:
-    """CPU milliseconds of a full collection while timers wait."""
+    """Collect garbage in full while timers are pending; CPU milliseconds."""
     chance = random.Random(size)
     peer = PEERS[peer_name]()
     peer.schedule([chance.uniform(60, 120) for _ in range(size)], noop)
-    gc.collect()  # what the scheduling itself left behind
+    gc.collect()  # the garbage of the scheduling itself
     start = time.process_time_ns()
     gc.collect()
     return {"collection": (time.process_time_ns() - start) / 1e6}
 
 
 def drain(peer_name: str, size: int) -> dict[str, float]:
-    """Run timers that are all due: ns for one."""
+    """Run timers that are all due; ns a timer."""
     peer = PEERS[peer_name]()
     peer.schedule(soon(size), noop)
     wait_until_due(size)
@@ -75,23 +75,23 @@ def drain(peer_name: str, size: int) -> dict[str, float]:
 
 
 def soon(size: int) -> list[float]:
-    """Delays of 1 ms to a second."""
+    """Return delays of 1 ms to a second."""
     chance = random.Random(size)
     return [chance.uniform(0.001, span(size)) for _ in range(size)]
 
 
 def span(size: int) -> float:
-    """The longest of `soon`."""
+    """Return the longest delay of `soon`."""
     return 0.001 + min(1.0, size / FULL_SPAN)
 
 
 def wait_until_due(size: int) -> None:
-    """Sleep past all of `soon`."""
+    """Sleep until all timers of `soon` are due."""
     threading.Event().wait(span(size) + 0.1)
 
 
 def lateness(peer_name: str, size: int) -> dict[str, list[float]]:
-    """Fire timers, one a millisecond; how many ms of wall time late each was."""
+    """Fire a timer each millisecond; how late each was, in ms of wall time."""
     peer = PEERS[peer_name]()
     late: list[float] = []
     for number in range(size):
@@ -105,7 +105,7 @@ def lateness(peer_name: str, size: int) -> dict[str, list[float]]:
 
 
 def wait_for_all(peer: Peer, size: int) -> None:
-    """Run what `lateness` scheduled."""
+    """Run all that `lateness` scheduled."""
     if isinstance(peer, Asyncio):
         peer.drain(1.0 + size / 1000)
     else:
@@ -113,14 +113,14 @@ def wait_for_all(peer: Peer, size: int) -> None:
 
 
 def note_lateness(late: list[float], due: float) -> None:
-    """What the timers of the lateness test call."""
+    """Record the lateness; the callback of `lateness`."""
     late.append((time.monotonic() - due) * 1000)
 
 
 def stall(peer_name: str, size: int) -> dict[str, Any]:
-    """Drain timers in the timer's threads; how many ms of wall time each `schedule` beside it took.
+    """Drain timers, and time each `schedule` of another thread meanwhile, in ms of wall time.
 
-    Only for ours: no peer in Python takes timers from other threads while it drains.
+    Only for ours: no peer in Python accepts timers from other threads while it drains.
     """
     del peer_name
     timer = Timer()
@@ -149,7 +149,7 @@ WORK: dict[str, Callable[[str, int], dict[str, Any]]] = {
 
 
 def quantiles(values: list[float], parts: int) -> list[float]:
-    """The least value, the quantiles between ``parts`` equal parts, and the greatest value."""
+    """Return the least value, the quantiles between `parts` equal parts, and the greatest."""
     ordered = sorted(values)
     if len(ordered) == 1:
         return ordered * (parts + 1)

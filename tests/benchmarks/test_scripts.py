@@ -1,4 +1,4 @@
-"""The benchmarks run and print their tables; what they print is not judged here."""
+"""The benchmarks run and print their tables; the figures are not judged here."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
     ],
 )
 def test_runs(script, arguments, tables, ours):
-    """A small run ends well and has every table, with a row for us."""
+    """A small run succeeds and prints every table, with a row of ours."""
     command = [sys.executable, str(BENCHMARKS / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=390)
     assert (done.returncode, done.stderr) == (0, "")
@@ -61,7 +61,7 @@ def test_runs(script, arguments, tables, ours):
 
 
 def contestants():
-    """All timers that can be measured here."""
+    """Return all timers that can be measured here."""
     try:
         jvm.command("fill", "jdk", 1, 0)
     except jvm.NoJvm:

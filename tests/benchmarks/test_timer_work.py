@@ -1,4 +1,4 @@
-"""What is done to a timer to measure it, and what is made of the figures."""
+"""The measurements of a timer, and the quantiles of their figures."""
 
 import numpy as np
 import pytest
@@ -18,6 +18,6 @@ def test_stalls():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.integers(2, 200))
 def test_quantiles(values, parts):
-    """They are numpy's, the extremes included."""
+    """Quantiles equal numpy's, the extremes included."""
     expected = np.quantile(values, np.linspace(0, 1, parts + 1))
     assert timer_work.quantiles(values, parts) == pytest.approx(expected, abs=1e-6)

@@ -1,4 +1,4 @@
-"""What the timer's tests share: a timer that is driven by hand, and a trap for lost threads."""
+"""Fixtures of the timer's tests: a timer driven by hand, and a check for leaked threads."""
 
 import threading
 

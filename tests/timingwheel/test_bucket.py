@@ -10,57 +10,57 @@ from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, RUNNING
 
 
-class Shelf:
-    """A lock, a tally, and buckets on them."""
+class BucketMaker:
+    """Makes buckets of one timer: they share a lock and counters."""
 
     def __init__(self):
         self.lock, self.counters = ReadWriteLock(), TimerCounters()
 
     def bucket(self):
-        """A bucket of level 0, due at 10."""
+        """Return an empty bucket of level 0, due at 10."""
         return TimerTaskList(self.lock, self.counters, 0, 10)
 
 
 @pytest.fixture
-def shelf():
-    """Three buckets' worth of state."""
-    return Shelf()
+def make():
+    """A maker of buckets that belong together."""
+    return BucketMaker()
 
 
 def tasks(count):
-    """Some tasks."""
+    """Return new tasks."""
     return [TimerTask(1, print) for _ in range(count)]
 
 
 def content(bucket):
-    """What is in a bucket, in order, checked."""
+    """Return the tasks of a bucket, in order, after checking it."""
     bucket._check()
     return bucket.tasks()
 
 
-def test_add_and_move_between_lists(shelf):
+def test_add_and_move_between_lists(make):
     """Kafka's TimerTaskListTest: counts follow tasks from list to list, the total stays."""
-    lists = [shelf.bucket() for _ in range(3)]
+    lists = [make.bucket() for _ in range(3)]
     all_tasks = tasks(10)
     for count, task in enumerate(all_tasks, 1):
         lists[0].add(task)
-        assert shelf.counters.pending == count
+        assert make.counters.pending == count
     for target, group in ((lists[1], all_tasks[:4]), (lists[2], all_tasks[4:])):
         for task in group:
             task._tt_list.remove(task)
             target.add(task)
-            assert shelf.counters.pending == 10
+            assert make.counters.pending == 10
     assert [len(b) for b in lists] == [0, 4, 6]
     for bucket in lists:
         for task in list(content(bucket)):
             assert bucket.cancel(task)
         assert len(bucket) == 0
-    assert (shelf.counters.pending, shelf.counters.cancelled) == (0, 10)
+    assert (make.counters.pending, make.counters.cancelled) == (0, 10)
 
 
-def test_cancel_is_only_for_what_is_here(shelf):
-    """A bucket does not cancel what another one has, or nobody."""
-    one, other = shelf.bucket(), shelf.bucket()
+def test_cancel_is_only_for_what_is_here(make):
+    """A bucket cancels no task that another bucket holds, or none."""
+    one, other = make.bucket(), make.bucket()
     task = TimerTask(1, print)
     assert not one.cancel(task)
     other.add(task)
@@ -70,35 +70,35 @@ def test_cancel_is_only_for_what_is_here(shelf):
     assert len(other) == 0
 
 
-def test_take_goes_in_order_and_releases(shelf):
-    """Tasks are taken first come first served, and the bucket forgets them at once."""
-    bucket, (a, b, c) = shelf.bucket(), tasks(3)
+def test_take_goes_in_order_and_releases(make):
+    """Tasks are taken in order of arrival, and the bucket drops its reference at once."""
+    bucket, (a, b, c) = make.bucket(), tasks(3)
     for task in (a, b, c):
         bucket.add(task)
     bucket.mark_dispatched()
-    assert (shelf.counters.pending, shelf.counters.backlog) == (0, 3)
+    assert (make.counters.pending, make.counters.backlog) == (0, 3)
     assert [bucket.take(), bucket.take()] == [a, b]
     assert a._tt_index == RUNNING
     assert a not in bucket.tasks()
     assert b.cancel() is False
     assert c.cancel() is True
     assert bucket.take() is None
-    assert (shelf.counters.fired, shelf.counters.backlog, shelf.counters.cancelled) == (2, 0, 1)
+    assert (make.counters.fired, make.counters.backlog, make.counters.cancelled) == (2, 0, 1)
 
 
-def test_hand_over_may_be_repeated(shelf):
-    """What was counted as the executor's is counted once."""
-    bucket = shelf.bucket()
+def test_mark_dispatched_is_idempotent(make):
+    """Tasks are counted as dispatched once, however often they are marked."""
+    bucket = make.bucket()
     for task in tasks(3):
         bucket.add(task)
     bucket.mark_dispatched()
     bucket.mark_dispatched()
-    assert (shelf.counters.pending, shelf.counters.backlog) == (0, 3)
+    assert (make.counters.pending, make.counters.backlog) == (0, 3)
 
 
-def test_cancel_some(shelf):
-    """Portions of the rest are cancelled until nothing is left."""
-    bucket = shelf.bucket()
+def test_cancel_some(make):
+    """The remaining tasks are cancelled batch by batch until none is left."""
+    bucket = make.bucket()
     all_tasks = tasks(5)
     for task in all_tasks:
         bucket.add(task)
@@ -110,25 +110,25 @@ def test_cancel_some(shelf):
     assert all(task._tt_index == CANCELLED for task in all_tasks[1:])
 
 
-def test_move(shelf):
-    """Cascading moves from the front; the total stays."""
-    source, target = shelf.bucket(), shelf.bucket()
+def test_move(make):
+    """Cascading moves the first task; the total count stays."""
+    source, target = make.bucket(), make.bucket()
     a, b = tasks(2)
     source.add(a)
     source.add(b)
     source.move(source.first(), target)
-    assert (content(source), content(target), shelf.counters.pending) == ([b], [a], 2)
+    assert (content(source), content(target), make.counters.pending) == ([b], [a], 2)
 
 
-def test_belongs_to(shelf):
-    """A bucket knows its timer by the lock."""
-    assert shelf.bucket().belongs_to(shelf.lock)
-    assert not shelf.bucket().belongs_to(ReadWriteLock())
+def test_belongs_to(make):
+    """A bucket belongs to the timer that owns its lock."""
+    assert make.bucket().belongs_to(make.lock)
+    assert not make.bucket().belongs_to(ReadWriteLock())
 
 
-def test_what_was_put_back_by_an_interrupt_is_had_again(shelf):
-    """A task put back comes next; one that was added again meanwhile is left where it is."""
-    bucket, other, (a, b) = shelf.bucket(), shelf.bucket(), tasks(2)
+def test_a_task_put_back_by_an_interrupt_is_taken_again(make):
+    """A task put back comes next; one that was added again meanwhile stays where it is."""
+    bucket, other, (a, b) = make.bucket(), make.bucket(), tasks(2)
     bucket.add(a)
     bucket.add(b)
     bucket.mark_dispatched()
@@ -138,11 +138,11 @@ def test_what_was_put_back_by_an_interrupt_is_had_again(shelf):
     other.add(taken)
     bucket._put_back(taken)
     assert (content(bucket), content(other)) == ([b], [a])
-    assert (shelf.counters.fired, shelf.counters.backlog) == (1, 1)
+    assert (make.counters.fired, make.counters.backlog) == (1, 1)
 
 
 class Nested:
-    """An object whose finalizer adds a task to a bucket."""
+    """An object with a finalizer that adds a task to a bucket."""
 
     def __init__(self, bucket, task):
         self.bucket, self.task = bucket, task
@@ -151,9 +151,9 @@ class Nested:
         self.bucket.add(self.task)
 
 
-def test_added_to_from_a_finalizer_meanwhile(shelf):
-    """A finalizer that adds to the very bucket that is being cancelled from leaves it whole."""
-    bucket, (a, b, c) = shelf.bucket(), tasks(3)
+def test_added_to_from_a_finalizer_meanwhile(make):
+    """A finalizer that runs during a cancel may add to the same bucket."""
+    bucket, (a, b, c) = make.bucket(), tasks(3)
     for task in (a, b):
         bucket.add(task)
     nested = TimerTask(1, print, Nested(bucket, c))
@@ -164,10 +164,10 @@ def test_added_to_from_a_finalizer_meanwhile(shelf):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_actions(shelf, seed):
-    """Seeded random adds, removes, takes and moves against plain sets."""
+def test_random_actions(make, seed):
+    """After seeded random adds, cancels and moves, buckets hold what plain sets hold."""
     rng = random.Random(seed)
-    buckets = [shelf.bucket() for _ in range(3)]
+    buckets = [make.bucket() for _ in range(3)]
     model = [set() for _ in buckets]
     for _ in range(600):
         i, j = rng.randrange(3), rng.randrange(3)
@@ -187,17 +187,17 @@ def test_random_actions(shelf, seed):
             inside.discard(task)
             model[j].add(task)
         assert set(content(bucket)) == inside
-        assert shelf.counters.pending == sum(map(len, model))
+        assert make.counters.pending == sum(map(len, model))
 
 
-class TestPlaces:
-    """The array of a bucket: room is made, holes are closed up, memory is given back."""
+class TestSlots:
+    """The array of a bucket grows, is compacted, and is freed."""
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_holes_are_closed_up(self, shelf, seed):
-        """Under long churn a bucket stays as large as what is in it, and in order of arrival."""
+    def test_compaction_bounds_the_capacity(self, make, seed):
+        """Under long churn the capacity stays near the count, and the order of arrival is kept."""
         rng = random.Random(seed)
-        bucket, alive = shelf.bucket(), {}
+        bucket, alive = make.bucket(), {}
         most = 0
         for _ in range(60_000):
             task = TimerTask(1, print)
@@ -205,16 +205,16 @@ class TestPlaces:
             alive[task] = None
             most = max(most, bucket._capacity)
             while len(alive) > 3000 and rng.random() < 0.9:
-                # Mostly the young end first, as operations that are answered do; some wait long.
+                # Mostly young tasks, as operations that complete soon; some stay long.
                 doomed = next(iter(alive)) if rng.random() < 0.1 else next(reversed(alive))
                 assert bucket.cancel(doomed)
                 del alive[doomed]
         assert content(bucket) == list(alive)
         assert most < 2 * 3000 + 4 * GROWTH_LIMIT
 
-    def test_taken_from_while_holes_are_closed_up(self, shelf):
-        """Takes and put-backs in the midst of a pass neither lose nor double a task."""
-        bucket, alive = shelf.bucket(), tasks(40_000)
+    def test_takes_during_a_compaction_pass(self, make):
+        """Takes and put-backs during a compaction pass neither lose nor double a task."""
+        bucket, alive = make.bucket(), tasks(40_000)
         for task in alive:
             bucket.add(task)
         for number, task in enumerate(alive):
@@ -224,7 +224,7 @@ class TestPlaces:
         while not bucket._compact_read:
             bucket.add(late := TimerTask(1, print))
             alive.append(late)
-        assert bucket._compact_read < bucket._end, "the pass is to be under way"
+        assert bucket._compact_read < bucket._end, "no pass is under way"
         bucket.mark_dispatched()
         taken = [bucket.take() for _ in range(500)]
         bucket._put_back(taken.pop())
@@ -235,9 +235,9 @@ class TestPlaces:
         assert content(bucket) == alive[499:]
         assert taken == alive[:499]
 
-    def test_memory_of_what_was_cancelled(self, shelf):
-        """A bucket from which all was cancelled keeps no places, and is as good as new."""
-        bucket, many = shelf.bucket(), tasks(10_000)
+    def test_memory_of_what_was_cancelled(self, make):
+        """A bucket frees its slots when its last task is cancelled, and can be filled again."""
+        bucket, many = make.bucket(), tasks(10_000)
         for task in many:
             bucket.add(task)
         assert bucket._capacity >= 10_000
@@ -248,9 +248,9 @@ class TestPlaces:
             bucket.add(task)
         assert content(bucket) == many
 
-    def test_put_back_where_nothing_is_left(self, shelf):
-        """A task put back into a bucket that was emptied meanwhile is had again all the same."""
-        bucket, many = shelf.bucket(), tasks(1000)
+    def test_put_back_where_nothing_is_left(self, make):
+        """A task put back into a bucket that was emptied meanwhile is taken again."""
+        bucket, many = make.bucket(), tasks(1000)
         for task in many:
             bucket.add(task)
         bucket.mark_dispatched()
@@ -258,12 +258,12 @@ class TestPlaces:
         assert len(bucket.cancel_some(1000)) == 999
         bucket._put_back(taken)
         assert content(bucket) == [taken]
-        assert (shelf.counters.backlog, shelf.counters.fired) == (1, 0)
+        assert (make.counters.backlog, make.counters.fired) == (1, 0)
         assert bucket.take() is taken
 
-    def test_moved_together_with_the_target_full(self, shelf):
-        """Cascading makes room where there is none."""
-        source, target, many = shelf.bucket(), shelf.bucket(), tasks(1000)
+    def test_moves_into_a_full_bucket(self, make):
+        """A full target grows while tasks cascade into it."""
+        source, target, many = make.bucket(), make.bucket(), tasks(1000)
         for task in many:
             source.add(task)
         for task in many[::2]:

@@ -11,27 +11,27 @@ from timingwheel import ManualClock
 BAD_STEPS = [math.nan, math.inf, -1, -1e-9, 10**30, timedelta(microseconds=-1)]
 
 
-class Ear:
-    """Counts what it hears of a clock."""
+class Listener:
+    """Counts the moves of a clock."""
 
     def __init__(self):
-        self.heard = 0
+        self.moves = 0
 
-    def hear(self):
+    def moved(self):
         """Count one move."""
-        self.heard += 1
+        self.moves += 1
 
 
 class TestManualClock:
     """A clock that is moved by hand."""
 
     def test_starts_at_zero_and_stands_still(self):
-        """It reads its start until it is moved."""
+        """The clock reads its start until it is moved."""
         clock = ManualClock()
         assert [clock(), clock()] == [0, 0]
 
     def test_advance_takes_seconds_and_timedeltas(self):
-        """It moves by seconds, rounded up to milliseconds, from any start."""
+        """advance moves by seconds, rounded up to milliseconds, from any start."""
         clock = ManualClock(-250)
         clock.advance(0.25)
         assert clock() == 0
@@ -48,7 +48,7 @@ class TestManualClock:
         assert clock() == 7
 
     def test_advance_to(self):
-        """It may be set to a reading, forwards only."""
+        """advance_to sets a reading, forwards only."""
         clock = ManualClock(5)
         clock.advance_to(5)
         clock.advance_to(9)
@@ -58,7 +58,7 @@ class TestManualClock:
 
     @pytest.mark.parametrize("bad", [1.5, "1", None, True])
     def test_readings_are_whole_milliseconds(self, bad):
-        """Neither start nor reading may be anything but an int."""
+        """A start or reading that is no int is a TypeError."""
         with pytest.raises(TypeError, match="whole milliseconds"):
             ManualClock(bad)
         clock = ManualClock()
@@ -66,20 +66,20 @@ class TestManualClock:
             clock.advance_to(bad)
         assert clock() == 0
 
-    def test_tells_who_listens_while_they_live(self):
-        """Listeners hear each move; the clock keeps none of them alive."""
-        clock, ear = ManualClock(), Ear()
-        clock.on_advance(ear.hear)
+    def test_calls_listeners_as_long_as_they_live(self):
+        """Each move calls the listeners; the clock keeps none of them alive."""
+        clock, listener = ManualClock(), Listener()
+        clock.on_advance(listener.moved)
         clock.advance(1)
         clock.advance(0)
-        assert ear.heard == 2
-        del ear
+        assert listener.moves == 2
+        del listener
         gc.collect()
         clock.advance(1)
-        another = Ear()
-        clock.on_advance(another.hear)
+        another = Listener()
+        clock.on_advance(another.moved)
         assert len(clock._listeners) == 1
 
     def test_repr_shows_the_reading(self):
-        """The reading is what one wants to see in a debugger."""
+        """repr shows the reading."""
         assert repr(ManualClock(12)) == "<ManualClock 12 ms>"

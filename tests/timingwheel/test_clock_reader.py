@@ -11,7 +11,7 @@ from timingwheel.clock_reader import ClockReader, MonotonicClockReader, clock_re
 
 
 def test_the_default_counts_deadlines_from_the_millisecond_that_has_begun():
-    """The ceiling is never before the true time: no deadline is too early."""
+    """now_rounded_up_ms is never before the true time: no deadline is too early."""
     reader = MonotonicClockReader()
     for _ in range(200):
         before = time.monotonic_ns()
@@ -27,8 +27,8 @@ def test_the_default_waits_to_the_nanosecond():
     assert reader.seconds_until(reader.now_ms() - 5) == 0
 
 
-def test_choice_of_source():
-    """None and monotonic_ms mean nanoseconds; any other callable its milliseconds."""
+def test_clock_reader_for():
+    """None and monotonic_ms are read to the nanosecond, other clocks in milliseconds."""
     assert isinstance(clock_reader_for(None), MonotonicClockReader)
     assert isinstance(clock_reader_for(monotonic_ms), MonotonicClockReader)
     reader = clock_reader_for(lambda: -7)
@@ -38,7 +38,7 @@ def test_choice_of_source():
 
 
 def test_how_long_to_sleep():
-    """For a manual clock until woken; for any other as long as it takes."""
+    """A timer on a manual clock sleeps until woken, on any other for the delay."""
     manual, real = clock_reader_for(ManualClock()), clock_reader_for(lambda: 0)
     assert [manual.real_sleep(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, None]
     assert [real.real_sleep(delay) for delay in (None, 0.0, 5.0)] == [None, 0.0, 5.0]
@@ -50,7 +50,7 @@ def test_how_long_to_sleep():
 
 @pytest.mark.parametrize("clock", [5, "now", time.monotonic, lambda: None, lambda: True])
 def test_a_clock_that_yields_no_milliseconds(clock):
-    """A clock that is none is refused when the timer is made, not at the first add."""
+    """An object that is no clock is refused when the timer is made."""
     with pytest.raises(TypeError, match="clock"):
         Timer(clock=clock)
 

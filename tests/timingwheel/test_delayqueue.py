@@ -1,4 +1,4 @@
-"""DelayQueue: buckets in order of expiration, whole after every interruption."""
+"""DelayQueue: buckets in order of expiration, consistent after every interrupt."""
 
 import random
 
@@ -10,18 +10,18 @@ from timingwheel.rwlock import ReadWriteLock
 
 
 def bucket(expiration_ms):
-    """An empty bucket."""
+    """Return an empty bucket."""
     return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, expiration_ms)
 
 
 def test_empty():
-    """Nothing is first of nothing."""
+    """An empty queue has no first bucket."""
     queue = DelayQueue(ReadWriteLock(), TimerCounters())
     assert (queue.first(), len(queue), queue.snapshot()) == (None, 0, [])
 
 
-def test_offer_tells_who_is_first():
-    """Only a bucket that comes before all others is worth a wake-up."""
+def test_offer_returns_whether_the_bucket_is_first():
+    """Only a bucket that expires before all others needs a wake-up."""
     queue = DelayQueue(ReadWriteLock(), TimerCounters())
     assert queue.offer(bucket(5))
     assert not queue.offer(bucket(7))
@@ -30,7 +30,7 @@ def test_offer_tells_who_is_first():
 
 
 def test_remove_is_by_identity_and_repeatable():
-    """Of two buckets with one expiration the given one goes; once gone it stays gone."""
+    """Of two buckets with equal expiration the given one is removed; again does nothing."""
     queue, a, b = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5), bucket(5)
     queue.offer(a)
     queue.offer(b)
@@ -41,7 +41,7 @@ def test_remove_is_by_identity_and_repeatable():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_actions(seed):
-    """Seeded random offers and removes against a sorted list."""
+    """After seeded random offers and removes, the queue equals a sorted list."""
     rng, queue, model = random.Random(seed), DelayQueue(ReadWriteLock(), TimerCounters()), []
     for _ in range(400):
         if model and rng.random() < 0.45:
@@ -57,33 +57,33 @@ def test_random_actions(seed):
         )
 
 
-class TornAt:
-    """A sorted list whose next change is interrupted half way."""
+class InterruptedList:
+    """A sorted list that is interrupted half way through its next change."""
 
     def __init__(self, inner):
         self.inner = inner
 
     def add(self, value):
-        """Break after the work was half done."""
+        """Do half of it, then raise."""
         self.inner._lists.append([value])
         raise KeyboardInterrupt
 
     def remove(self, value):
-        """Break after the work was half done."""
+        """Do half of it, then raise."""
         self.inner._lists.clear()
         raise KeyboardInterrupt
 
 
-def test_a_torn_list_is_made_anew():
-    """After an interrupt inside the sorted list, the next look finds the queue whole."""
+def test_a_dirty_list_is_rebuilt():
+    """After an interrupt inside the sorted list, the next call rebuilds it."""
     queue, a, b, c = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5), bucket(6), bucket(4)
     queue.offer(a)
     queue.offer(b)
-    queue._buckets = TornAt(queue._buckets)
+    queue._buckets = InterruptedList(queue._buckets)
     with pytest.raises(KeyboardInterrupt):
         queue.offer(c)
     assert queue.snapshot() == [c, a, b]
-    queue._buckets = TornAt(queue._buckets)
+    queue._buckets = InterruptedList(queue._buckets)
     with pytest.raises(KeyboardInterrupt):
         queue.remove(c)
     assert queue.first() is a

@@ -68,7 +68,7 @@ def test_bad_value(delay):
 
 @pytest.mark.parametrize("delay", BAD_TYPES)
 def test_bad_type(delay):
-    """What is no number of seconds is a TypeError."""
+    """An object that is no number of seconds is a TypeError."""
     with pytest.raises(TypeError, match="delay is"):
         to_ms(delay)
 
@@ -96,7 +96,7 @@ def test_timedelta_rounds_up(delay):
 
 @given(st.floats(min_value=0, max_value=FAST_PATH_MAX_S))
 def test_the_fast_path_agrees_with_the_checked_one(delay):
-    """A float that takes the fast path becomes what the careful conversion makes of it."""
+    """The fast path converts each float as the checked path does."""
     assert to_ms(delay) == to_ms_checked(delay)
 
 

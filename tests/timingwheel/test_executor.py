@@ -12,7 +12,7 @@ from timingwheel.executor import MAX_JOBS, WorkerExecutor
 
 
 class Recorder:
-    """Tells on_error's tale."""
+    """An on_error callback that records the errors."""
 
     def __init__(self):
         self.errors = []
@@ -22,19 +22,19 @@ class Recorder:
 
 
 class Box:
-    """Looks like a bucket to a worker; its truth is its name."""
+    """Stands for a bucket."""
 
     def __init__(self, name):
         self.name = name
 
 
 def timer_on(executor, **options):
-    """A timer on a manual clock."""
+    """Return a timer on a manual clock."""
     return Timer(clock=ManualClock(), executor=executor, **options)
 
 
 def fire(timer, seconds=1):
-    """Let the time pass and the tasks come due."""
+    """Move the clock and run what is due."""
     timer._clock_reader.now_ms.advance(seconds)
     return timer.advance_clock()
 
@@ -57,12 +57,12 @@ class TestChoice:
 
     @pytest.mark.parametrize("bad", ["pool", 5, object(), ThreadPoolExecutor])
     def test_not_an_executor(self, bad):
-        """Anything else is a TypeError when the timer is made."""
+        """An object that is no executor is a TypeError when the timer is made."""
         with pytest.raises(TypeError, match="executor is"):
             Timer(executor=bad)
 
     def test_process_pool(self):
-        """Tasks in another process could not be cancelled: refused."""
+        """A process pool is refused: tasks in another process could not be cancelled."""
         with ProcessPoolExecutor(1) as pool, pytest.raises(TypeError, match="in this process"):
             Timer(executor=pool)
 
@@ -71,7 +71,7 @@ class TestInline:
     """InlineExecutor."""
 
     def test_runs_in_the_thread_that_advances_the_clock(self, timer, clock):
-        """Nothing runs before, nor anywhere else."""
+        """Tasks run in advance_clock, in the thread that calls it, and not before."""
         where = []
         timer.schedule(1, lambda: where.append(threading.current_thread()))
         clock.advance(1)
@@ -79,14 +79,13 @@ class TestInline:
         timer.advance_clock()
         assert where == [threading.current_thread()]
 
-    def test_adding_does_not_run_what_others_added(self, clock):
-        """Who adds a task may hold locks: it must not find itself in another one's callback."""
+    def test_adding_does_not_run_tasks_of_other_threads(self, clock):
+        """A thread that adds a task may hold locks, so it runs no callback but its own."""
         timer, order = timer_on(InlineExecutor()), []
         timer.schedule(1, order.append, "due")
         timer._clock_reader.now_ms.advance(1)
-        timer._wheel_state.drain_batch(
-            1000
-        )  # another thread has detached it, and not delivered it yet
+        # Another thread has detached it, and not delivered it yet.
+        timer._wheel_state.drain_batch(1000)
         timer.schedule(5, order.append, "later")
         timer.schedule(0, order.append, "now")
         assert order == ["now"]
@@ -95,7 +94,7 @@ class TestInline:
         timer.close()
 
     def test_a_task_that_adds_itself_does_not_recurse(self, timer):
-        """Delay 0 inside a task means after it, however often."""
+        """A task with delay 0 that is added inside a task runs after it, however often."""
         left = [5000]
 
         def again():
@@ -107,7 +106,7 @@ class TestInline:
         assert left == [0]
 
     def test_what_a_task_adds_runs_after_it(self, timer):
-        """In the order of adding."""
+        """Tasks that are added inside a task run in the order of adding."""
         order = []
 
         def outer():
@@ -120,7 +119,7 @@ class TestInline:
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
     def test_ctrl_c_in_a_task_loses_no_other(self, timer, clock, error):
-        """It ends the drain early; the next one goes on, with what the task had added as well."""
+        """It ends the drain early; the next drain runs the rest, and what the task had added."""
         order = []
 
         def stop():
@@ -139,8 +138,8 @@ class TestInline:
         timer.advance_clock()
         assert sorted(order) == ["a", "added", "b", "c"]
 
-    def test_another_thread_goes_on_where_ctrl_c_struck(self):
-        """What was added by an interrupted task is not bound to the thread that it was added in."""
+    def test_another_thread_continues_after_ctrl_c(self):
+        """Tasks that an interrupted task added may run in any thread."""
         timer, order = timer_on(InlineExecutor()), []
 
         def stop():
@@ -155,7 +154,7 @@ class TestInline:
         assert order == ["added"]
 
     def test_in_other_threads_even_system_exit_is_reported(self):
-        """Only the main thread's Ctrl-C and exit belong to the program."""
+        """SystemExit outside the main thread is an error of the task."""
         told = Recorder()
         timer, ran = timer_on(InlineExecutor(), on_error=told), []
         timer.schedule(1, exit)
@@ -168,7 +167,7 @@ class TestInline:
         timer.close()
 
     def test_shared_by_timers(self):
-        """One instance serves several timers, also from inside each other's tasks."""
+        """One instance serves several timers, also inside each other's tasks."""
         executor, order = InlineExecutor(), []
         one, two = timer_on(executor), timer_on(executor)
 
@@ -186,7 +185,7 @@ class TestWorker:
     """executor=None: one thread of its own."""
 
     def test_one_named_thread_made_when_needed(self):
-        """It appears with the first due task, carries the timer's name, and goes with close."""
+        """The thread starts with the first due task, has the timer's name, and ends with close."""
         timer, seen = timer_on(None, name="tea"), []
         assert not any(t.name == "tea-executor" for t in threading.enumerate())
         for _ in range(3):
@@ -200,7 +199,7 @@ class TestWorker:
     @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
     @pytest.mark.parametrize("on_error_raises", [None, ValueError, SystemExit])
     def test_nothing_stops_the_worker(self, error, on_error_raises):
-        """Whatever a task raises, and on_error on top of it: the next task runs all the same."""
+        """Whatever a task and on_error raise, the next task runs."""
         told, ran = [], []
 
         def fail():
@@ -220,7 +219,7 @@ class TestWorker:
         assert (told, ran) == ([error] * 2, [1] * 2)
 
     def test_after_close_the_caller_runs_what_was_due(self):
-        """Nothing that came due is lost between a closed worker and a late hand-over."""
+        """A bucket that is dispatched after close runs in the caller's thread."""
         worker, ran = WorkerExecutor("w"), []
         worker.close(wait=True, timeout=None)
         worker.execute(ran.append, "bucket")
@@ -228,7 +227,7 @@ class TestWorker:
         assert not any(t.name == "w" for t in threading.enumerate())
 
     def test_interrupted_start_leaves_one_worker(self, monkeypatch):
-        """Interrupted after the thread began: that thread ends, the next one works."""
+        """If start is interrupted after the thread began, that thread ends and a new one works."""
         worker, ran, start = WorkerExecutor("w"), [], threading.Thread.start
 
         def interrupted(thread):
@@ -244,7 +243,7 @@ class TestWorker:
         assert ran == ["bucket"]
 
     def test_a_finalizer_that_adds_while_the_worker_starts(self, monkeypatch):
-        """It neither waits for itself nor makes a second worker that nobody ends."""
+        """It neither deadlocks nor leaves a second worker running."""
         worker, ran, start = WorkerExecutor("w"), [], threading.Thread.start
 
         def start_with_finalizer(thread):
@@ -258,7 +257,7 @@ class TestWorker:
         assert sorted(ran) == ["finalizer's", "own"]
 
     def test_without_a_thread_tasks_are_reported(self, monkeypatch):
-        """If the system has no thread left, each due task's error says so."""
+        """If the system has no thread left, on_error is told so for each due task."""
         told = Recorder()
         timer = timer_on(None, on_error=told)
         timer.schedule(1, print)
@@ -273,7 +272,7 @@ class TestWorker:
         timer.close()
 
     def test_a_clock_that_fails_in_the_worker(self):
-        """Lateness cannot be had then; the tasks run."""
+        """The tasks run; only their lateness is not known."""
         readings, ran = [0, 0], threading.Event()
 
         def clock():
@@ -293,7 +292,7 @@ class TestPool:
     """Any concurrent.futures.Executor."""
 
     def test_one_job_a_thousand_tasks(self):
-        """Not a future each: few jobs share a bucket, one bucket is one job if it is small."""
+        """A small bucket is one job; a large one is shared by few jobs, not one a task."""
         with CountingPool(2) as pool:
             timer, ran = timer_on(pool), []
             for _ in range(10_000):
@@ -311,7 +310,7 @@ class TestPool:
             assert len(ran) == 50_001
 
     def test_close_waits_for_jobs_and_leaves_the_pool(self):
-        """The pool is its owner's: close waits for our jobs and does not shut it down."""
+        """close waits for the timer's jobs and does not shut the pool down."""
         with ThreadPoolExecutor(1) as pool:
             timer, ran = timer_on(pool), []
             timer.schedule(1, ran.append, 1)
@@ -322,7 +321,7 @@ class TestPool:
 
     @pytest.mark.parametrize("callers", [1, 2])
     def test_close_from_jobs_does_not_wait_for_itself(self, callers):
-        """Not for its own job, nor two for each other."""
+        """A job that closes the timer does not wait for its own job, nor two for each other."""
         with ThreadPoolExecutor(callers) as pool:
             timer, closed = timer_on(pool), []
             together = threading.Barrier(callers)
@@ -339,7 +338,7 @@ class TestPool:
         assert len(closed) == callers
 
     def test_shut_down_pool(self):
-        """Each task's on_error says that the pool is gone; the timer goes on."""
+        """on_error is called for each task; the timer goes on."""
         pool, told = ThreadPoolExecutor(1), Recorder()
         pool.shutdown()
         timer = timer_on(pool, on_error=told)
@@ -351,7 +350,7 @@ class TestPool:
 
     @pytest.mark.parametrize("error", [ValueError, IndexError, OSError])
     def test_a_pool_that_refuses_in_its_own_way(self, error):
-        """Whatever submit raises is reported for the tasks, once, and not taken for a race."""
+        """Whatever submit raises is reported once for each task."""
 
         class Full(concurrent.futures.Executor):
             def submit(self, fn, /, *args, **kwargs):
@@ -364,8 +363,8 @@ class TestPool:
         assert [type(e) for e in told.errors] == [error]
         timer.close()
 
-    def test_a_pool_that_takes_one_job_of_many(self):
-        """The job that it took does all of the bucket."""
+    def test_a_pool_that_accepts_one_job_of_many(self):
+        """The accepted job runs the whole bucket."""
 
         class Grudging(ThreadPoolExecutor):
             def submit(self, *args, **kwargs):
@@ -383,7 +382,7 @@ class TestPool:
         assert (len(ran), told.errors) == (5000, [])
 
     def test_a_pool_that_drops_its_jobs(self):
-        """Tasks whose job was cancelled in the pool end with an error instead of never."""
+        """If the pool drops a job, its tasks end with CancelledError."""
         told, go = Recorder(), threading.Event()
         pool = ThreadPoolExecutor(1)
         timer = timer_on(pool, on_error=told)
@@ -400,7 +399,7 @@ class TestPool:
         pool.shutdown()
 
     def test_a_pool_that_runs_at_once(self):
-        """An executor that runs jobs in submit works, and may be interrupted like any caller."""
+        """An executor may run jobs in submit, and be interrupted there."""
 
         class AtOnce(concurrent.futures.Executor):
             def submit(self, fn, /, *args, **kwargs):

@@ -16,7 +16,7 @@ def test_frozen_time_is_honoured():
 
 
 def test_real_seconds_go_on():
-    """What bounds a wait is not frozen."""
+    """real_seconds go on while time is frozen."""
     with freezegun.freeze_time("2026-01-01"):
         start = real_seconds()
         while real_seconds() == start:

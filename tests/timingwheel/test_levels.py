@@ -1,4 +1,4 @@
-"""Timer.levels(): the wheel as it is to be drawn."""
+"""Timer.levels(): how many tasks each slot of the wheel holds."""
 
 import threading
 
@@ -9,7 +9,7 @@ from timingwheel import InlineExecutor, ManualClock, Timer, WheelLevel
 
 
 def make(tick_ms=1, wheel_size=3, start_ms=0):
-    """A timer and its manual clock."""
+    """Return a timer and its manual clock."""
     clock = ManualClock(start_ms)
     executor = InlineExecutor()
     return Timer(clock=clock, executor=executor, tick_ms=tick_ms, wheel_size=wheel_size), clock
@@ -36,7 +36,7 @@ def test_the_worked_example():
 
 
 def test_the_hand_follows_the_clock():
-    """Also while nothing comes due, and the wheel itself is at rest."""
+    """The hand moves with the clock, also while nothing comes due."""
     timer, clock = make(tick_ms=10, wheel_size=4, start_ms=1005)
     timer.schedule(0.3, print)
     assert [level.hand for level in timer.levels()] == [0, 1, 2]
@@ -46,7 +46,7 @@ def test_the_hand_follows_the_clock():
 
 
 def test_cancelled_tasks_are_not_there():
-    """A bucket whose tasks were all cancelled is an empty slot."""
+    """A bucket without tasks is an empty slot."""
     timer, _ = make()
     timer.schedule(0.001, print).cancel()
     assert timer.levels() == (WheelLevel(1, (0, 0, 0), 0),)
@@ -78,7 +78,7 @@ def test_it_agrees_with_the_figures(tick_ms, wheel_size, delays, moves):
 
 
 def test_while_others_add_and_drain():
-    """Any thread may look while the wheel turns; a task that waits is always seen."""
+    """Any thread may call levels() meanwhile, and sees every pending task."""
     with Timer() as timer:
         timer.schedule(1e6, int)
         stop = threading.Event()

@@ -13,16 +13,16 @@ from timingwheel.lowlevel import ConditionWaiter, Reaper
 
 
 def slack_of(thread):
-    """The timer slack of a thread, in nanoseconds; None where there is no such thing."""
+    """Return a thread's timer slack in nanoseconds; None on systems other than Linux."""
     path = Path(f"/proc/{thread}/timerslack_ns")
     return int(path.read_text(encoding="ascii")) if path.exists() else None
 
 
 class TestConditionWaiter:
-    """A wake-up ends one wait, the one under way or the next."""
+    """A wake-up ends one wait, the present or the next."""
 
     def test_a_wake_up_is_kept_once(self):
-        """Woken before it waits, it does not wait; three wake-ups are one."""
+        """A wake-up before the wait ends it; three wake-ups count as one."""
         waiter = ConditionWaiter()
         for _ in range(3):
             waiter.wake()
@@ -33,18 +33,18 @@ class TestConditionWaiter:
 
     @pytest.mark.parametrize("timeout", [0, -1, 0.0, 1e-9])
     def test_no_time_to_wait(self, timeout):
-        """Nothing, or less, is not for ever."""
+        """A timeout of 0 or less returns at once."""
         ConditionWaiter().wait(timeout)
 
     def test_centuries(self):
-        """More than the system can wait for is waited for all the same."""
+        """A timeout beyond what the system can wait for is accepted."""
         waiter = ConditionWaiter()
         for timeout in (1e10, MAX_DELAY_MS / 1000, float("inf")):
             waiter.wake()
             waiter.wait(timeout)
 
     def test_woken_from_another_thread(self):
-        """A wait without end ends."""
+        """A wait without timeout ends when another thread wakes it."""
         waiter = ConditionWaiter()
         thread = threading.Thread(target=waiter.wait, args=(None,))
         thread.start()
@@ -54,34 +54,34 @@ class TestConditionWaiter:
 
 
 class FakeTimer:
-    """What a reaper needs of a timer."""
+    """A timer for a reaper; finished after some rounds."""
 
     def __init__(self, rounds):
         self.rounds = rounds
         self.finished_in = None
 
     def advance_clock(self):
-        """One round; the first one fails."""
+        """Count a round; raise in the second to last."""
         self.rounds -= 1
         if self.rounds == 1:
             raise SystemExit
         return True
 
     def max_sleep(self):
-        """None."""
+        """Return 0."""
         return 0
 
     def finished(self):
-        """When the rounds are over."""
+        """Return whether all rounds are done."""
         return self.rounds <= 0
 
     def shut_down(self):
-        """Note the thread."""
+        """Record the thread."""
         self.finished_in = threading.current_thread().name
 
 
 class NoWaiter:
-    """Does not wait."""
+    """A waiter that never waits."""
 
     def wait(self, timeout):
         """Return."""
@@ -94,7 +94,7 @@ class TestReaper:
     """A thread around step."""
 
     def test_goes_on_after_an_error(self, caplog):
-        """What a clock raises is logged, and the loop goes on to its end."""
+        """An error of the clock is logged, and the loop goes on."""
         timer = FakeTimer(3)
         reaper = Reaper(timer, NoWaiter(), "r")
         reaper.start()
@@ -104,7 +104,7 @@ class TestReaper:
         assert len(caplog.records) == 1
 
     def test_step_works_without_a_thread(self):
-        """One sleep, one advance."""
+        """One step sleeps once and advances once."""
         timer = FakeTimer(5)
         Reaper(timer, NoWaiter(), "r").step()
         assert timer.rounds == 4
@@ -129,10 +129,10 @@ class TestReaper:
 
 
 class TestStartedTimer:
-    """Kafka's SystemTimerReaperTest, and what a sleeping reaper must not miss."""
+    """Kafka's SystemTimerReaperTest, and what must wake the reaper."""
 
     def test_fires_by_itself(self):
-        """Three tasks within half a second, nobody advances; never early."""
+        """The reaper fires three tasks within half a second, none of them early."""
         done, early = [threading.Event() for _ in range(3)], []
 
         def fire(event, due):
@@ -146,7 +146,7 @@ class TestStartedTimer:
         assert early == [False] * 3
 
     def test_its_sleeps_are_exact(self):
-        """The reaper has told Linux to end its sleeps in time; other threads are as they were."""
+        """The reaper's timer slack is reduced; that of other threads is unchanged."""
         here = slack_of(threading.get_native_id())
         if here is None:
             pytest.skip("this system has no timer slack to be set")
@@ -160,7 +160,7 @@ class TestStartedTimer:
         assert slack_of(threading.get_native_id()) == here
 
     def test_woken_by_an_earlier_bucket(self):
-        """A near task after a far one fires, long before the far one."""
+        """A near task that is added after a far one wakes the reaper."""
         near = threading.Event()
         with Timer() as timer:
             for delay in (3000, 300, 60):
@@ -169,7 +169,7 @@ class TestStartedTimer:
             assert near.wait(30)
 
     def test_woken_again_and_again(self):
-        """Each of many ever nearer tasks wakes it, in whatever state it is."""
+        """Each of many ever nearer tasks wakes the reaper, in whatever state it is."""
         with Timer(executor=InlineExecutor()) as timer:
             for i in range(200):
                 fired = threading.Event()
@@ -178,7 +178,7 @@ class TestStartedTimer:
                 assert fired.wait(30), i
 
     def test_rearmed_to_earlier(self):
-        """So does a pending task that is moved to an earlier time."""
+        """A pending task that is moved to an earlier time wakes the reaper."""
         fired = threading.Event()
         with Timer() as timer:
             task = TimerTask(500, fired.set)
@@ -188,7 +188,7 @@ class TestStartedTimer:
             assert fired.wait(30)
 
     def test_manual_clock_wakes_it(self):
-        """A started timer on a manual clock sleeps until the clock is moved to where it is due."""
+        """A reaper on a manual clock sleeps until the clock is moved to a due time."""
         clock, fired = ManualClock(), threading.Event()
         with Timer(clock=clock) as timer:
             timer.schedule(3600, fired.set)
@@ -199,7 +199,7 @@ class TestStartedTimer:
             assert fired.wait(30)
 
     def test_huge_delays_do_not_disturb_it(self, caplog):
-        """A task in a million years is slept for like any other."""
+        """The reaper sleeps for a task in a million years as for any other."""
         near = threading.Event()
         with Timer() as timer:
             timer.schedule(MAX_DELAY_MS // 1000, print)
@@ -221,7 +221,7 @@ class TestStartedTimer:
             timer.start()
 
     def test_start_without_a_thread_left(self, monkeypatch):
-        """The error is passed on; the timer is as it was: it can be started later, and closed."""
+        """The error propagates; the timer can be started later, and closed."""
         timer, fired = Timer(), threading.Event()
 
         def refuse(thread):
@@ -239,7 +239,7 @@ class TestStartedTimer:
         timer.close()
 
     def test_a_waiter_of_the_callers(self):
-        """The reaper sleeps on what it is given, even if that is empty and false."""
+        """The reaper sleeps on the given waiter, even if that is false."""
 
         class EmptyWaiter(RecordingWaiter):
             def __len__(self):
@@ -251,7 +251,7 @@ class TestStartedTimer:
         timer.close()
 
     def test_system_exit_in_an_inline_task_stops_nothing(self):
-        """In the reaper's own thread, too, it is the task's error."""
+        """SystemExit in the reaper's thread is an error of the task."""
         told, ran = [], threading.Event()
         with Timer(executor=InlineExecutor(), on_error=lambda e, _: told.append(type(e))) as timer:
             timer.schedule(0.01, exit)

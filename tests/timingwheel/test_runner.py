@@ -1,4 +1,4 @@
-"""TaskRunner through a timer: errors, lateness, the end of time."""
+"""TaskRunner, through a timer: exceptions of tasks, and lateness."""
 
 import logging
 
@@ -8,19 +8,19 @@ from timingwheel import InlineExecutor, ManualClock, Timer
 
 
 def boom():
-    """Fail."""
+    """Raise."""
     raise LookupError("boom")
 
 
 def run_due(timer, seconds=1):
-    """Move the manual clock and do what is due."""
+    """Move the manual clock and run what is due."""
     timer._clock_reader.now_ms.advance(seconds)
     timer.advance_clock()
 
 
 @pytest.fixture
 def plain():
-    """A timer with the default on_error."""
+    """Return a timer with the default on_error."""
     timer = Timer("kettle", clock=ManualClock(), executor=InlineExecutor())
     yield timer
     timer.close()
@@ -41,7 +41,7 @@ class TestErrors:
         assert record.exc_info[2] is not None
 
     def test_on_error_gets_exception_and_task(self):
-        """on_error(exc, task), once a failure."""
+        """on_error(exc, task) is called once for each failure."""
         seen = []
         timer = Timer(
             clock=ManualClock(),
@@ -57,7 +57,7 @@ class TestErrors:
         timer.close()
 
     def test_on_error_that_raises_is_logged(self, caplog):
-        """It stops nothing else."""
+        """An on_error that raises is logged, and stops nothing else."""
         ran = []
         timer = Timer(
             clock=ManualClock(), executor=InlineExecutor(), on_error=lambda error, task: 1 / 0
@@ -71,7 +71,7 @@ class TestErrors:
         timer.close()
 
     def test_a_failing_task_stops_no_other(self, plain, caplog):
-        """Those before and after it in the same tick run."""
+        """Tasks before and after it in the same tick run."""
         ran = []
         for name in ("a", boom, "b"):
             plain.schedule(1, name) if callable(name) else plain.schedule(1, ran.append, name)
@@ -81,7 +81,7 @@ class TestErrors:
 
 
 class TestLateness:
-    """Clock at the start minus due time."""
+    """Lateness is the clock at the start minus the due time."""
 
     def test_counted_in_batches(self, plain):
         """Each task that fired is counted once, in the bucket of its lateness."""

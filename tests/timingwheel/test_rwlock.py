@@ -1,4 +1,4 @@
-"""ReadWriteLock: exclusion, fairness in both directions, re-entry, refusal."""
+"""ReadWriteLock: exclusion, fairness in both directions, re-entrance, poisoning."""
 
 import threading
 
@@ -7,8 +7,8 @@ import pytest
 from timingwheel.rwlock import ReadWriteLock
 
 
-class Party:
-    """Threads that are joined at the end, with what they noted."""
+class Threads:
+    """Threads that are joined at the end, with the notes that they took."""
 
     def __init__(self):
         self.notes = []
@@ -28,25 +28,25 @@ class Party:
 
 
 @pytest.fixture
-def party():
-    """A party that ends."""
-    party = Party()
-    yield party
-    party.end()
+def threads():
+    """Threads that are joined when the test ends."""
+    threads = Threads()
+    yield threads
+    threads.end()
 
 
 def until(condition):
-    """Wait for what another thread is about to do."""
+    """Wait until another thread has made a condition true."""
     pause = threading.Event()
     for _ in range(3000):
         if condition():
             return
         pause.wait(0.01)
-    raise AssertionError("waited in vain")
+    raise AssertionError("the condition did not become true")
 
 
-def test_everybody_excludes_everybody(party):
-    """Counting under either side loses no count."""
+def test_each_side_excludes_both(threads):
+    """Threads that count under either side lose no count."""
     lock, total = ReadWriteLock(), [0]
 
     def count(side):
@@ -56,61 +56,61 @@ def test_everybody_excludes_everybody(party):
                 total[0] = seen + 1
 
     for side in (lock.reading, lock.reading, lambda: lock, lambda: lock):
-        party.start(lambda side=side: count(side))
-    party.end()
+        threads.start(lambda side=side: count(side))
+    threads.end()
     assert total == [12_000]
     assert repr(lock) == "<ReadWriteLock no writer, 0 readers queued>"
 
 
-def test_a_waiting_writer_goes_before_new_readers(party):
-    """Readers that come after a writer has asked queue behind it."""
+def test_a_waiting_writer_goes_before_new_readers(threads):
+    """New readers queue behind a waiting writer."""
     lock = ReadWriteLock()
 
     def write():
         with lock:
-            party.notes.append("writer")
+            threads.notes.append("writer")
 
     def read():
         with lock.reading():
-            party.notes.append("reader")
+            threads.notes.append("reader")
 
     with lock.reading():
-        party.start(write)
+        threads.start(write)
         until(lambda: lock._writer)
-        party.start(read)
+        threads.start(read)
         until(lambda: lock._queued)
-    party.end()
-    assert party.notes == ["writer", "reader"]
+    threads.end()
+    assert threads.notes == ["writer", "reader"]
 
 
-def test_a_writer_that_comes_back_lets_the_queue_through(party):
-    """Who queued during one write passes the gate before the next write begins."""
+def test_a_returning_writer_lets_the_queued_readers_through(threads):
+    """A reader that queued during one write is through before the next one begins."""
     lock = ReadWriteLock()
     with lock:
-        party.start(lambda: lock.reading() and party.notes.append("reader"))
+        threads.start(lambda: lock.reading() and threads.notes.append("reader"))
         until(lambda: lock._queued)
     with lock:
         assert lock._queued == 0
-        party.notes.append("writer again")
-    party.end()
-    assert sorted(party.notes) == ["reader", "writer again"]
+        threads.notes.append("writer again")
+    threads.end()
+    assert sorted(threads.notes) == ["reader", "writer again"]
 
 
-def test_reading_again_inside(party):
-    """Who has either side may read, also while a writer waits."""
+def test_reading_again_inside(threads):
+    """A thread that has either side may read, also while a writer waits."""
     lock = ReadWriteLock()
     with lock, lock.reading(), lock.reading():
         pass
     with lock.reading():
-        party.start(lambda: lock.__enter__() or lock.release_write())
+        threads.start(lambda: lock.__enter__() or lock.release_write())
         until(lambda: lock._writer)
         with lock.reading():
-            party.notes.append("inside")
-    assert party.notes == ["inside"]
+            threads.notes.append("inside")
+    assert threads.notes == ["inside"]
 
 
 def test_a_reader_does_not_become_writer():
-    """That would wait for itself; it is refused."""
+    """A thread that has either side cannot take the write side: RuntimeError."""
     lock = ReadWriteLock()
     with lock.reading(), pytest.raises(RuntimeError, match="already"), lock:
         pass
@@ -120,30 +120,30 @@ def test_a_reader_does_not_become_writer():
         pass
 
 
-def test_a_finalizer_at_the_gate(party):
-    """What the collector runs in a thread on its way through the gate may read, too."""
+def test_a_finalizer_in_the_turnstile(threads):
+    """A finalizer that runs in a queueing thread may read, and does not queue."""
     lock, wait = ReadWriteLock(), None
 
     def wait_with_finalizer(timeout=None):
         with lock.reading():
-            party.notes.append("finalizer")
+            threads.notes.append("finalizer")
         return wait(timeout)
 
     def read():
         with lock.reading():
-            party.notes.append("reader")
+            threads.notes.append("reader")
 
     with lock:
         wait, lock._state_changed.wait = lock._state_changed.wait, wait_with_finalizer
-        party.start(read)
+        threads.start(read)
         until(lambda: lock._queued)
-    party.end()
-    assert party.notes[0] == "finalizer"
-    assert party.notes[-1] == "reader"
+    threads.end()
+    assert threads.notes[0] == "finalizer"
+    assert threads.notes[-1] == "reader"
 
 
-def test_abandon():
-    """Leaving twice, or without having entered, does nothing."""
+def test_release_write():
+    """release_write does nothing in a thread that does not have the write side."""
     lock = ReadWriteLock()
     lock.release_write()
     with lock:
@@ -155,7 +155,7 @@ def test_abandon():
 
 
 def test_a_writer_that_fails_leaves_the_lock_free():
-    """An exception inside is passed on, and the lock is left."""
+    """An exception inside propagates, and the lock is released."""
     lock = ReadWriteLock()
     with pytest.raises(ZeroDivisionError), lock:
         _ = 1 / 0
@@ -163,8 +163,8 @@ def test_a_writer_that_fails_leaves_the_lock_free():
         pass
 
 
-def test_refusal():
-    """Once it refuses, every use raises the error given."""
+def test_poison():
+    """Every use of a poisoned lock raises the given error."""
     lock = ReadWriteLock()
     lock.check_usable()
     lock.poison(LookupError("gone"))

@@ -1,4 +1,4 @@
-"""TimerTask by itself: construction, states, cancel without a timer."""
+"""TimerTask: construction, states, cancel."""
 
 import math
 from datetime import timedelta
@@ -9,7 +9,7 @@ from timingwheel import TimerTask
 
 
 class Subclass(TimerTask):
-    """Kafka's way: run is overridden."""
+    """A task that overrides run, as in Kafka."""
 
     def __init__(self, delay):
         super().__init__(delay)
@@ -51,7 +51,7 @@ class TestConstruction:
         assert Subclass(1).delay_ms == 1000
 
     def test_each_class_is_asked_for_its_run(self):
-        """A class without anything to run is refused, whichever was accepted before."""
+        """A class without a run of its own is refused, after any that was accepted."""
 
         class Idle(TimerTask):
             pass
@@ -68,7 +68,7 @@ class TestConstruction:
                     TimerTask(1)
 
     def test_run_calls_back_with_arguments(self):
-        """The arguments given are those that the callback gets."""
+        """The callback gets the given arguments."""
         seen = []
         TimerTask(1, lambda *args: seen.append(args), 1, "two").run()
         assert seen == [(1, "two")]
@@ -103,7 +103,7 @@ class TestStates:
         assert (ran, len(timer)) == ([], 0)
 
     def test_running_and_done(self, timer, clock):
-        """While it runs a task is not done and cannot be cancelled; then it is done."""
+        """A running task is not done and cannot be cancelled; then it is done."""
         seen = []
         task = timer.schedule(
             1, lambda: seen.append((task.cancel(), task.cancelled(), task.done(), repr(task)))

@@ -1,4 +1,4 @@
-"""Timer: the contract, by hand on a manual clock."""
+"""Timer: its contract, on a manual clock."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ SHAPES = [(tick, size) for tick in (1, 100) for size in (2, 3, 20, 512)]
 
 
 def make(tick_ms=1, wheel_size=20, start_ms=0, **options):
-    """A timer and its manual clock."""
+    """Return a timer and its manual clock."""
     clock = ManualClock(start_ms)
     timer = Timer(
         clock=clock, executor=InlineExecutor(), tick_ms=tick_ms, wheel_size=wheel_size, **options
@@ -53,7 +53,7 @@ class TestConstruction:
         ],
     )
     def test_wrong_types(self, options):
-        """A TypeError that names the argument."""
+        """A wrong type is a TypeError that names the argument."""
         with pytest.raises(TypeError, match=next(iter(options))):
             Timer(**options)
 
@@ -62,17 +62,17 @@ class TestConstruction:
         [{"tick_ms": 0}, {"tick_ms": -1}, {"wheel_size": 1}, {"max_pending": 0}],
     )
     def test_bad_values(self, options):
-        """A ValueError that names the argument."""
+        """A wrong value is a ValueError that names the argument."""
         with pytest.raises(ValueError, match=next(iter(options))):
             Timer(**options)
 
     def test_an_empty_timer_is_true(self, timer):
-        """len() is 0, yet `if timer` does not mean that."""
+        """A timer is true, even if its len() is 0."""
         assert len(timer) == 0
         assert timer
 
     def test_repr(self, timer):
-        """Name, state and pending count."""
+        """repr shows name, state and pending count."""
         timer.schedule(1, print)
         assert repr(timer) == "<Timer 'timer', not started, 1 pending>"
         timer.close()
@@ -83,7 +83,7 @@ class TestSchedule:
     """schedule and add."""
 
     def test_returns_the_task_added(self, timer, clock):
-        """schedule makes it, add takes it; both return it, pending."""
+        """schedule makes a task, add accepts one; both return it, pending."""
         ran = []
         task = timer.schedule(1, lambda *args: ran.append(args), 1, 2)
         assert isinstance(task, TimerTask)
@@ -96,26 +96,26 @@ class TestSchedule:
 
     @pytest.mark.parametrize("delay", [math.nan, math.inf, -math.inf, -1, -1e-9, 1e308, 10**40])
     def test_bad_delay(self, timer, delay):
-        """A ValueError, and nothing is added."""
+        """A bad delay is a ValueError, and nothing is added."""
         with pytest.raises(ValueError, match="delay"):
             timer.schedule(delay, print)
         assert len(timer) == 0
 
     @pytest.mark.parametrize("delay", ["1", None, [], 1j])
     def test_delay_of_a_wrong_type(self, timer, delay):
-        """A TypeError, and nothing is added."""
+        """A bad argument is a TypeError, and nothing is added."""
         with pytest.raises(TypeError, match="delay"):
             timer.schedule(delay, print)
         assert len(timer) == 0
 
     @pytest.mark.parametrize("task", [None, print, 5, object()])
     def test_add_what_is_no_task(self, timer, task):
-        """A TypeError."""
+        """An object that is no task is a TypeError."""
         with pytest.raises(TypeError, match=r"task is|TimerTask object"):
             timer.add(task)
 
     def test_the_delay_counts_from_add(self, timer, clock):
-        """Not from the making of the task."""
+        """The delay counts from the add, not from the construction."""
         ran = []
         task = TimerTask(5, ran.append, 1)
         clock.advance(3)
@@ -129,7 +129,7 @@ class TestSchedule:
         assert ran == [1]
 
     def test_delay_0_runs_at_once(self, timer):
-        """Without anybody advancing the clock; it is never pending."""
+        """A task with delay 0 runs in add, and is never pending."""
         ran = []
         task = timer.schedule(0, ran.append, 1)
         timer.add(TimerTask(0.0, ran.append, 2))
@@ -139,7 +139,7 @@ class TestSchedule:
         assert (len(timer), timer.delay_to_next()) == (0, None)
 
     def test_delay_0_with_a_worker(self):
-        """It runs in the worker, of a timer that is not started, too."""
+        """A task with delay 0 runs in the worker, even if the timer is not started."""
         ran = threading.Event()
         timer = Timer()
         timer.schedule(0, ran.set)
@@ -186,18 +186,18 @@ class TestScheduleMany:
         assert ran == [(n, "x") for n in range(1000)]
 
     def test_of_none(self, timer):
-        """No delays, no tasks."""
+        """Without delays there are no tasks."""
         assert timer.schedule_many([], print) == []
 
     @pytest.mark.parametrize("bad", [-1, "1", None, math.nan])
     def test_a_bad_delay_refuses_all(self, timer, bad):
-        """Nothing is left of the others."""
+        """A bad delay adds none of the tasks."""
         with pytest.raises((ValueError, TypeError)):
             timer.schedule_many([*[1.0] * 1000, bad], print)
         assert len(timer) == 0
 
     def test_too_many_refuse_all(self, clock):
-        """What was there before stays."""
+        """If the limit is reached, all new tasks are cancelled; older ones stay."""
         timer = Timer(clock=clock, executor=InlineExecutor(), max_pending=600)
         kept = timer.schedule(1, print)
         with pytest.raises(TimerFull):
@@ -208,7 +208,7 @@ class TestScheduleMany:
         timer.close()
 
     def test_closed(self, timer):
-        """TimerClosed, as from schedule."""
+        """A closed timer raises TimerClosed, as from schedule."""
         timer.close()
         with pytest.raises(TimerClosed):
             timer.schedule_many([1.0], print)
@@ -220,7 +220,7 @@ class TestNeverEarly:
     @pytest.mark.parametrize(("tick", "size"), SHAPES)
     @pytest.mark.parametrize("start", [0, 1, 99, 12_345_678, -5, -777_777])
     def test_not_before_its_deadline_nor_a_tick_after(self, tick, size, start):
-        """Stepping millisecond by millisecond: due in the first tick that is not before it."""
+        """A task fires in the first tick that is not before its deadline."""
         timer, clock = make(tick, size, start)
         ran = {}
         delays = (1, 2, 3, 19, 20, 21, 99, 100, 101, 399, 400, 401, 1000)
@@ -238,7 +238,7 @@ class TestNeverEarly:
 
     @pytest.mark.parametrize(("tick", "size"), SHAPES)
     def test_after_a_long_pause(self, tick, size):
-        """A wheel far behind the clock still fires right, and in order."""
+        """A wheel far behind the clock fires all tasks, in order."""
         timer, clock = make(tick, size)
         clock.advance(timedelta(days=400))
         ran = []
@@ -258,7 +258,7 @@ class TestNeverEarly:
 
     @pytest.mark.parametrize(("tick", "size"), SHAPES)
     def test_huge_delays(self, tick, size):
-        """Up to the limit delays are kept, cascade and fire."""
+        """The longest delays are kept, cascade and fire."""
         timer, clock = make(tick, size)
         ran = []
         for delay in (MAX_DELAY_MS // 1000, 10**12, timedelta.max):
@@ -278,7 +278,7 @@ class TestNeverEarly:
         timer.close()
 
     def test_default_clock(self):
-        """Counted from the truth, not from a truncated millisecond."""
+        """No task on the real clock fires early by a truncated millisecond."""
         early = []
         timer = Timer(executor=InlineExecutor())
         for delay in range(1, 40):
@@ -290,7 +290,7 @@ class TestNeverEarly:
         timer.close()
 
     def test_order_is_by_due_tick(self, timer, clock):
-        """Whatever the order of adding."""
+        """Tasks of one drain run by due tick, whatever the order of adding."""
         ran = []
         for delay in (30, 10, 20, 8000, 1, 400, 0.02):
             timer.schedule(delay, ran.append, delay)
@@ -304,7 +304,7 @@ class TestKafka:
     """TimerTest: tick 1, wheel size 3, no reaper."""
 
     def test_task_expiration(self):
-        """5 + 180 + 400 tasks; the loop is run until nothing comes due; sorted ids come out."""
+        """585 tasks, advanced until nothing is due, run in the order of their ids."""
         timer, clock = make(1, 3)
         delays = [*range(5), *range(10, 100), *range(10, 100), *range(100, 500)]
         ran = []
@@ -321,7 +321,7 @@ class TestRearm:
     """Adding a pending task again."""
 
     def test_moves_stays_one_runs_once(self, timer, clock):
-        """Later or earlier, from level to level."""
+        """A pending task moves to its new deadline, later or earlier, on any level."""
         ran = []
         task = TimerTask(1, lambda: ran.append(clock()))
         for delay_ms, at in ((5, 5), (8000, 8001), (30, 32)):
@@ -337,7 +337,7 @@ class TestRearm:
         assert timer.stats().fired == 1
 
     def test_heartbeat(self, timer, clock):
-        """Re-armed in time, again and again, it does not fire until it is left alone."""
+        """A task that is re-armed in time, again and again, fires once that stops."""
         ran = []
         task = timer.schedule(1, ran.append, 1)
         for _ in range(50):
@@ -350,7 +350,7 @@ class TestRearm:
         assert ran == [1]
 
     def test_after_it_came_due_and_before_it_started(self):
-        """It is pending again, and does not run now."""
+        """A due task that is re-armed before it starts is pending, and does not run now."""
         clock, held, go, ran = ManualClock(), threading.Event(), threading.Event(), []
         timer = Timer(clock=clock)
         timer.schedule(1, lambda: (held.set(), go.wait(30)))
@@ -372,7 +372,7 @@ class TestRearm:
         assert ran == [1]
 
     def test_from_its_own_run(self, timer, clock):
-        """A periodic task."""
+        """A task may add itself again: it is periodic."""
         at = []
 
         def beat():
@@ -396,10 +396,10 @@ class TestRearm:
 
 
 class TestCancel:
-    """True for the one call that prevented the run."""
+    """cancel returns True to the one call that prevented the run."""
 
     def test_on_every_level(self, timer, clock):
-        """Before it is due, after it cascaded, beside others in its bucket."""
+        """A task can be cancelled before it is due, also after it cascaded."""
         ran = []
         tasks = [timer.schedule(d, ran.append, d) for d in (0.001, 0.03, 0.5, 9, 200) for _ in "ab"]
         for task in tasks[::2]:
@@ -414,7 +414,7 @@ class TestCancel:
         assert ran == [0.001, 0.03, 0.5, 9]
 
     def test_by_a_task_of_the_same_tick(self, timer, clock):
-        """Handed over, not started: it can still be prevented, by one that ran before it."""
+        """A dispatched task that has not started can still be cancelled."""
         ran, results = [], []
         timer.schedule(1, lambda: results.append(second.cancel()))
         second = timer.schedule(1, ran.append, 1)
@@ -428,7 +428,7 @@ class TestAdvance:
     """advance_clock, delay_to_next."""
 
     def test_true_only_if_a_bucket_came_due(self, timer, clock):
-        """If only to cascade; emptied buckets do not count."""
+        """advance_clock returns True if a bucket with tasks came due, if only to cascade."""
         assert timer.advance_clock() is False
         timer.schedule(0.025, print).cancel()
         clock.advance(1)
@@ -442,18 +442,18 @@ class TestAdvance:
 
     @pytest.mark.parametrize("timeout", [-1, math.nan, math.inf, -1e-9])
     def test_bad_timeout(self, timer, timeout):
-        """A ValueError."""
+        """A bad timeout is a ValueError."""
         with pytest.raises(ValueError, match="delay"):
             timer.advance_clock(timeout)
 
     def test_waits_up_to_timeout(self, timer):
-        """In real time, and no shorter."""
+        """advance_clock waits in real time, and not less than the timeout."""
         before = time.monotonic()
         assert timer.advance_clock(timedelta(milliseconds=50)) is False
         assert time.monotonic() - before >= 0.05
 
     def test_ends_early_when_a_task_comes_due(self):
-        """Added before or while it waits, by the real clock."""
+        """advance_clock returns when a task comes due, added before or during the wait."""
         timer, ran = Timer(executor=InlineExecutor()), []
         timer.schedule(0.01, ran.append, 1)
         assert timer.advance_clock(300)
@@ -463,7 +463,7 @@ class TestAdvance:
         timer.close()
 
     def test_ends_early_when_a_manual_clock_is_moved(self, timer, clock):
-        """To where something is due; not before."""
+        """A wait ends when the manual clock is moved to a due time, not before."""
         timer.schedule(10, int)
         for seconds in (5, 5):
             threading.Timer(0.02, clock.advance, (seconds,)).start()
@@ -472,20 +472,20 @@ class TestAdvance:
         assert clock() == 10_000
 
     def test_ends_when_the_timer_is_closed(self, timer):
-        """Nothing can come due any more."""
+        """Closing ends a wait: nothing can come due any more."""
         timer.schedule(10, int)
         threading.Timer(0.02, timer.close).start()
         assert timer.advance_clock(300) is False
 
     def test_wait_of_centuries(self):
-        """A timeout beyond what the system can wait for is no error."""
+        """A timeout beyond what the system can wait for is accepted."""
         timer = Timer(executor=InlineExecutor())
         timer.schedule(0.02, int)
         assert timer.advance_clock(MAX_DELAY_MS // 1000)
         timer.close()
 
     def test_comes_back_although_tasks_keep_coming_due(self):
-        """What comes due while it works is left to the next call."""
+        """Tasks that come due during a drain are left to the next call."""
         now = [0]
         timer = Timer(clock=lambda: now[0], executor=InlineExecutor())
         runs = []
@@ -504,7 +504,7 @@ class TestAdvance:
         timer.close()
 
     def test_delay_to_next(self, timer, clock):
-        """None, seconds, or 0.0; of occupied buckets only."""
+        """delay_to_next is None, seconds, or 0.0; empty buckets do not count."""
         assert timer.delay_to_next() is None
         far = timer.schedule(0.3, int)
         near = timer.schedule(0.019, int)
@@ -518,7 +518,7 @@ class TestAdvance:
         assert far.done()
 
     def test_delay_to_next_leads_to_everything(self, timer, clock):
-        """Sleeping no longer than it says, nothing is late by more than a tick."""
+        """A thread that sleeps as long as it says is late by no more than a tick."""
         at = []
         for delay in (0.001, 0.019, 0.02, 0.399, 0.4, 8.123, 3600, 86_400):
             timer.schedule(delay, lambda d=delay: at.append(clock() - round(d * 1000)))
@@ -531,7 +531,7 @@ class TestAdvance:
         assert wakes < 30
 
     def test_a_clock_below_zero(self):
-        """Any start will do."""
+        """A clock may start anywhere."""
         timer, clock = make(100, 3, -10_000)
         ran = []
         timer.schedule(0.05, lambda: ran.append(clock()))
@@ -547,7 +547,7 @@ class TestLimit:
     """max_pending."""
 
     def test_full(self):
-        """TimerFull names the limit; what was accepted stays; room comes back."""
+        """TimerFull names the limit; accepted tasks stay; a cancel makes room."""
         timer, clock = make(max_pending=3)
         ran = []
         tasks = [timer.schedule(d, ran.append, d) for d in (1, 2, 3)]
@@ -569,16 +569,16 @@ class TestLimit:
         timer.close()
 
     def test_full_is_a_timer_error(self):
-        """One base for what a caller may want to catch."""
+        """All errors have one base."""
         assert issubclass(TimerFull, TimerError)
         assert issubclass(TimerClosed, TimerError)
 
 
 class TestStats:
-    """A frozen picture."""
+    """stats() is a frozen dataclass."""
 
     def test_figures(self, timer, clock):
-        """Each task is counted where it is."""
+        """Each task is counted in the state that it is in."""
         tasks = [timer.schedule(d, int) for d in (0.001, 0.002, 0.025, 0.5)]
         tasks[1].cancel()
         clock.advance(0.026)
@@ -591,7 +591,7 @@ class TestStats:
             stats.pending = 0
 
     def test_callbacks_run_under_no_lock_of_ours(self):
-        """From another thread, while a callback runs, everything can be done; it is waited for."""
+        """While a callback runs, another thread can use every method."""
         timer, clock = make()
         pending = [timer.schedule(100, int), timer.schedule(100, int)]
         results = []
@@ -670,7 +670,7 @@ class TestFreezegun:
             assert len(timer) == 0
 
     def test_in_the_reapers_thread(self):
-        """The reaper reads the frozen clock as well: it fires neither early nor never."""
+        """The reaper reads the frozen clock: a task fires when that is due, not before."""
         waiter, fired = RecordingWaiter(), threading.Event()
         with freezegun.freeze_time("2026-01-01") as frozen:
             timer = Timer()

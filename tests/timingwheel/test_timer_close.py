@@ -1,4 +1,4 @@
-"""close: with every combination of options, from everywhere, against everything."""
+"""Timer.close: every combination of options, from every thread, against concurrent use."""
 
 import contextlib
 import itertools
@@ -18,14 +18,14 @@ MATRIX = list(
 
 
 class Watch(TimerTask):
-    """A task that notes what became of it."""
+    """A task that records what became of it."""
 
     def __init__(self, delay):
         super().__init__(delay)
         self.notes = []
 
     def run(self):
-        """Note a run."""
+        """Record a run."""
         self.notes.append("ran")
 
     def _tt_on_close(self):
@@ -57,7 +57,7 @@ def settled(timer):
 
 @pytest.mark.parametrize(("executor", "started", "wait", "cancel_pending", "timeout"), MATRIX)
 def test_matrix(make, executor, started, wait, cancel_pending, timeout):
-    """It returns, ends its threads, and each task ran or is cancelled, exactly one of the two."""
+    """close returns and ends the threads; each task either ran or was cancelled."""
     timer = make(executor, name="matrix")
     if started:
         timer.start()
@@ -87,10 +87,10 @@ def test_matrix(make, executor, started, wait, cancel_pending, timeout):
 
 
 class TestCancelPending:
-    """What happens to what waits."""
+    """What close does with pending tasks."""
 
     def test_cancels_everything_at_once(self, make):
-        """Whatever waits is cancelled and told so, and does not run."""
+        """Pending tasks are cancelled, their close hook is called, and they do not run."""
         timer = make()
         timer.start()
         tasks = [timer.add(Watch(delay)) for delay in (1, 60, 3600, 10**9) for _ in range(200)]
@@ -100,7 +100,7 @@ class TestCancelPending:
         assert timer.delay_to_next() is None
 
     def test_false_leaves_it_running_to_the_last(self, make):
-        """Without a timeout, until the last task has fired."""
+        """Without a timeout, close waits until the last task has fired."""
         timer = make("inline")
         timer.start()
         tasks = [timer.add(Watch(delay / 100)) for delay in range(1, 12)]
@@ -108,7 +108,7 @@ class TestCancelPending:
         assert all(task.notes == ["ran"] for task in tasks)
 
     def test_false_with_timeout_cancels_the_rest(self, make):
-        """What is not due in time is cancelled."""
+        """Tasks that are not due within the timeout are cancelled."""
         timer = make()
         timer.start()
         near, far = timer.add(Watch(0.01)), timer.add(Watch(1000))
@@ -118,7 +118,7 @@ class TestCancelPending:
         assert (near.notes, far.notes) == (["ran"], ["closed"])
 
     def test_false_without_a_reaper(self):
-        """What is due is fired; the rest is left to whoever advances the clock."""
+        """Without a reaper, due tasks fire, and the rest waits for advance_clock."""
         clock = ManualClock()
         timer = Timer(clock=clock, executor=InlineExecutor())
         near, far = timer.add(Watch(1)), timer.add(Watch(2))
@@ -130,7 +130,7 @@ class TestCancelPending:
         assert far.notes == ["ran"]
 
     def test_false_with_a_manual_clock(self):
-        """It waits for the clock to be moved, by another thread."""
+        """On a manual clock, close waits until another thread moves the clock."""
         clock = ManualClock()
         timer = Timer(clock=clock)
         timer.start()
@@ -143,7 +143,7 @@ class TestCancelPending:
         assert task.notes == ["ran"]
 
     def test_second_close_may_be_harder(self, make):
-        """close(cancel_pending=False, wait=False), and later: now."""
+        """A second close may cancel what the first one left to fire."""
         timer = make()
         timer.start()
         task = timer.add(Watch(1000))
@@ -153,7 +153,7 @@ class TestCancelPending:
         assert task.notes == ["closed"]
 
     def test_what_a_task_does_when_closed_stops_nothing(self):
-        """An error in one task's closing goes to on_error; the others are told."""
+        """An error in one task's close hook goes to on_error; the other hooks are called."""
         told = []
 
         class Bad(Watch):
@@ -174,13 +174,13 @@ class TestCancelPending:
 
 
 class TestAlwaysReturns:
-    """Whatever goes on, close comes back."""
+    """close returns, whatever the threads do."""
 
     @pytest.mark.parametrize("executor", EXECUTORS)
     @pytest.mark.parametrize("started", [True, False])
     @pytest.mark.parametrize("cancel_pending", [True, False])
     def test_from_a_callback(self, make, executor, started, cancel_pending):
-        """A task may close its timer; it does not wait for itself."""
+        """A task may close its timer: close does not wait for that task."""
         timer, closed = make(executor), threading.Event()
 
         def close():
@@ -199,7 +199,7 @@ class TestAlwaysReturns:
 
     @pytest.mark.parametrize("executor", EXECUTORS)
     def test_from_many_threads(self, make, executor):
-        """All of them return."""
+        """Concurrent calls of close all return."""
         timer = make(executor)
         timer.start()
         with contextlib.suppress(TimerClosed):  # on a busy machine the first close comes early
@@ -215,7 +215,7 @@ class TestAlwaysReturns:
 
     @pytest.mark.parametrize("executor", EXECUTORS)
     def test_a_task_that_does_not_end(self, make, executor):
-        """It is waited for no longer than the timeout; what is behind it is cancelled."""
+        """close waits for a stuck task no longer than the timeout, and cancels those behind it."""
         timer, begun, go = make(executor), threading.Event(), threading.Event()
         timer.start()
         timer.schedule(0, int)
@@ -228,7 +228,7 @@ class TestAlwaysReturns:
         settled(timer)
 
     def test_a_stuck_reaper(self, make):
-        """What waits is cancelled when the time is over, though the reaper itself is held up."""
+        """Pending tasks are cancelled after the timeout, even if the reaper is stuck in a task."""
         timer, begun, go = make("inline"), threading.Event(), threading.Event()
         timer.start()
         timer.schedule(0.001, lambda: (begun.set(), go.wait(60)))
@@ -241,7 +241,7 @@ class TestAlwaysReturns:
 
     @pytest.mark.parametrize("cancel_pending", [True, False])
     def test_no_thread_is_left_when_time_is_over(self, cancel_pending):
-        """A timeout that passes while nothing is stuck: threads are gone when close returns."""
+        """If nothing is stuck, the threads have ended when close returns after its timeout."""
         timer = Timer("brief")
         timer.start()
         timer.schedule(0, int)
@@ -252,7 +252,7 @@ class TestAlwaysReturns:
             assert time.monotonic() < deadline
 
     def test_timeout_zero_cancels_what_is_due(self, make):
-        """Time is up: tasks with the executor are cancelled instead of run."""
+        """After the timeout, dispatched tasks are cancelled instead of run."""
         timer, begun, go = make(), threading.Event(), threading.Event()
         timer.schedule(0, lambda: (begun.set(), go.wait(60)))
         assert begun.wait(30)
@@ -264,7 +264,7 @@ class TestAlwaysReturns:
 
     @pytest.mark.parametrize("timeout", [1e10, 10**15])
     def test_timeout_of_centuries(self, make, timeout):
-        """More than the system can wait for is not an error."""
+        """A timeout beyond what the system can wait for is accepted."""
         for executor in EXECUTORS:
             timer = make(executor)
             timer.start()
@@ -273,7 +273,7 @@ class TestAlwaysReturns:
 
     @pytest.mark.parametrize("timeout", [-1, math.nan, "1"])
     def test_bad_timeout(self, make, timeout):
-        """Refused, and the timer stays open."""
+        """A bad timeout is refused, and the timer stays open."""
         timer = make("inline")
         with pytest.raises((ValueError, TypeError)):
             timer.close(timeout=timeout)
@@ -281,7 +281,7 @@ class TestAlwaysReturns:
         timer.close()
 
     def test_against_adders(self, make):
-        """Who adds while it closes is refused or served: every task ran or is cancelled."""
+        """A task that is added during close either ran or was cancelled, or was refused."""
         for _ in range(10):
             timer, tasks, enough = make(), [], threading.Event()
             timer.start()
@@ -311,7 +311,7 @@ class TestAlwaysReturns:
             assert len(timer) == 0
 
     def test_closed_timer_does_not_spin(self, make):
-        """Waiting on a closed timer whose time is over neither burns CPU nor waits."""
+        """Waiting on a closed timer without time left returns at once."""
         timer = make("inline")
         timer.add(Watch(1000))
         timer.close(cancel_pending=False, timeout=0)
@@ -320,7 +320,7 @@ class TestAlwaysReturns:
         assert time.process_time() - before < 0.5
 
     def test_context_manager(self):
-        """with starts it and closes it, on an error, too."""
+        """`with` starts the timer and closes it, also on an error."""
 
         def use():
             with Timer("cup") as timer:

@@ -1,4 +1,4 @@
-"""fork: the child's copy of a timer refuses, clearly and without hanging; the parent goes on."""
+"""fork: the child's copy of a timer raises TimerForked at once; the parent's goes on."""
 
 import os
 import threading
@@ -24,7 +24,7 @@ REFUSED = {
 
 
 def in_child(check):
-    """Run something in a forked child; its exit code says whether it went well."""
+    """Run a function in a forked child, and assert that it succeeds there."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -105,7 +105,7 @@ def test_parent_goes_on():
 
 
 def test_child_may_leave_the_with_block():
-    """The end of the block is harmless in the child; entering one there is refused."""
+    """Leaving a `with` block in the child does nothing; entering one raises."""
     with Timer() as timer:
 
         def check():

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced
 
 @pytest.fixture(autouse=True)
 def _no_collection():
-    """Interrupts hit our code, not what others have hung on the collector (hypothesis does)."""
+    """Remove the collector's callbacks (hypothesis has one): interrupts are to hit the timer."""
     gc.collect()
     gc.disable()
     yield
     gc.enable()
 
 
-# Finalizers run where the interpreter likes, and swallow what is raised in them.
+# Finalizers run anywhere, and swallow exceptions.
 NOT_OURS = (__file__, _weakrefset.__file__)
 
 
@@ -37,15 +37,15 @@ class Interrupter:
 
     def __init__(self, n):
         self._countdown = n
-        self._tasks = 0  # tasks under way: theirs is user code
+        self._tasks = 0  # running tasks: those are user code
 
     @property
     def fired(self):
-        """Whether the n-th point was reached."""
+        """Return whether the n-th point was reached."""
         return self._countdown <= 0
 
     def __enter__(self):
-        gc.disable()  # what its callbacks do is not ours
+        gc.disable()  # finalizers are not to be interrupted
         sys.setprofile(self._profile)
         sys.settrace(self._trace)
         return self
@@ -85,7 +85,7 @@ class Interrupter:
 
 
 class Ledger:
-    """A small program on a timer, and what it knows of each of its tasks."""
+    """A small program on a timer, with the outcomes that each task may have."""
 
     def __init__(self, wheel_size=3):
         self.clock = ManualClock()
@@ -97,13 +97,13 @@ class Ledger:
             on_error=lambda error, task: self.errors.append(error),
         )
         self.runs = Counter()
-        self.expected = {}  # name -> how many runs may be
+        self.expected = {}  # name -> allowed numbers of runs
         self.due = {}
         self.tasks = {}
         self.interrupts = 0
 
     def _step(self, interrupter, action):
-        """Do something under the interrupter; False if it was interrupted."""
+        """Call a function under the interrupter; return False if it was interrupted."""
         try:
             with interrupter:
                 action()
@@ -148,13 +148,13 @@ class Ledger:
             self.expected[name] = {0}
 
     def advance(self, interrupter, seconds):
-        """Move the clock and do what is due."""
+        """Move the clock and run what is due."""
         self.clock.advance(seconds)
         self._step(interrupter, self.timer.advance_clock)
         self.timer._check()
 
     def settle(self):
-        """Let everything fire; every task must have had its due, and nothing is left."""
+        """Let everything fire; every task must have an allowed outcome, and none is left."""
         for _ in range(4):
             self.clock.advance(1000)
             self.timer.advance_clock()
@@ -199,7 +199,7 @@ def rearm(ledger, interrupter):
 
 
 def at_once(ledger, interrupter):
-    """Delay 0, also from inside a task: it runs after that one, and is not forgotten."""
+    """Delay 0, also inside a task: such a task runs after that one."""
     timer, clock = ledger.timer, ledger.clock
 
     def inner():
@@ -217,7 +217,7 @@ def at_once(ledger, interrupter):
     ledger.add(interrupter, "outer", 0, then=add_inner)
     ledger.add(interrupter, "another", 0)
     ledger._step(interrupter, timer.advance_clock)
-    # Of an interrupted add one learns nothing; what it took must be run by the next one.
+    # An interrupted add returns nothing; the next call must run what it had accepted.
     timer.advance_clock()
 
 
@@ -230,7 +230,7 @@ def overdue(ledger, interrupter):
 
 
 def looked_at(ledger, interrupter):
-    """Asking the timer drops empty buckets; that may be interrupted as well."""
+    """delay_to_next drops empty buckets, and may be interrupted meanwhile."""
     for delay in (0.002, 0.005, 0.05, 0.2):
         ledger.add(interrupter, str(delay), delay)
     for delay in (0.002, 0.005):
@@ -253,7 +253,7 @@ def crowded(ledger, interrupter):
     "scenario", [add_cancel_advance, rearm, at_once, overdue, looked_at, crowded]
 )
 def test_interrupted_at_every_point(scenario):
-    """Wherever it comes: the structure is whole, nothing is lost, nothing runs twice."""
+    """Wherever the interrupt comes, no task is lost and none runs twice."""
     n = 0
     while True:
         n += 1
@@ -267,7 +267,7 @@ def test_interrupted_at_every_point(scenario):
 
 
 def test_interrupted_close_can_be_repeated():
-    """A second close finishes what the first one began: each task ran or is cancelled."""
+    """A second close finishes an interrupted one: each task ran or was cancelled."""
     n = 0
     while True:
         n += 1

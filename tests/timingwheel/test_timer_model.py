@@ -32,7 +32,7 @@ advances_ms = st.one_of(
 
 
 class Task(TimerTask):
-    """A task that tells the machine when it runs, and then does to another one what it was told."""
+    """A task that reports its run to the machine, then applies an action to another task."""
 
     def __init__(self, machine, delay_ms, then, other):
         super().__init__(delay_ms / 1000)
@@ -63,13 +63,13 @@ class TimerMachine(RuleBasedStateMachine):
             on_error=lambda error, task: self.errors.append(error),
         )
         self.pending = {}  # task -> due time, by the model
-        self.due = {}  # came due in the drain under way, not run yet -> due time
+        self.due = {}  # task that came due in the present drain and has not run -> due time
         self.fired = self.cancelled = 0
         self.last_due = None
         self.closed = False
 
     def due_ms(self, deadline_ms):
-        """The first tick that is not before a deadline."""
+        """Return the first tick that is not before a deadline."""
         while deadline_ms % self.tick_ms:
             deadline_ms += self.tick_ms - deadline_ms % self.tick_ms
         return deadline_ms
@@ -97,7 +97,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.timer.add(task)
 
     def do_cancel(self, task):
-        """Cancel what waits, or is due and has not begun."""
+        """Cancel a task that is pending, or due and not started."""
         prevented = task in self.pending or task in self.due
         self.pending.pop(task, None)
         self.due.pop(task, None)
@@ -107,7 +107,7 @@ class TimerMachine(RuleBasedStateMachine):
             assert task.cancelled()
 
     def task_ran(self, task):
-        """It must be one that is due, and none that was due in an earlier tick may be left."""
+        """Check that the task is due, and that none of an earlier tick is left."""
         due_ms = self.due.pop(task)
         self.fired += 1
         assert not task.done()
@@ -129,14 +129,14 @@ class TimerMachine(RuleBasedStateMachine):
         other=st.one_of(st.none(), tasks),
     )
     def make(self, delay_ms, then, other):
-        """A new task, not added yet; without another one it acts on itself."""
+        """Make a task, not added yet; without a target it acts on itself."""
         task = Task(self, delay_ms, then, other)
         task.other = other or task
         return task
 
     @rule(target=tasks, delay_ms=delays_ms, count=st.integers(1, 5))
     def add_some(self, delay_ms, count):
-        """Several plain tasks of one delay."""
+        """Add several plain tasks with one delay."""
         added = [Task(self, delay_ms, "nothing", None) for _ in range(count)]
         for task in added:
             self.do_add(task)
@@ -149,7 +149,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(task=tasks, delay_ms=delays_ms)
     def rearm_with_another_delay(self, task, delay_ms):
-        """As a heartbeat whose interval changes."""
+        """Re-arm with another delay, as a heartbeat that changes its interval."""
         task.delay_ms = delay_ms
         self.do_add(task)
 
@@ -160,18 +160,18 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(task=consumes(tasks))
     def cancel_and_forget(self, task):
-        """Cancel a task that is not heard of again."""
+        """Cancel a task and drop it."""
         self.do_cancel(task)
 
     @rule(amount_ms=advances_ms)
     def advance(self, amount_ms):
-        """Move the clock: what is due by then runs now, no more and no less."""
+        """Move the clock: exactly what is due by then runs now."""
         self.clock.advance_to(self.clock() + amount_ms)
         self.drain()
 
     @rule()
     def advance_to_next(self):
-        """Sleep as long as the timer says: never past a due time."""
+        """Sleep as long as the timer says: never beyond a due time."""
         delay = self.timer.delay_to_next()
         assert (delay is None) == (not self.pending)
         if delay is not None:
@@ -196,7 +196,7 @@ class TimerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pending)
     @rule(cancel_pending=st.booleans())
     def close(self, cancel_pending):
-        """Close: refuses from then on; what waits is cancelled, or fired by further advances."""
+        """Close: adds are refused; pending tasks are cancelled, or fire later."""
         self.closed = True
         if cancel_pending:
             self.cancelled += len(self.pending)
@@ -205,7 +205,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @invariant()
     def same_as_model(self):
-        """Figures and structure agree."""
+        """Check that statistics and structure agree with the model."""
         self.timer._check()
         stats = self.timer.stats()
         assert len(self.timer) == stats.pending == len(self.pending)
@@ -226,7 +226,7 @@ class TimerMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("tick_ms", [1, 100])
 @pytest.mark.parametrize("wheel_size", [3, 20, 512])
 def test_timer_against_model(tick_ms, wheel_size):
-    """Thousands of steps in each shape: fires what the model fires, never early, within a tick."""
+    """Over thousands of steps the timer fires what the model fires, when it does."""
 
     class Machine(TimerMachine):
         pass

@@ -1,4 +1,4 @@
-"""The timer under load from several threads: exactly once, bounded waits, memory that returns."""
+"""The timer under load from several threads: exactly once, bounded waits, memory freed."""
 
 import gc
 import random
@@ -14,7 +14,7 @@ from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
 
 
 class Counted(TimerTask):
-    """A task that counts its runs and the cancels that were told they prevented it."""
+    """A task that counts its runs, and the cancels that prevented one."""
 
     def __init__(self, delay):
         super().__init__(delay)
@@ -27,14 +27,14 @@ class Counted(TimerTask):
 
 
 def together(*targets):
-    """Run all in threads of their own; an error in one fails the test."""
+    """Run each function in its own thread; an error in one fails the test."""
     with ThreadPoolExecutor(len(targets)) as pool:
         for future in [pool.submit(target) for target in targets]:
             future.result(100)
 
 
 def churn(timer, seed, rounds, keep):
-    """Add and cancel with a generator of one's own; cancels are counted where they are told."""
+    """Add and cancel at random, and count the cancels that returned True."""
     rng = random.Random(seed)
     mine = []
     for _ in range(rounds):
@@ -50,7 +50,7 @@ def churn(timer, seed, rounds, keep):
 @pytest.mark.parametrize("kind", ["worker", "inline", "pool"])
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 20), (1, 3), (7, 2)])
 def test_each_task_ends_exactly_once(kind, tick_ms, wheel_size):
-    """Four threads add and cancel while the reaper runs: every task ran, xor was cancelled once."""
+    """Four threads add and cancel while the reaper runs: each task runs or is cancelled, once."""
     with ThreadPoolExecutor(2) as pool:
         executor = {"worker": None, "inline": InlineExecutor(), "pool": pool}[kind]
         timer = Timer(tick_ms=tick_ms, wheel_size=wheel_size, executor=executor)
@@ -107,10 +107,9 @@ def test_one_task_added_and_cancelled_by_all():
 
 
 def test_add_does_not_wait_for_a_drain():
-    """While many tasks come due at once, another thread goes on adding.
+    """While many tasks come due at once, another thread can add.
 
-    How long the longest add takes is for the benchmarks; here only that none waits for the whole
-    drain, on however busy a machine.
+    No add waits for the whole drain, even on a busy machine. Benchmarks measure the longest add.
     """
     clock = ManualClock()
     timer = Timer(clock=clock)
@@ -129,7 +128,7 @@ def test_add_does_not_wait_for_a_drain():
 
     adder = threading.Thread(target=add)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(0.0005)  # or a quick drain is over after a handful of switches
+    sys.setswitchinterval(0.0005)  # a quick drain would see too few switches
     try:
         adder.start()
         timer.advance_clock()
@@ -138,14 +137,14 @@ def test_add_does_not_wait_for_a_drain():
         sys.setswitchinterval(interval)
     done.set()
     adder.join()
-    assert meanwhile > 10, "no add in its midst"
+    assert meanwhile > 10, "no add during the drain"
     assert max(waits) < 2
     timer._check()
     timer.close(timeout=0)
 
 
 def test_memory_returns_when_all_are_cancelled():
-    """Of 60,000 far timers nothing is kept once they are cancelled, not even in long lists."""
+    """60,000 far timers leave no memory behind once they are cancelled."""
     timer = Timer(clock=ManualClock(), executor=InlineExecutor())
     rng = random.Random(1)
     gc.collect()
@@ -172,7 +171,7 @@ def test_memory_returns_when_all_are_cancelled():
 
 
 def test_memory_returns_when_all_have_fired():
-    """A worker that sleeps keeps nothing of the tasks that it ran."""
+    """A sleeping worker keeps no reference to the tasks that it ran."""
     clock = ManualClock()
     timer = Timer(clock=clock)
     tracemalloc.start()

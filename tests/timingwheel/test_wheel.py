@@ -34,12 +34,12 @@ class TestDue:
         ],
     )
     def test_examples(self, tick, deadline, due):
-        """Up, never down; below zero as well."""
+        """A deadline is rounded up, also below zero."""
         assert make(tick, 20, 0).due_ms(deadline) == due
 
     @given(shapes, times)
     def test_less_than_a_tick_late(self, shape, deadline):
-        """Never early, and less than a tick late."""
+        """A due time is not before the deadline, and less than a tick after it."""
         due = make(*shape, 0).due_ms(deadline)
         assert deadline <= due < deadline + shape[0]
         assert due % shape[0] == 0
@@ -70,13 +70,13 @@ class TestLevels:
         assert [w.tick_ms for w in wheel.levels()] == [1, 3, 9, 27]
 
     def test_level_k_has_tick_times_size_to_the_k(self):
-        """Levels are made on demand, each with the span of the one below as its tick."""
+        """Levels are made on demand; the tick of each is the span of the one below."""
         wheel = make(100, 20, 0)
         wheel.level_for(100 * 20**4)
         assert [w.tick_ms for w in wheel.levels()] == [100 * 20**k for k in range(5)]
 
     def test_an_interrupted_advance_goes_on(self):
-        """A lower level that stayed behind catches up with the next call: upper levels go first."""
+        """A lower level that stayed behind catches up with the next call."""
         wheel = make(1, 3, 0)
         wheel.level_for(30)
         wheel.overflow.advance(19)
@@ -100,7 +100,7 @@ class TestLevels:
         state._check()
 
     def test_detach_frees_only_its_own_slot(self):
-        """A bucket that lost its slot to another one does not free that one's."""
+        """Detaching a bucket that is in no slot leaves the bucket in its former slot alone."""
         state = WheelState(1, 20, 0)
         first = state.wheel.bucket_for(5)
         state.wheel.detach(first)
@@ -111,5 +111,5 @@ class TestLevels:
         assert state.wheel.slots == [None] * 20
 
     def test_repr(self):
-        """Level, use and time are shown."""
+        """repr shows level, use and time."""
         assert repr(make(10, 5, 1003)) == ("<TimingWheel level 0, 0 of 5 slots of 10 ms, now 1000>")

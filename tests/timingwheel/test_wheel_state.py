@@ -1,4 +1,4 @@
-"""WheelState: detaching, cascading and handing over in bounded portions."""
+"""WheelState: detaching, cascading and dispatching in bounded batches."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from timingwheel.wheel_state import DRAIN_BATCH, WheelState
 
 @pytest.fixture
 def state():
-    """Tick 1, size 20, clock at 0; checked at the end."""
+    """A state with tick 1, size 20, clock at 0; checked at the end."""
     state = WheelState(1, 20, 0)
     yield state
     state._check()
 
 
 def place(state, *deadlines):
-    """Tasks with these deadlines."""
+    """Place a task for each deadline; return the tasks."""
     tasks = [TimerTask(1, print) for _ in deadlines]
     for task, deadline in zip(tasks, deadlines, strict=True):
         state.place(task, deadline)
@@ -23,48 +23,47 @@ def place(state, *deadlines):
 
 
 def dispatched(state):
-    """Deadlines of what lies in the outbox, in order."""
+    """Return the deadlines in the dispatch queue, in order."""
     return [task.deadline_ms for bucket in state.dispatch_queue for task in bucket.tasks()]
 
 
 def drain(state, now_ms):
-    """Portion after portion; how many there were."""
-    portions = 0
+    """Drain batch by batch; return how many there were."""
+    batches = 0
     while state.drain_batch(now_ms):
-        portions += 1
+        batches += 1
         state._check()
-    return portions
+    return batches
 
 
 def test_nothing_due(state):
-    """Only the clock moves."""
+    """Without a due bucket only the wheel's time moves."""
     place(state, 5)
     assert not state.drain_batch(4)
     assert state.wheel.now_ms == 4
     assert not state.dispatch_queue
 
 
-def test_a_bucket_of_level_0_is_handed_over_whole(state):
-    """However many tasks are in it, in one portion and without touching one."""
+def test_a_bucket_of_level_0_is_dispatched_whole(state):
+    """A due bucket of level 0 is dispatched in one batch, however many tasks it has."""
     place(state, *[7] * 1000)
     assert state.drain_batch(7)
     assert [len(b) for b in state.dispatch_queue] == [1000]
     assert (state.counters.pending, state.counters.backlog) == (0, 1000)
 
 
-def test_cascades_in_bounded_portions(state):
-    """A big bucket of a higher level is moved some at a time; in between nothing is lost."""
+def test_cascades_in_bounded_batches(state):
+    """A big bucket of a higher level cascades batch by batch, and loses no task."""
     count = 8 * DRAIN_BATCH
     place(state, *[25] * count)
-    portions = drain(state, 24)
-    assert portions >= 8
+    assert drain(state, 24) >= 8
     assert (state.counters.pending, state.cascades) == (count, 1)
     assert drain(state, 25) == 1
     assert dispatched(state) == [25] * count
 
 
-def test_added_and_cancelled_between_portions(state):
-    """While a bucket is half cascaded its tasks can be cancelled and new ones placed beside it."""
+def test_added_and_cancelled_between_batches(state):
+    """While a bucket is half cascaded, its tasks can be cancelled and others added."""
     tasks = place(state, *[30] * 3 * DRAIN_BATCH)
     assert state.drain_batch(20)
     assert state.has_undelivered()
@@ -77,7 +76,7 @@ def test_added_and_cancelled_between_portions(state):
 
 
 def test_in_order_of_due_tick(state):
-    """After a long pause tasks of all levels come out by due time."""
+    """After a long pause, tasks of all levels are dispatched by due time."""
     deadlines = [8001, 400, 3, 401, 20, 19, 7999, 399, 21, 8000, 1]
     place(state, *deadlines)
     drain(state, 10_000)
@@ -85,7 +84,7 @@ def test_in_order_of_due_tick(state):
 
 
 def test_what_is_due_already_goes_straight_out(state):
-    """A deadline that the wheel has passed is handed over at once, never put behind the clock."""
+    """A task that is due already is dispatched at once, and put in no slot."""
     state.drain_batch(100)
     task = TimerTask(1, print)
     assert state.place(task, 100) is state.dispatch_queue[0]
@@ -93,7 +92,7 @@ def test_what_is_due_already_goes_straight_out(state):
 
 
 def test_emptied_buckets_are_dropped_unseen(state):
-    """A bucket whose tasks were all cancelled neither comes due nor counts as next."""
+    """A bucket without tasks neither comes due nor counts as the next."""
     near, far = place(state, 3, 300)
     near.cancel()
     assert state.next_occupied().expiration_ms == 300
@@ -104,7 +103,7 @@ def test_emptied_buckets_are_dropped_unseen(state):
 
 
 def test_wake_is_owed_for_an_earlier_bucket_only(state):
-    """By whoever makes the first bucket; not by who drains."""
+    """A new first bucket needs a wake-up; the thread that drains needs none."""
     place(state, 500)
     assert state.queue.wake_owed
     state.queue.wake_owed = False
@@ -118,7 +117,7 @@ def test_wake_is_owed_for_an_earlier_bucket_only(state):
 
 
 def test_a_task_of_another_timer_leaves_no_trace(state):
-    """Neither here nor there, due already or not."""
+    """A task that is pending elsewhere is refused, and no counter changes."""
     other = WheelState(1, 20, 0)
     (task,) = place(other, 5)
     state.drain_batch(10)
@@ -130,7 +129,7 @@ def test_a_task_of_another_timer_leaves_no_trace(state):
 
 
 def test_cancel_some_empties_everything(state):
-    """Portion after portion, the half cascaded bucket too, and one that was emptied meanwhile."""
+    """cancel_some empties all buckets, the half cascaded one and an empty one too."""
     count = 2 * DRAIN_BATCH + 1
     tasks = place(state, *[30] * count, 1000, 5)
     drain(state, 5)
@@ -147,7 +146,7 @@ def test_cancel_some_empties_everything(state):
 
 
 def test_occupied(state):
-    """A number a level; emptied buckets do not count."""
+    """occupied() counts the buckets of each level; empty ones do not count."""
     tasks = place(state, 1, 1, 2, 25, 30, 500)
     assert state.occupied() == (2, 1, 1)
     tasks[-1].cancel()
