@@ -1,17 +1,17 @@
-"""How threads talk: ZeroMQ's in-process layer, with pyzmq's API.
+"""ZeroMQ's in-process layer, with pyzmq's API.
 
-General layout, each line resting on those above it::
+Floors, each importing only those below it::
 
-    yqueue ypipe conflate signaler mailbox      the ladder: queue, pipe, wake-up, mailbox
-    command own                                 what threads send each other, and who owns whom
-    message hwm pipe active fq lb dist subscriptions
-    endpoints reaper ctx                        a context: names, closed sockets, slots
-    sockets/                                    the types
-    transfer socket context poller proxy frame  handles for programs, as in pyzmq
-    devices asyncio                             imported on demand
+    context socket socket_io poller proxy frame    handles for programs, as in pyzmq
+    devices asyncio                                imported on demand
+    sockets/                                       the socket types
+    core/                                          a context: endpoints, slots, reaper, termination
+    pipes/                                         commands, pipes, flow control, routing
+    queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
+    constants errors _cpython/                     names, errors, what is about CPython
 
-`import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The building blocks of
-the ladder are public too.  `native` and `steps` are for what is compiled.
+`import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The queue layers are
+public too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -55,14 +55,14 @@ IPC_PATH_MAX_LEN = 107
 SyncContext = Context
 SyncSocket = Socket
 
-#: The ZeroMQ and pyzmq whose behaviour is followed.
+#: The versions of ZeroMQ and pyzmq that are followed.
 _ZMQ_VERSION = (4, 3, 5)
 _PYZMQ_VERSION = (27, 3, 0)
 __version__ = "27.3.0"
 
 
 def zmq_version_info() -> tuple[int, int, int]:
-    """Return the version of ZeroMQ whose behaviour is followed."""
+    """Return the version of ZeroMQ that is followed in behaviour."""
     return _ZMQ_VERSION
 
 
@@ -72,7 +72,7 @@ def zmq_version() -> str:
 
 
 def pyzmq_version_info() -> tuple[int, int, int]:
-    """Return the version of pyzmq whose API is followed."""
+    """Return the version of pyzmq that is followed in its API."""
     return _PYZMQ_VERSION
 
 

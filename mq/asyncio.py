@@ -2,8 +2,8 @@
 
 A socket belongs to the thread of its event loop.  The loop watches the socket's descriptor, which
 is edge-triggered: it fires when something has changed since the events were read last.  So the
-events are read after every operation, and as long as they leave something to do the next look is
-scheduled, not waited for.
+events are read after every operation, and again in the next turn of the loop as long as an
+operation waits.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ Future = asyncio.Future[Any]
 
 
 class _Operation:
-    """A future, and the call that will give its result as soon as it does not block.
+    """A future, and the call that gives its result once it does not block.
 
-    For a poll there is no call: that the socket is ready is all.
+    For a poll there is no call: the socket is ready, which is the result.
     """
 
     __slots__ = ("call", "future", "timer")
@@ -38,7 +38,7 @@ class _Operation:
         self.timer: asyncio.TimerHandle | None = None
 
     def attempt(self) -> bool:
-        """Try; False if it would block."""
+        """Call; False if it would block."""
         try:
             result = None if self.call is None else self.call()
         except Again:
@@ -74,7 +74,7 @@ class Poller(blocking_poller.Poller):
 
 
 class _PollOperation:
-    """One call of `Poller.poll`: what it has asked of sockets and loop, to be taken back."""
+    """One call of `Poller.poll`: what it watches, and how to undo that."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sockets: list[tuple[Any, int]], future: Future
@@ -86,7 +86,7 @@ class _PollOperation:
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
-        """Watch everything, and look at once what there is."""
+        """Watch all sockets and descriptors, and check them once."""
         for thing, flags in self._sockets:
             if isinstance(thing, Socket):
                 self._watch_socket(thing, flags)
@@ -123,7 +123,7 @@ class _PollOperation:
             self.check()
 
     def check(self, time_up: bool = False) -> None:
-        """See what there is; resolve the future if that is something, or time is up."""
+        """Resolve the future if there are events, or time is up."""
         if self._future.done():
             return
         try:
@@ -161,7 +161,7 @@ class Socket(blocking_socket.Socket):
         self._recv_futures = deque()
         self._send_futures = deque()
         self._loop = None  # the loop that watches the descriptor
-        self._scheduled = False  # a look at the events is on its way
+        self._scheduled = False  # `_run_scheduled` is scheduled
 
     # -- operations --------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Socket(blocking_socket.Socket):
     def _submit(
         self, queue: deque[_Operation], operation: _Operation, flags: int, option: int
     ) -> None:
-        # At once if nobody waits before us, else in turn.
+        # At once if no operation waits before this one, else in turn.
         if (not queue or flags & _DONTWAIT) and operation.attempt():
             self._schedule()
             return
@@ -254,7 +254,7 @@ class Socket(blocking_socket.Socket):
             loop.remove_reader(fd)
 
     def _schedule(self) -> None:
-        # An operation may have used up the change the descriptor would have told of.
+        # An operation may have consumed the edge that the descriptor would have signalled.
         if (self._recv_futures or self._send_futures) and not self._scheduled:
             assert self._loop is not None
             self._scheduled = True
@@ -296,7 +296,7 @@ class Socket(blocking_socket.Socket):
 
 
 def _advance(queue: deque[_Operation]) -> bool:
-    # The first that still waits gets its turn; whether it used it.
+    # Let the first operation that waits try; True if it is done.
     while queue and queue[0].future.done():
         queue.popleft()
     return bool(queue) and queue[0].attempt() and bool(queue.popleft())
@@ -308,7 +308,7 @@ def _remove(queue: deque[_Operation], operation: _Operation) -> None:
     try:
         queue.remove(operation)
     except ValueError:
-        pass  # it had its turn
+        pass  # it is done
 
 
 def _cancel(future: Future) -> None:

@@ -1,6 +1,6 @@
 """The names and numbers of ZeroMQ, as pyzmq spells them.
 
-Enumerations for those who want types, and every member also as a name of the module.  Numbers that
+Enumerations, and every member also as a name of the module.  Numbers that
 mean nothing in-process (network options, monitor events of sockets that have none) are here so
 that programs which mention them can be imported.
 """

@@ -1,7 +1,7 @@
 """Context: the handle a program holds, with pyzmq's methods.  From any thread.
 
-A context that is lost is destroyed, with the sockets it knows; a program may also end without
-caring: nothing is waited for at interpreter exit.
+A context that is garbage is destroyed, with the sockets it knows.  A program may also exit with
+open contexts: nothing is waited for at interpreter exit.
 """
 
 import atexit
@@ -27,7 +27,7 @@ atexit.register(_interpreter_exiting.append, True)
 
 
 class _InstanceLock:
-    """Guards `instance`, and forgets who held it when a fork makes that meaningless."""
+    """Guards `Context.instance`; replaced after a fork, when its holder is gone."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -128,7 +128,7 @@ class Context(OptionAttributes, Generic[S]):
         return socket
 
     def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """Return the machinery of a socket; for `Socket` alone."""
+        """Return what a new socket handle refers to.  For `Socket` only."""
         return self._core.create_socket(factory)
 
     def _rm_socket(self, socket: Any) -> None:

@@ -1,6 +1,6 @@
-"""Devices: a proxy with sockets of its own, run in the caller's thread or in one of theirs.
+"""Devices: a proxy with sockets of its own, run in the caller's thread or in one of its own.
 
-What is asked of the sockets beforehand is noted and done in the thread that runs the device, as
+Binds, connects and options are recorded, and applied in the thread that runs the device, as
 sockets belong to one thread.
 """
 
@@ -15,7 +15,7 @@ from mq.proxy import proxy
 
 
 class _SocketSetup:
-    """What is to be done to one socket of a device."""
+    """The binds, connects and options of one socket of a device."""
 
     def __init__(self, socket_type: int) -> None:
         self.socket_type = socket_type
@@ -24,7 +24,7 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Do it: options first, as names and limits count from the first connection on."""
+        """Apply them, options first: ids and limits count from the first connection on."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:
@@ -34,7 +34,7 @@ class _SocketSetup:
 
 
 class Device:
-    """Carries messages between an `in` and an `out` socket; `out_type` -1 is the same socket."""
+    """Forwards messages between an `in` and an `out` socket; `out_type` -1 is the same socket."""
 
     context_factory: Callable[[], Any] = Context.instance
 

@@ -1,6 +1,6 @@
 """Frame: a message part as an object, for sending and receiving without conversion to bytes.
 
-A frame may be sent any number of times, from any thread, as it is never changed by that.
+Sending does not change a frame: it may be sent any number of times, from any thread.
 """
 
 from threading import Event
@@ -53,7 +53,7 @@ class Frame(bytearray):
 
     @property
     def bytes(self) -> bytes:
-        """The data as bytes, made once."""
+        """The data as bytes, converted once."""
         if self._bytes is None:
             self._bytes = bytes(memoryview(self))
         return self._bytes
@@ -78,7 +78,7 @@ class Frame(bytearray):
         raise ZMQError(Errno.EINVAL)
 
     def set(self, option: int, value: int) -> None:  # noqa: ARG002 - pyzmq's signature
-        """EINVAL: nothing can be set here."""
+        """Raise EINVAL: a frame has no properties to set."""
         raise ZMQError(Errno.EINVAL)
 
     def __getitem__(self, key: SupportsIndex | slice | str) -> Any:

@@ -81,7 +81,7 @@ def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[An
 
 
 class _PollSet:
-    """What one call of `zmq_poll` looks at."""
+    """The sockets and descriptors of one call of `zmq_poll`."""
 
     def __init__(self, sockets: list[tuple[Any, int]]) -> None:
         self._sockets: list[tuple[Any, int]] = []
@@ -114,7 +114,7 @@ class _PollSet:
         ]
 
     def wait(self, seconds: float | None) -> None:
-        """Wait for a descriptor to say that looking again is worth while."""
+        """Wait until a descriptor signals a change."""
         poll = os_select.poll()
         for socket, _ in self._sockets:
             poll.register(socket._core.get(SocketOption.FD), os_select.POLLIN)

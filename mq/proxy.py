@@ -1,4 +1,4 @@
-"""proxy: carries messages between two sockets until their context ends.
+"""proxy: forwards messages between two sockets until their context ends.
 
 Runs in the calling thread, which owns all sockets given for as long.
 """
@@ -14,7 +14,7 @@ _SNDMORE = int(Flag.SNDMORE)
 
 
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
-    """Carry messages both ways, and a copy of each to `capture`.
+    """Forward messages both ways, and a copy of each to `capture`.
 
     With one socket twice, what is received from it is sent to it.  Returns only by raising, as a
     rule `ContextTerminated`.
@@ -28,7 +28,7 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
 
 
 def _forward_ready(frontend: Any, backend: Any, capture: Any) -> None:
-    # First wait for something to carry, then for the other side's room: polling for room alone
+    # First wait for a message, then for the other side's room: polling for room alone
     # would spin.
     poller = Poller()
     poller.register(frontend, _IN)

@@ -1,6 +1,6 @@
-"""SerializationMixin: the methods of a socket that send and receive something else than bytes.
+"""SerializationMixin: methods that send and receive strings, JSON, pickles and other objects.
 
-A mixin for `mq.socket.Socket` and its asynchronous kin; the same thread as theirs.
+Base of `mq.socket.Socket` and of its asynchronous twin; used in the socket's thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class SerializationMixin:
-    """Strings, JSON, pickles and what serializers of the program make."""
+    """Sends and receives objects through serializers."""
 
     def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
         """Send a part."""

@@ -1,7 +1,7 @@
 """Socket: the handle a program holds, with pyzmq's methods.
 
-What it does is done by `mq.sockets`; here data is converted, options are named, and handles that
-are lost are closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
+The work is done by `mq.sockets`.  Here options get names, and handles that are garbage are
+closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         core = context._create_core(factory)
         try:
             self._core = core
-        except BaseException:  # an interrupt: nobody will ever close it
+        except BaseException:  # an interrupt: the caller has nothing to close
             core.close()
             raise
 

@@ -1,6 +1,6 @@
-"""SocketIO: how a socket's handle sends and receives, the half of `mq.Socket` that is compiled.
+"""SocketIO: send and recv of a socket's handle, the compiled base of `mq.Socket`.
 
-It converts what a program gives and wants to parts and back.  The same thread as its socket's.
+It converts the data of a program to message parts and back.  Used in the socket's thread.
 """
 
 from collections.abc import Sequence

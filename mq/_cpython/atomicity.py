@@ -1,6 +1,6 @@
 """COMPILED, GIL and ATOMIC_SECTIONS: how this package runs, and what may be relied on.
 
-Compiled code is *one step* between two of its calls into the interpreter: no other thread, no
+Compiled code is *atomic* between two of its calls into the interpreter: no other thread, no
 signal handler and no finalizer comes in between, because all of these wait for the interpreter,
 which such code holds on to.  A pipe relies on that instead of taking its lock where
 `ATOMIC_SECTIONS` says that it may.  A Python without the global interpreter lock gives no such

@@ -1,8 +1,8 @@
-"""What a forked child makes of its parent's objects: it disowns them.
+"""Fork: a forked child disowns the objects of its parent.
 
-A descriptor inherited through fork is shared, so a child that went on using a mailbox would eat its
+A descriptor inherited through fork is shared, so a child that used a mailbox would consume its
 parent's wake-ups; and a lock that another thread held at the fork is held for ever in the child.
-Objects registered here are told once, in the child, by `after_fork()`, before any other code runs.
+`after_fork()` of objects registered here is called once in the child, before any other code runs.
 Those that cannot be registered, or do not want to be, compare `FORK_COUNTER.value` with what it was
 when they were made: any thread may read it, and only the one thread of a new child writes it.
 """
@@ -18,7 +18,7 @@ class Forkable(Protocol):
     """An object that can disown itself."""
 
     def after_fork(self) -> None:
-        """Disown yourself.  In the child, no other thread alive; take no lock there was before."""
+        """Disown the object.  Runs alone in the child; must take no lock from before the fork."""
 
 
 class _ForkCounter:
@@ -36,12 +36,12 @@ _registered: "WeakSet[Forkable]" = WeakSet()
 
 
 def register(thing: Forkable) -> None:
-    """Have `thing` told after a fork, for as long as it lives.  From any thread."""
+    """Call `thing.after_fork()` after a fork, while `thing` lives.  From any thread."""
     _registered.add(thing)
 
 
 def _after_fork_in_child() -> None:
-    FORK_COUNTER.value += 1  # first: what is told may ask
+    FORK_COUNTER.value += 1  # first: `after_fork` may read it
     for thing in list(_registered):
         thing.after_fork()
     _registered.clear()

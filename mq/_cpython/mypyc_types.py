@@ -1,4 +1,4 @@
-"""What mypyc needs to hear of our numbers and classes.
+"""Types for mypyc: machine integers, and attributes of classes.
 
 The hot modules of this package are plain Python that mypyc compiles (setup.py says which). There
 ``i64`` is a number without an object around it; interpreted it is ``int``. ``mypyc_attr`` tells the

@@ -1,1 +1,1 @@
-"""A context from the inside: own tree, endpoints, options, reaper."""
+"""The core of a context: own tree, endpoints, slots, options, reaper, termination."""

@@ -1,7 +1,7 @@
-"""Endpoints: which socket is bound to which inproc name, and who connected before there was one.
+"""Endpoints: the inproc names of a context, and connections that wait for a bind.
 
 Called from any thread.  One lock guards both tables, so that a look-up and all that follows from
-it (a socket's sequence number, a pending entry) are one step: a bind, an unbind, a close and the
+it (a socket's sequence number, a pending entry) are atomic: a bind, an unbind, a close and the
 end of the context see a connection either not at all or complete.
 
 Lock order: this lock, then a socket's seqnum lock or a `PendingConnection`'s. Mailboxes have none.
@@ -41,7 +41,7 @@ class Endpoints:
         self._orphan_owner: PipeOwner | None = None  # gets the far ends once the context ends
 
     def bind(self, name: str, socket: AbstractSocket) -> None:
-        """Give `name` to `socket`, with all who wait for it.  EADDRINUSE if it is taken."""
+        """Bind `socket` to `name`, and complete the connections that wait.  EADDRINUSE."""
         with self._lock:
             if name in self._bound:
                 raise ZMQError(Errno.EADDRINUSE)
@@ -50,7 +50,7 @@ class Endpoints:
                 _complete(far, socket)
 
     def unbind(self, name: str, socket: AbstractSocket) -> bool:
-        """Free `name` if `socket` has it; connections made stay.  Whether it had it."""
+        """Free `name` and return True, if `socket` has it.  Its connections stay."""
         with self._lock:
             if self._bound.get(name) is not socket:
                 return False
@@ -64,7 +64,7 @@ class Endpoints:
                 del self._bound[name]
 
     def connect(self, name: str, socket: AbstractSocket) -> Pipe:
-        """Return a pipe from `socket` to whoever is, or will be, bound to `name`; its near end.
+        """Return the near end of a pipe to the socket bound to `name`, now or later.
 
         The caller owns the near end, and must give it a sink before it processes commands.
         """
@@ -87,7 +87,7 @@ class Endpoints:
             return near
 
     def cancel(self, near: Pipe, orphan_owner: PipeOwner) -> None:
-        """Forget that `near` waits for a bind, if it does; `orphan_owner` ends its far end."""
+        """Stop waiting for a bind of `near`, if it does; `orphan_owner` ends its far end."""
         with self._lock:
             for name, waiting in list(self._pending.items()):
                 if near.peer in waiting:
@@ -97,7 +97,7 @@ class Endpoints:
                         del self._pending[name]
 
     def cancel_all(self, orphan_owner: PipeOwner) -> None:
-        """Give all that waits, and all that would from now on, to `orphan_owner`."""
+        """Transfer all pending connections, now and from now on, to `orphan_owner`."""
         with self._lock:
             self._orphan_owner = orphan_owner
             for waiting in self._pending.values():
@@ -107,7 +107,7 @@ class Endpoints:
 
 
 def _complete(far: Pipe, socket: AbstractSocket) -> None:
-    # All that makes the far end what it is happens before its owner hears of it.
+    # The far end is complete before its owner learns of it.
     near = far.peer
     far.set_own_hwms_before_bind(socket.hwms)
     _transfer(far, socket)

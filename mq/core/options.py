@@ -32,7 +32,7 @@ _BOOLEAN = frozenset(
     }
 )
 
-#: The least value an option accepts, where it is not "any".
+#: The minimum of options that have one.
 _MINIMUM = {
     SocketOption.SNDHWM: 0,
     SocketOption.RCVHWM: 0,
@@ -109,7 +109,7 @@ _WRITE_ONLY = frozenset(
 
 
 def option_type(option: int) -> OptType:
-    """Return what `option` holds.  One nobody knows counts as an int, and is refused later."""
+    """Return what `option` holds.  An unknown one counts as an int and is refused later."""
     try:
         return SocketOption(option).opt_type
     except ValueError:
@@ -117,7 +117,7 @@ def option_type(option: int) -> OptType:
 
 
 def check_type(option: int, value: object) -> Value:
-    """`value` if it is of the option's type, else TypeError."""
+    """Return `value` if it has the option's type, else raise TypeError."""
     if isinstance(value, str):
         raise TypeError("unicode not allowed, use setsockopt_string")
     if option_type(option) is OptType.bytes:

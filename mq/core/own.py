@@ -1,4 +1,4 @@
-"""Own: objects in a tree, in which an owner ends only after all it owns has ended.
+"""Own: objects in a tree, where an owner is destroyed only after everything it owns.
 
 Every method but `inc_seqnum` belongs to the thread that owns the object; what comes from other
 threads comes as a command.  An object is destroyed when three things hold:
@@ -59,7 +59,7 @@ class Own:
             self.owner.mailbox.send(TermReq(self.owner, self))
 
     def term_child(self, child: "Own", linger: int) -> None:
-        """Send one of those owned to its end."""
+        """Send `Term` to an owned child."""
         self.owned.discard(child)
         self.register_term_acks(1)
         child.mailbox.send(Term(child, linger))
@@ -70,14 +70,14 @@ class Own:
         self.process_seqnum()
 
     def adopt(self, child: "Own") -> None:
-        """Own a child from now on.  One that comes too late is ended at once, with no linger."""
+        """Own a child from now on; one that comes too late is ended at once, with linger 0."""
         if self.terminating:
             self.term_child(child, 0)
         else:
             self.owned.add(child)
 
     def process_term_req(self, child: "Own") -> None:
-        """End a child that wishes it; one that was sent its `term` already is not told twice."""
+        """End a child that asks for it, unless it was sent its `Term` already."""
         if not self.terminating and child in self.owned:
             self.term_child(child, self._linger)
 
@@ -97,7 +97,7 @@ class Own:
         self._term_acks += count
 
     def unregister_term_ack(self) -> None:
-        """One of them has come."""
+        """Count an acknowledgement that has come."""
         assert self._term_acks > 0
         self._term_acks -= 1
         self.check_term_acks()
@@ -107,12 +107,12 @@ class Own:
         self.unregister_term_ack()
 
     def process_seqnum(self) -> None:
-        """One of the commands announced by `inc_seqnum` has been processed."""
+        """Count a processed command that was announced by `inc_seqnum`."""
         self._processed_seqnum += 1
         self.check_term_acks()
 
     def check_term_acks(self) -> None:
-        """Destroy this object if nothing holds it any more, and tell its owner."""
+        """Destroy this object if the three conditions hold, and tell its owner."""
         if (
             not self.terminating
             or self.destroyed
@@ -127,4 +127,4 @@ class Own:
             owner.mailbox.send(TermAck(owner))
 
     def process_destroy(self) -> None:
-        """Let go of everything.  The last thing that happens to the object."""
+        """Release everything.  The last call to the object."""

@@ -2,7 +2,7 @@
 
 A socket that is closed belongs to the reaper from then on: it polls the socket's mailbox, and the
 handshakes with the socket's peers run here.  Everything in this file but `start` and `join` runs in
-the reaper's thread.  It keeps no strong reference to the user's handles, so these can be collected.
+the reaper's thread.  It has no strong reference to the handles, so these can be garbage-collected.
 """
 
 import select
@@ -33,7 +33,7 @@ class Reaper(Own):
     """Owner of all closed sockets of a context, and of pipes whose bind never came.
 
     A socket has its slot in the context from when it is made until it has ended.  So the reaper
-    ends, after being told to, when the context has none: each has been closed and has ended.
+    ends, after its `Term`, when the context has no socket left.
     """
 
     def __init__(self, context: ReaperContext, name: str) -> None:
@@ -69,19 +69,19 @@ class Reaper(Own):
             command.deliver()
 
     def process_stop(self) -> None:
-        """End the context, which its program has forgotten."""
+        """End the context: its last handle was garbage."""
         self._context.stop_sockets()
 
     def process_term(self, linger: int) -> None:
-        """End, once: a `term` that was cut short and repeated tells us twice."""
+        """Begin to end, once: a `term` that was interrupted and repeated sends `Term` twice."""
         if not self.terminating:
             super().process_term(linger)
 
     def process_adopt(self, child: Own) -> None:
-        """Run a socket that was closed from here on, and begin to end it."""
+        """Adopt a closed socket, and begin to end it."""
         socket = cast("AbstractSocket", child)  # the reaper owns nothing else
         if socket.owner is self:
-            return  # closed by one thread while another left its wait: both handed it over
+            return  # two threads have handed it over: one closed it while another waited in it
         fd = socket.mailbox.fileno()
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)
@@ -89,7 +89,7 @@ class Reaper(Own):
         self.adopt(socket)
         if socket in self.owned:
             self.term_child(socket, self._linger)
-        # What reached the mailbox before us may have used up its signal.
+        # Commands that came before may have consumed the signal.
         socket.process_in_reaper()
 
     def check_term_acks(self) -> None:
@@ -111,16 +111,16 @@ class Reaper(Own):
         self.process_seqnum()
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Nobody reads such a pipe."""
+        """Ignore it: such a pipe is not read."""
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Nobody writes it either."""
+        """Ignore it: such a pipe is not written."""
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Ignore it: such a pipe waited on the other side."""
+        """Ignore it: here is the far end, which does not wait."""
 
     def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - PipeEventSink's signature
-        """One of them has ended."""
+        """Count the end of such a pipe."""
         self.unregister_term_ack()
 
     def process_destroy(self) -> None:

@@ -38,7 +38,7 @@ class FairQueue(PipeSet):
         return False
 
     def _deactivate_current(self) -> None:
-        # Messages are flushed whole, so a pipe that dries up inside one is being ended on our
-        # side: what is left of the message is forgotten.
+        # Messages are flushed whole, so a pipe that is empty in mid-message is ending on this side:
+        # the rest of the message is dropped.
         self._more = False
         self._deactivate(self._current)

@@ -11,10 +11,10 @@ from mq.pipes.pipe_set import PipeSet
 
 
 class Sent(Enum):
-    """What became of a part that was to be sent."""
+    """The result of sending a part."""
 
     OK = "accepted"
-    AGAIN = "nobody has room"
+    AGAIN = "no pipe has room"
     BROKEN = "the pipe that got the parts before has gone; this message is lost"
 
 
@@ -28,10 +28,10 @@ class LoadBalancer(PipeSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self._dropping = False  # inside a message whose pipe has gone
+        self._dropping = False  # in the middle of a message of a pipe that has gone
 
     def send(self, part: Part) -> Sent:
-        """Write a part to the pipe whose turn it is, all parts of a message to the same one."""
+        """Write a part to the next pipe in turn, all parts of a message to the same one."""
         if self._dropping:
             self._dropping = more_of(part)
             return OK

@@ -1,7 +1,7 @@
 """Messages as they travel: parts in pipes, and the trackers of those sent without copying.
 
 A part that is the last of its message and nothing but bytes, as nearly all are, travels as these
-bytes: there is nothing to make for it.  Any other is a `MessagePart`.  Parts are immutable and may
+bytes; no object is created for it.  Any other is a `MessagePart`.  Parts are immutable and may
 be read from any thread.
 """
 
@@ -13,7 +13,7 @@ from mq.errors import NotDone
 
 
 class ReleaseNotifier:
-    """Sets an event when the last reference to it is gone: nobody uses the buffer any more."""
+    """Sets an event when its last reference is gone: the buffer is no longer used."""
 
     __slots__ = ("_event",)
 
@@ -29,7 +29,7 @@ Data: TypeAlias = bytes | memoryview
 
 @final
 class MessagePart:
-    """A part that has more to say than its data.
+    """A part with more than plain bytes.
 
     `data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of
     the same message follows; `release_notifier` is None, or lives as long as a tracked
@@ -48,7 +48,7 @@ class MessagePart:
 
 Part: TypeAlias = bytes | MessagePart
 
-#: The end of a pipe's stream, recognised by identity; no sender can make it.
+#: Ends a pipe's stream.  Recognised by identity, so no sender can make it.
 DELIMITER: Final = MessagePart(b"", False)
 
 #: The empty part that ends an envelope.
@@ -63,7 +63,12 @@ def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = N
 
 
 def more_of(part: Part) -> bool:
-    """Whether another part of the same message follows."""
+    """Whether another part of the same message follows.
+
+    Inlined in the five functions that pass a message on (`Pipe.read` and `write`, `FairQueue.recv`,
+    `LoadBalancer.send`, `SocketBase.recv`): calls there and to three functions like it cost 14 % of
+    PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
+    """
     return isinstance(part, MessagePart) and part.more
 
 

@@ -1,11 +1,10 @@
-r"""Pipe: one end of a two-way connection between sockets, and how such a connection ends.
+r"""Pipe: one end of a connection between two sockets, and the handshake that ends it.
 
 Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
 direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
 far end without an owner: commands to it are kept by its `PendingConnection` until there is one.
 
-Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
-it knows; the reader reports after every `lwm` of them.
+Flow control is in `mq.pipes.hwm`.
 
 The end of a connection, as one side sees it::
 
@@ -16,8 +15,8 @@ The end of a connection, as one side sees it::
       |
     TERM_REQ_SENT1 - peer's pipe_term (both asked) ---> TERM_REQ_SENT2
 
-An acknowledgement is sent once nothing of the peer's is wanted any more, and receiving one ends
-the pipe.  Whoever asked first acknowledges the acknowledgement, so that both know.
+An end sends its acknowledgement once it will read nothing more, and is dead when it receives one.
+The end that asked first also acknowledges the acknowledgement, so that both know.
 """
 
 from enum import Enum
@@ -60,10 +59,10 @@ _READABLE: Final = (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER)
 
 
 class PipeEventSink(Protocol):
-    """What an end tells its socket; called in the owner's thread."""
+    """What an end reports to its socket.  Called in the owner's thread."""
 
     def read_activated(self, pipe: "Pipe") -> None:
-        """Note that a dry pipe can be read again."""
+        """Note that a pipe that was empty can be read again."""
 
     def write_activated(self, pipe: "Pipe") -> None:
         """Note that a full pipe can be written again."""
@@ -109,21 +108,21 @@ class Pipe(FlowControl):
         self.routing_id = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
-        # Both say "as far as we know"; a state that forbids the direction makes them False too, so
-        # that the hot path has one thing to ask.
+        # As far as this end knows.  Also False in a state that forbids the direction, so that the
+        # hot path checks one field.
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
-        self._activate_read = ActivateRead(peer)  # immutable, so one does for all time
+        self._activate_read = ActivateRead(peer)  # immutable, so one suffices
 
     # -- reading -----------------------------------------------------------------------------
 
     @property
     def readable(self) -> bool:
-        """Whether the peer may still be heard, now or later."""
+        """Whether messages of the peer may still come, now or later."""
         return self.state in _READABLE
 
     def read(self) -> Part | None:
@@ -174,7 +173,7 @@ class Pipe(FlowControl):
         return True
 
     def write_ignoring_hwm(self, part: Part) -> None:
-        """Write a part the peer must not miss, HWM or not, unless the connection is ending."""
+        """Write a part regardless of the HWM, unless the connection is ending."""
         if self.state is PipeState.ACTIVE and self._out is not None:
             self._out.write(part)
             self._msgs_written += 1
@@ -190,7 +189,7 @@ class Pipe(FlowControl):
         out = self._out
         if out is None:
             return
-        # A flush cut short by KeyboardInterrupt may have left its wake-up unsent: it is owed still.
+        # A flush that KeyboardInterrupt ended may not have sent its wake-up: send it now.
         owed = self._flush_unfinished
         self._flush_unfinished = True
         if not out.flush() or owed:
@@ -210,12 +209,12 @@ class Pipe(FlowControl):
     # -- flow control ------------------------------------------------------------------------
 
     def set_hwms(self, own: HighWaterMarks) -> None:
-        """Our socket's marks have changed: reckon anew, tell the peer, and give it its credit."""
+        """Apply this socket's new marks; tell the peer them, and what has been read."""
         if self._unlimited or own == self._own_hwms:
             return
         self._own_hwms = own
         self._recompute_hwms()
-        if self.state is PipeState.ACTIVE:  # to a peer that is ending it would come too late
+        if self.state is PipeState.ACTIVE:  # to a peer that is ending it is too late
             self._send(PipeHwm(self.peer, own))
             self._send(ActivateWrite(self.peer, self._msgs_read))
             self._reactivate_write()
@@ -240,7 +239,7 @@ class Pipe(FlowControl):
     # -- commands from the peer --------------------------------------------------------------
 
     def process_activate_read(self) -> None:
-        """Note that the peer has flushed into the pipe after we found it dry."""
+        """Note that the peer has flushed after this end found the pipe empty."""
         if not self._in_active and self.state in _READABLE:
             self._in_active = True
             if self.sink is not None:
@@ -262,7 +261,7 @@ class Pipe(FlowControl):
             self.sink.pipe_connected(self)
 
     def process_pipe_term(self) -> None:
-        """Begin to end: the peer wants to."""
+        """Begin to end the connection: the peer asks for it."""
         if self.state is PipeState.ACTIVE and self.delay:
             self.state = PipeState.WAITING_FOR_DELIMITER
             self._out_active = False
@@ -274,15 +273,15 @@ class Pipe(FlowControl):
             self._ack_term()
 
     def process_pipe_term_ack(self) -> None:
-        """End: the peer has let go."""
+        """End: the peer will touch neither direction again."""
         assert self.state not in (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER), self.state
         if self.state is PipeState.TERM_REQ_SENT1:
             self._send_pipe_term_ack()
         self._in_active = False
-        self._in = ConflatePipe()  # what was never read is dropped here and now
+        self._in = ConflatePipe()  # drops what was never read
         sink, self.sink = self.sink, None
         if sink is not None:
-            sink.pipe_terminated(self)  # last: it may be the end of the socket
+            sink.pipe_terminated(self)  # last: it may destroy the socket
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -290,7 +289,7 @@ class Pipe(FlowControl):
         """Begin to end the connection; the sink is told when it has ended.
 
         With `delay`, what the peer has sent before ending itself stays readable; without, it is
-        dropped.  May be called again, with less patience.
+        dropped.  May be called again with `delay=False`.
         """
         self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
@@ -304,7 +303,7 @@ class Pipe(FlowControl):
         self._out_active = False
         if self._out is not None:
             self.rollback()
-            self._out.write(DELIMITER)  # not subject to the HWM: it takes no room from anybody
+            self._out.write(DELIMITER)  # not subject to the HWM
             self.flush()
 
     def _process_delimiter(self) -> None:
@@ -335,7 +334,7 @@ class Pipe(FlowControl):
             self.pending.send(self.peer, command)
 
     def send_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Tell the far end, which connected before we were bound, who we are."""
+        """Tell the end that connected before the bind what this socket is."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
@@ -348,10 +347,10 @@ class Pipe(FlowControl):
 
 
 def pipepair(near: HighWaterMarks, far: HighWaterMarks | None, conflate: bool) -> tuple[Pipe, Pipe]:
-    """Two ends joined together; `near` and `far` are the marks of their sockets.
+    """Return two linked ends; `near` and `far` are the marks of their sockets.
 
-    `far` is None while the far end waits for a bind.  The caller owns both until it gives them
-    away.
+    `far` is None while the far end waits for a bind.  The caller owns both until each has
+    an owner.
     """
     there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()

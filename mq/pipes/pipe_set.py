@@ -2,7 +2,7 @@
 
 The common half of `fair_queue` and `load_balancer`.  Owned by a socket's thread.  A pipe that is
 not ready is swapped behind the ready ones, and swapped back when it is activated, so that nothing
-is ever searched in passing messages; only a pipe's activation and end look for it in the list.
+is searched in the list per message, only when a pipe is activated or ends.
 """
 
 from mq._cpython.mypyc_types import i64
@@ -10,14 +10,14 @@ from mq.pipes.pipe import Pipe
 
 
 class PipeSet:
-    """Pipes to take turns with."""
+    """Pipes used in turn (round-robin)."""
 
     def __init__(self) -> None:
         self._pipes: list[Pipe] = []
         self._active: i64 = 0  # pipes[:active] are ready, as far as we know
-        self._current: i64 = 0  # whose turn it is
+        self._current: i64 = 0  # the index of the pipe in turn
         self._more = False  # inside a message of pipes[current]
-        self.last_pipe: Pipe | None = None  # whose turn it was with the part passed last
+        self.last_pipe: Pipe | None = None  # the pipe of the part passed last
 
     def attach(self, pipe: Pipe) -> None:
         """Add a pipe; it counts as ready until it proves not to be."""

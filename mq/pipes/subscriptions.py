@@ -1,4 +1,4 @@
-"""Which topics are subscribed to, and by whom.  Owned by a socket's thread.
+"""Subscriptions: the topics of a socket and their subscribers.  Owned by the socket's thread.
 
 A topic is a prefix of the messages it lets through.  Only the lengths that occur are tried, one
 look-up each, however many topics there are.
@@ -11,7 +11,7 @@ SubscriberT = TypeVar("SubscriberT")
 
 
 class Subscriptions(Generic[SubscriberT]):
-    """Topics and their holders."""
+    """Topics and their subscribers."""
 
     def __init__(self) -> None:
         self._subscribers: dict[bytes, dict[SubscriberT, int]] = {}  # how often each has subscribed
@@ -24,7 +24,7 @@ class Subscriptions(Generic[SubscriberT]):
         return iter(self._subscribers)
 
     def add(self, topic: bytes, subscriber: SubscriberT) -> bool:
-        """Subscribe `subscriber` once more; whether nobody held the topic before."""
+        """Subscribe `subscriber` once more; True if the topic is new."""
         subscribers = self._subscribers.get(topic)
         if subscribers is not None:
             subscribers[subscriber] = subscribers.get(subscriber, 0) + 1
@@ -34,7 +34,7 @@ class Subscriptions(Generic[SubscriberT]):
         return True
 
     def remove(self, topic: bytes, subscriber: SubscriberT, completely: bool = False) -> bool:
-        """Unsubscribe `subscriber` once, or altogether; whether nobody holds the topic any more."""
+        """Unsubscribe `subscriber` once, or completely; True if the topic has none left."""
         subscribers = self._subscribers.get(topic)
         if subscribers is None or subscriber not in subscribers:
             return False
@@ -47,7 +47,7 @@ class Subscriptions(Generic[SubscriberT]):
         return True
 
     def remove_subscriber(self, subscriber: SubscriberT) -> list[bytes]:
-        """Forget a holder; the topics nobody holds any more."""
+        """Forget a subscriber; return the topics that have none left."""
         subscribed = [
             topic for topic, subscribers in self._subscribers.items() if subscriber in subscribers
         ]
@@ -66,7 +66,7 @@ class Subscriptions(Generic[SubscriberT]):
         return any(n <= len(data) and data[:n] in subscribers for n in self._lengths)
 
     def matching_subscribers(self, data: bytes) -> dict[SubscriberT, None]:
-        """All who hold a prefix of `data`, each once."""
+        """Return the subscribers of all prefixes of `data`, each once."""
         found: dict[SubscriberT, None] = {}
         for n in self._lengths:
             if n <= len(data):

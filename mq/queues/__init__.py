@@ -1,1 +1,1 @@
-"""Queues between two threads: yqueue, ypipe, signaler, mailbox."""
+"""Queue layers between threads: yqueue, ypipe, signaler, mailbox."""

@@ -1,7 +1,7 @@
 """ConflatePipe: a pipe of one slot, in which the last message wins.
 
-Who may call it: as a YPipe, one writer thread and one reader thread.  There is no HWM and no
-multipart here, and every flush asks for a signal: a reader is never known to be awake.
+Thread-safety: as a YPipe, one writer thread and one reader thread.  It has neither HWM nor
+multipart, and every flush requires a signal: a reader is never known to be awake.
 """
 
 from threading import Lock
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ConflatePipe(Generic[T]):
-    """The face of `mq.YPipe` over a single slot.
+    """The interface of `mq.YPipe` over a single slot.
 
     `final_value`, if given, is the one value that does not replace what is there but follows it:
     the delimiter that ends a connection must not eat the message before it.
@@ -32,7 +32,7 @@ class ConflatePipe(Generic[T]):
             self._slot = [*self._slot, value] if value is self._final_value else [value]
 
     def unwrite(self) -> T:
-        """`Empty`, always: a conflated message has one part and is complete."""
+        """Raise `Empty`: a conflated message has one part and is complete."""
         raise Empty("a conflating pipe holds nothing incomplete")
 
     def flush(self) -> bool:

@@ -1,24 +1,28 @@
-"""Mailbox: how a thread is told things.
+"""Mailbox: a queue of commands from any thread to the one that owns it.
 
-Who may call it: `send` any thread, a signal handler or a finalizer, at any moment and re-entrantly;
-`recv` and `close` the one thread that owns the mailbox; `fileno` and the counters everybody.
+Thread-safety: any thread, signal handler or finalizer may call `send`, at any moment and
+re-entrantly; only the owning thread `recv` and `close`; any thread `fileno` and the counters.
 
-How no wake-up is lost, without a lock a finalizer could meet halfway::
+How no wake-up is lost, without a lock that a finalizer could find held by its own thread::
 
     sender                                reader, having found the mailbox empty
     1. append the command                 a. consume the signal
     2. read `_sleeps`                     b. `_sleeps` += 1
-    3. if it is not `_signalled`:         c. look again; found one: done
+    3. if it is not `_signalled`:         c. recheck; found a command: done
        signal, `_signalled` = what 2 saw  d. wait for a signal
 
-Each number in `_sleeps` is one sleep, and is signalled for about once: senders that race signal
-twice, which the signaler merges.  If (1) came before (c), the reader finds the command.  If after,
-then (b) came before (2), so the sender sees a sleep nobody has signalled for.  A sender that is cut
-short between any two steps leaves `_signalled` behind, and so the next send signals.
+Each number in `_sleeps` is one sleep and is signalled for about once: two senders that race may
+both signal, which the signaler merges.  If (1) came before (c), the reader finds the command.  If
+after, then (b) came before (2), so the sender sees a sleep that no sender has signalled for.  An
+interrupt between any two steps of a sender leaves `_signalled` behind, and so the next send
+signals.
 
-A reader that waits for ever does (d) and (a) in one step: it waits for the signal and consumes it,
-and goes on at (b).  One with a deadline leaves the signal it has waited for, so that it is spared
-further ones until it has found the mailbox empty again.
+Without a deadline the reader does (d) and (a) in one system call and goes on at (b).  With one it
+leaves the signal it has waited for, so that no further signal is sent until it has found the
+mailbox empty again.
+
+An interrupt (KeyboardInterrupt) during `recv` comes out of `_wait` or `_wait_until`, which first
+send the signal again that may have been consumed.
 
 That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
@@ -66,16 +70,16 @@ class Mailbox(Generic[T]):
         self._received: i64 = 0  # written by the reader
         self.waiting = False  # written by the reader: whether `recv` has found nothing so far
         self._forks: i64 = FORK_COUNTER.value
-        register(self._signaler)  # a child gives back its copies of the descriptors
+        register(self._signaler)  # a forked child closes its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
 
         An exception at any point inside loses neither the command, if it had been posted, nor any
-        other: whatever signal is owed, the next send gives.  `MailboxClosed` after `close` and in
-        a forked child; what is sent while the reader closes may be dropped.
+        other: the next send makes up for a signal that was not sent.  `MailboxClosed` after `close`
+        and in a forked child; what is sent while the reader closes may be dropped.
         """
-        signaler = self._signaler  # held, so that its descriptor outlives a close meanwhile
+        signaler = self._signaler  # the reference keeps the descriptor open during a close
         if signaler is None or self._forks != FORK_COUNTER.value:
             raise self._closed_error()
         self._queue.append(command)
@@ -88,7 +92,7 @@ class Mailbox(Generic[T]):
         return MailboxClosed(_CLOSED if self._forks == FORK_COUNTER.value else _FORKED)
 
     def recv(self, timeout: float | None = None) -> T | None:
-        """The next command; None when none came within `timeout` seconds (None: for ever).
+        """Return the next command; None if none came within `timeout` seconds (None: for ever).
 
         What was sent before a `close` is still received; then `MailboxClosed`.
         """
@@ -115,7 +119,7 @@ class Mailbox(Generic[T]):
                 command = self._recheck(signaler)
                 if command is None and self._signaler is not None:
                     signaler.wait_and_clear()
-            except BaseException:  # the signal may be consumed, and senders may count on it
+            except BaseException:  # the signal may be consumed, and senders rely on it
                 signaler.send()
                 raise
             if command is not None:
@@ -130,7 +134,7 @@ class Mailbox(Generic[T]):
                 signaler.recv()
                 self._sleeps += 1
                 command = self._recheck(signaler)
-            except BaseException:  # the signal is consumed, and senders may count on it
+            except BaseException:  # the signal is consumed, and senders rely on it
                 signaler.send()
                 raise
             if command is not None:
@@ -153,13 +157,13 @@ class Mailbox(Generic[T]):
         except IndexError:
             return None
         if len(queue) > 1:
-            signaler.send()  # their senders may have been spared by the signal consumed above
+            signaler.send()  # for their senders the signal consumed above may have sufficed
         del queue[0]
         self._received += 1
         return command
 
     def peek(self) -> bool:
-        """Whether `recv` is worth calling: a plain read, made for asking before every operation."""
+        """Whether there is a command.  A plain read, cheap enough before every operation."""
         return bool(self._queue)
 
     def fileno(self) -> int:
@@ -172,7 +176,7 @@ class Mailbox(Generic[T]):
         signaler = self._signaler
         if signaler is None or self.closed:
             return
-        # Senders may stand before their write: the descriptor goes with the last reference.
+        # A sender may be about to write: the descriptor is closed with the last reference.
         self._signaler = None
         signaler.send()
 

@@ -1,6 +1,6 @@
-"""Signaler: one bit a thread can sleep on, and any poller can watch.
+"""Signaler: a wake-up of one bit, for a thread to sleep on and a poller to watch.
 
-Who may call it: `send` any thread; `wait`, `recv` and `fileno` the one thread that is woken.
+Thread-safety: any thread may call `send`; only the thread that is woken the other methods.
 An eventfd where the platform has one, else a pipe; both never block their writer.
 """
 
@@ -35,10 +35,10 @@ _BLOCKING_EVENTFD = _supports_nowait_read()
 
 
 class Signaler:
-    """A pollable wake-up.  Signals carry no meaning beyond "look", and merge.
+    """A pollable wake-up.  Signals carry no data, and merge.
 
     `use_pipe=True` takes the fallback even where an eventfd is to be had.  Raises OSError (EMFILE)
-    when no descriptor is left.  `close` is for the owner, once no one can call `send` any more.
+    when no descriptor is left.  The owner calls `close` once no thread can call `send` any more.
     """
 
     __slots__ = ("__weakref__", "_is_blocking", "_poll", "_read_fd", "_write_fd")
@@ -74,22 +74,22 @@ class Signaler:
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
 
     def wait_and_clear(self) -> None:
-        """Wait for a signal, for ever, and consume all that are outstanding."""
+        """Wait without limit for a signal, and consume all that are outstanding."""
         if self._is_blocking:
             os.read(self._read_fd, 8)
         else:
             self.wait()
             self.recv()
 
-    #: The public name of `wait_and_clear` before.
+    #: The former public name.
     take = wait_and_clear
 
     def recv(self) -> bool:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
         found = False
         try:
-            # Not asking first: each system call lets other threads have the interpreter, and what
-            # that may cost is more than the exception when there is nothing.
+            # No poll first: each system call releases the interpreter, which may cost more than the
+            # exception when there is no signal.
             while True:
                 self._read()
                 found = True
@@ -110,14 +110,14 @@ class Signaler:
         return self._read_fd
 
     def close(self) -> None:
-        """Give the descriptors back.  Idempotent."""
+        """Close the descriptors.  Idempotent."""
         fds = {self._read_fd, self._write_fd} - {-1}
         self._read_fd = self._write_fd = -1
         for fd in fds:
             os.close(fd)
 
     def after_fork(self) -> None:
-        """In a child: an eventfd is shared, and would be read to the parent's loss."""
+        """Close the descriptors: a forked child would consume its parent's signals."""
         self.close()
 
     def __del__(self) -> None:

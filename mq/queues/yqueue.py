@@ -1,8 +1,8 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
-Who may call it: `push`, `unpush` and `back` belong to the writer's thread, `pop` and `front` to
-the reader's.  The queue itself never says whether it is empty: the reader must know from elsewhere
-(see `ypipe`) that an item is there, and that knowledge is also what makes its value visible.
+Thread-safety: only the writer thread uses `push`, `unpush` and `back`, only the reader thread
+`pop` and `front`.  The queue does not say whether it is empty: `ypipe` tells the reader that an
+item is there, which also makes the item's value visible.
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ class _Chunk:
 class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
-    All operations are O(1) and take no lock.  A push or pop becomes true with one statement, the
-    store of the new position: an interrupt before it leaves the queue as it was, one after it finds
-    everything done.
+    All operations are O(1) and take no lock.  A push or pop takes effect with one statement, the
+    store of the new position: an interrupt before it leaves the queue unchanged, one after it finds
+    the operation complete.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
@@ -50,7 +50,7 @@ class YQueue(Generic[T]):
         self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
         # The one thing both sides touch.  deque's append and pop are atomic, with and without the
-        # GIL; maxlen keeps the chunk freed last, whose memory is most likely still in the cache.
+        # GIL; maxlen keeps the chunk freed last, as its memory is most likely still in the cache.
         self._spare: deque[_Chunk] = deque(maxlen=1)
 
     @property
@@ -118,8 +118,8 @@ class YQueue(Generic[T]):
         return value
 
     def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
-        # A grow cut short by an exception is simply done again: nothing is reached through the
-        # new link before the push that follows has been flushed to the reader.
+        # Interrupted, it is repeated by the next push: the reader does not follow the new link
+        # before the push after it has been flushed.
         try:
             new = self._spare.pop()
         except IndexError:

@@ -1,10 +1,10 @@
-"""SocketBase: what all socket types share - a mailbox, endpoints, pipes, blocking, and the end.
+"""SocketBase: what all socket types share - mailbox, endpoints, pipes, blocking, termination.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.  Other threads reach
 it by commands only, save for `inc_seqnum` and the three properties the other side of a connection
 reads under the lock of `mq.core.endpoints`.
 
-A type is a subclass that says what to do with pipes and parts in the methods named x...
+Each socket type is a subclass that implements the methods named x..., as in libzmq.
 """
 
 import errno
@@ -51,7 +51,7 @@ class SocketBase(AbstractSocket):
         self.rcvmore = False
         self.last_endpoint = b""
         self._stopped = False  # the context is terminating
-        self._unusable = False  # closed, stopped or forked: the one thing the hot path asks
+        self._unusable = False  # closed, stopped or forked; the hot path checks this alone
         self._forked = False
         self._pipes: list[Pipe] = []
 
@@ -115,14 +115,14 @@ class SocketBase(AbstractSocket):
     def _attach(self, pipe: Pipe) -> None:
         pipe.sink = self
         self._pipes.append(pipe)
-        pipe.set_hwms(self.hwms)  # they may have changed since the connection was made
+        pipe.set_hwms(self.hwms)  # the options may have changed since
         self.xattach(pipe)
         if self.terminating:
             self.register_term_acks(1)
             pipe.terminate(False)
 
     def _drop_partial_message(self, pipe: Pipe) -> None:
-        # If it ends inside the message being received, there will be no more parts of that.
+        # If the pipe ends in mid-message, no more parts of that message will come.
         if pipe is self.xsource():
             self.rcvmore = False
 
@@ -141,7 +141,7 @@ class SocketBase(AbstractSocket):
     def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
         if sent is Sent.BROKEN:
-            # Nobody can be given this message any more.  Who does not wait is told so.
+            # This message is lost.  A caller that does not wait is told so.
             if timeout == 0:
                 raise Again
             return
@@ -176,14 +176,14 @@ class SocketBase(AbstractSocket):
                 raise Again
 
     def _wait_for_command(self, deadline: float | None) -> None:
-        # Wait for commands until the deadline, and look once more when it has passed: to say
-        # "again" while a command is waiting would be wrong.
+        # Process commands once more when the deadline has passed: to raise `Again` while a command
+        # is there would be wrong.
         timeout = None if deadline is None else max(0.0, deadline - monotonic())
         command = self.mailbox.recv(timeout)
         if command is not None:
             command.deliver()
         if self.closed:
-            self.ctx.reap(self)  # by another thread, which has left this to us
+            self.ctx.reap(self)  # another thread closed it and left the hand-over to this one
         self._process_queued_commands()
 
     def events(self) -> int:
@@ -193,9 +193,9 @@ class SocketBase(AbstractSocket):
         return (_POLLIN if self.xhas_in() else 0) | (_POLLOUT if self.xhas_out() else 0)
 
     def process_commands(self) -> None:
-        """Do what other threads ask, without waiting; `ContextTerminated` if that is to stop.
+        """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
 
-        Afterwards the descriptor will tell of the next command, as whoever reads EVENTS expects.
+        Afterwards the descriptor signals the next command, as a reader of EVENTS expects.
         """
         while (command := self.mailbox.recv(0)) is not None:
             command.deliver()
@@ -203,8 +203,8 @@ class SocketBase(AbstractSocket):
             self._raise_unusable()
 
     def _process_queued_commands(self) -> None:
-        # As long as the mailbox is not found empty its reader counts as awake, and commands need no
-        # signal.
+        # While the mailbox has not been found empty its reader counts as awake, and commands need
+        # no signal.
         mailbox = self.mailbox
         while mailbox.peek() and (command := mailbox.recv(0)) is not None:
             command.deliver()
@@ -230,15 +230,15 @@ class SocketBase(AbstractSocket):
         if self.xset(option, value):
             return
         if option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE):
-            raise ZMQError(Errno.EINVAL)  # only for types that took it above
+            raise ZMQError(Errno.EINVAL)  # handled by `xset` of the types that have it
         self.options.set(option, value)
         if option in (SocketOption.SNDHWM, SocketOption.RCVHWM):
             self._change_hwms()
 
     def _change_hwms(self) -> None:
         if self.mailbox.peek():
-            # There may be connections we have not heard of yet.  A descriptor's edge used up by
-            # that is given back: as everywhere but in `events`, options must not take it away.
+            # Attach connections announced meanwhile.  That may consume the descriptor's edge, which
+            # only `events` may do, so it is restored.
             self.process_commands()
             self.mailbox.send(WakeUp(self))
         for pipe in self._pipes:
@@ -272,7 +272,7 @@ class SocketBase(AbstractSocket):
         self._stopped = self._unusable = True
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Somebody has connected to us."""
+        """Attach the pipe of a socket that has connected to this one."""
         self._attach(pipe)
         self.process_seqnum()
 
@@ -303,12 +303,12 @@ class SocketBase(AbstractSocket):
         """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
 
         Messages sent and not yet read stay readable for their receivers.  If another thread waits
-        inside `send` or `recv`, against the rules, it is woken and hands the socket over itself:
+        inside `send` or `recv`, against the rules, that thread is woken and hands the socket over:
         the mailbox must not have two readers.
         """
         if self.closed:
             return
-        if self._forked:  # it is the parent's, and so is whoever waits inside
+        if self._forked:  # the socket and a thread that waits in it are the parent's
             self.closed = True
             return
         self._unusable = True
@@ -316,22 +316,22 @@ class SocketBase(AbstractSocket):
             self.closed = True
             self.mailbox.send(Stop(self))
         else:
-            # Marked after it: cut short before the mark, close can be called again, and the reaper
-            # takes a socket only once.
+            # Last: after an interrupt before it, close can be called again, and the reaper adopts
+            # a socket only once.
             self.ctx.reap(self)
             self.closed = True
 
     def disown(self) -> None:
-        """In a forked child: this is the parent's socket."""
+        """Refuse all calls: in a forked child the socket is the parent's."""
         self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:
-        """Do what other threads ask of a closed socket."""
+        """Deliver the commands to a closed socket."""
         while not self.destroyed and (command := self.mailbox.recv(0)) is not None:
             command.deliver()
 
     def process_term(self, linger: int) -> None:
-        """End: first be found by nobody any more, then end the connections there are."""
+        """Free the names first, so that no socket connects any more; then end the connections."""
         self.ctx.endpoints.unbind_all(self)
         self.register_term_acks(len(self._pipes))
         for pipe in list(self._pipes):
@@ -339,11 +339,11 @@ class SocketBase(AbstractSocket):
         super().process_term(linger)
 
     def process_destroy(self) -> None:
-        """Everything is settled: free the slot and the descriptor."""
+        """Free the slot and the descriptor."""
         self.ctx.destroy_socket(self)
         self.mailbox.close()
 
-    # -- what makes a type -------------------------------------------------------------------
+    # -- for the socket types-----------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
         """Note that a connection was made."""
@@ -383,7 +383,7 @@ class SocketBase(AbstractSocket):
         """Note that the far end of a pipe attached earlier is known now."""
 
     def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
-        """Set an option of the type's own; False if it is none of them."""
+        """Set an option of this socket type; False if `option` is another."""
         return False
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ class Pair(SocketBase):
 
     socket_type: ClassVar[SocketType] = SocketType.PAIR
     _pipe: Pipe | None = None
-    _dropping = False  # the peer left inside a message of ours: the rest of that is dropped
+    _dropping = False  # the peer went in mid-message: the rest is dropped
     _mid_message = False
 
     def xattach(self, pipe: Pipe) -> None:
@@ -25,7 +25,7 @@ class Pair(SocketBase):
             pipe.terminate(False)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Note that the peer has gone; another may come."""
+        """Forget the peer; another may connect."""
         if pipe is self._pipe:
             self._pipe = None
             self._dropping = self._mid_message
@@ -46,7 +46,7 @@ class Pair(SocketBase):
     def _refuse_part(self, part: Part) -> Sent:
         if not self._mid_message:
             return AGAIN
-        # The peer is leaving: it had room for the message when it was begun.
+        # The connection is ending: there was room when the message was begun.
         self._dropping = self._mid_message = more_of(part)
         return Sent.BROKEN
 
@@ -63,5 +63,5 @@ class Pair(SocketBase):
         return self._dropping or (self._pipe is not None and self._pipe.check_write())
 
     def xsource(self) -> Pipe | None:
-        """Return the only peer."""
+        """Return the pipe of the only peer."""
         return self._pipe

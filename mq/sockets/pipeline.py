@@ -1,4 +1,4 @@
-"""PUSH and PULL: work handed out to whoever has room.  Owned by the socket's thread."""
+"""PUSH and PULL: each message to one peer that has room.  Owned by the socket's thread."""
 
 from typing import ClassVar
 
@@ -21,24 +21,24 @@ class Push(SocketBase):
         self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more to send to.  It is never read, so no delimiter would ever be seen."""
+        """Add a peer to send to.  Its pipe is never read, so a delimiter would not be seen."""
         pipe.delay = False
         self._load_balancer.attach(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that it has room again."""
+        """Note that the pipe has room again."""
         self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less."""
+        """Forget the pipe of a peer that has gone."""
         self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
-        """Give the part to the peer whose turn it is."""
+        """Send the part to the next peer in turn that has room."""
         return self._load_balancer.send(part)
 
     def xhas_out(self) -> bool:
-        """Whether anybody has room."""
+        """Whether some peer has room."""
         return self._load_balancer.has_out()
 
 
@@ -52,25 +52,25 @@ class Pull(SocketBase):
         self._fair_queue = FairQueue()
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more to receive from."""
+        """Add a peer to receive from."""
         self._fair_queue.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """Note that it has messages again."""
+        """Note that the pipe has messages again."""
         self._fair_queue.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less."""
+        """Forget the pipe of a peer that has gone."""
         self._fair_queue.terminated(pipe)
 
     def xrecv(self) -> Part | None:
-        """Take a part from the peer whose turn it is."""
+        """Receive a part from the next peer in turn."""
         return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
-        """Whether anybody has sent."""
+        """Whether a message of some peer is here."""
         return self._fair_queue.has_in()
 
     def xsource(self) -> Pipe | None:
-        """Where the last part came from."""
+        """Return the pipe the last part came from."""
         return self._fair_queue.last_pipe

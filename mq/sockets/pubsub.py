@@ -39,7 +39,7 @@ class Xpub(SocketBase):
     # -- peers -------------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more subscriber, who may have subscribed already."""
+        """Add a subscriber, and read subscriptions it has sent already."""
         self._distributor.attach(pipe)
         if self._welcome:
             pipe.write_ignoring_hwm(self._welcome)
@@ -47,11 +47,11 @@ class Xpub(SocketBase):
         self.xread_activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that it has room again."""
+        """Note that the pipe has room again."""
         self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less, and its subscriptions with it."""
+        """Forget a subscriber and its subscriptions."""
         self._distributor.terminated(pipe)
         self._mid_message_pipes.discard(pipe)
         if pipe is self._last_sender:
@@ -60,7 +60,7 @@ class Xpub(SocketBase):
             self._queue_notification(_UNSUBSCRIBE, topic, None)
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """Note that it has subscribed, unsubscribed, or sent a message of its own."""
+        """Read what a peer sent: subscriptions, their ends, or messages of its own."""
         while (part := pipe.read()) is not None:
             data = bytes_of(part)
             mid_message = pipe in self._mid_message_pipes
@@ -97,7 +97,7 @@ class Xpub(SocketBase):
     # -- messages ----------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
-        """Send to all whose subscriptions match the first part, and who have room."""
+        """Send to each peer with room and a subscription that matches the first part."""
         if self._distributor.mid_message:
             self._distributor.send(part, ())
             return OK
@@ -110,22 +110,22 @@ class Xpub(SocketBase):
         return OK
 
     def xhas_out(self) -> bool:
-        """Say yes, always: who has no room misses the message."""
+        """Return True always: a peer without room misses the message."""
         return True
 
     def xrecv(self) -> Part | None:
-        """Return a subscription that is news, or a message of a subscriber's own."""
+        """Return a new subscription, or a message that a subscriber sent."""
         if not self._received:
             return None
         part, self._last_sender = self._received.popleft()
         return part
 
     def xhas_in(self) -> bool:
-        """Whether a subscriber was heard."""
+        """Whether a subscription or a message of a subscriber is here."""
         return bool(self._received)
 
     def xset(self, option: int, value: Value) -> bool:
-        """With XPUB_MANUAL, SUBSCRIBE and UNSUBSCRIBE speak for the peer received from last."""
+        """Set XPUB_WELCOME_MSG; with XPUB_MANUAL also the subscriptions of the last sender."""
         if not isinstance(value, bytes):
             return False
         if option == SocketOption.XPUB_WELCOME_MSG:
@@ -141,12 +141,12 @@ class Xpub(SocketBase):
 
 
 class Pub(Xpub):
-    """Publishes, and keeps subscriptions to itself."""
+    """Publishes, and does not report subscriptions."""
 
     socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more subscriber.  No reader waits here for what a leaving one has still to say."""
+        """Add a subscriber.  What it leaves unread here is dropped when it goes."""
         pipe.delay = False
         super().xattach(pipe)
 
@@ -154,7 +154,7 @@ class Pub(Xpub):
         pass
 
     def xrecv(self) -> Part | None:
-        """ENOTSUP."""
+        """Raise ENOTSUP."""
         return SocketBase.xrecv(self)
 
 
@@ -169,14 +169,14 @@ class Xsub(SocketBase):
         self._fair_queue = FairQueue()
         self._distributor = Distributor()
         self._subscriptions: Subscriptions[None] = Subscriptions()
-        self._filtering = False  # whether to drop what no subscription matches
+        self._filtering = False  # whether messages that no subscription matches are dropped
         self._current_matches = True  # the message being received matches
         self._prefetched: Part | None = None
 
     # -- peers -------------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more publisher, told at once what is subscribed to."""
+        """Add a publisher, and send it the current subscriptions."""
         self._fair_queue.attach(pipe)
         self._distributor.attach(pipe)
         for topic in self._subscriptions:
@@ -184,22 +184,22 @@ class Xsub(SocketBase):
         pipe.flush()
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """Note that it has published."""
+        """Note that the pipe has messages again."""
         self._fair_queue.activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that it has room again."""
+        """Note that the pipe has room again."""
         self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less."""
+        """Forget the pipe of a peer that has gone."""
         self._fair_queue.terminated(pipe)
         self._distributor.terminated(pipe)
 
     # -- subscribing -------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
-        """Take a byte 1 or 0 and a topic as a subscription or its end; pass all else on."""
+        """Subscribe (byte 1, topic) or unsubscribe (byte 0); pass all else on."""
         data = bytes_of(part)
         if self._distributor.mid_message or data[:1] not in (b"\0", b"\1"):
             self._distributor.send(part, self._distributor.pipes)
@@ -212,19 +212,19 @@ class Xsub(SocketBase):
             self._subscriptions.add(topic, None)
         elif not self._subscriptions.remove(topic, None):
             return  # still subscribed to, or never was
-        # Not subject to the HWM: a subscription that got lost would never be made up for.
+        # Not subject to the HWM: a lost subscription would never be repeated.
         for pipe in self._distributor.pipes:
             pipe.write_ignoring_hwm(bytes([kind]) + topic)
             pipe.flush()
 
     def xhas_out(self) -> bool:
-        """Say yes, always."""
+        """Return True always: a peer without room misses the message."""
         return True
 
     # -- receiving ---------------------------------------------------------------------------
 
     def xrecv(self) -> Part | None:
-        """Return the next part that is wanted."""
+        """Return the next part of a message that a subscription matches."""
         part = self._prefetched
         if part is not None:
             self._prefetched = None
@@ -240,18 +240,18 @@ class Xsub(SocketBase):
         return None
 
     def xhas_in(self) -> bool:
-        """Whether something wanted was published."""
+        """Whether a message that a subscription matches is here."""
         if self._prefetched is None:
             self._prefetched = self.xrecv()
         return self._prefetched is not None
 
     def xsource(self) -> Pipe | None:
-        """Where the last part came from."""
+        """Return the pipe the last part came from."""
         return self._fair_queue.last_pipe
 
 
 class Sub(Xsub):
-    """Receives what is published and subscribed to."""
+    """Receives the messages that match its subscriptions."""
 
     socket_type: ClassVar[SocketType] = SocketType.SUB
 
@@ -260,15 +260,15 @@ class Sub(Xsub):
         self._filtering = True
 
     def xsend(self, part: Part) -> Sent:
-        """ENOTSUP."""
+        """Raise ENOTSUP."""
         return SocketBase.xsend(self, part)
 
     def xhas_out(self) -> bool:
-        """Never."""
+        """Return False: a SUB does not send."""
         return False
 
     def xset(self, option: int, value: Value) -> bool:
-        """SUBSCRIBE and UNSUBSCRIBE."""
+        """Subscribe or unsubscribe."""
         if not isinstance(value, bytes):
             return False
         if option == SocketOption.SUBSCRIBE:

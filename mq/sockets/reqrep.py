@@ -10,7 +10,7 @@ from mq.pipes.message import ENVELOPE_END, MessagePart, Part, data_of, more_of
 from mq.pipes.pipe import Pipe
 from mq.sockets.router_dealer import Dealer, Router
 
-_SKIP = -1  # the stage of a message that is not the reply we wait for
+_SKIP = -1  # `_envelope_position` in a message that is not the reply
 
 
 class Req(Dealer):
@@ -27,9 +27,9 @@ class Req(Dealer):
         self._awaiting = False  # a reply
         self._mid_message = False  # a request: its envelope has been sent
         self._request_id = 0
-        self._reply_pipe: Pipe | None = None  # who must reply; None: anybody may, that one has gone
+        self._reply_pipe: Pipe | None = None  # of the request; None: it has gone
         self._envelope: list[bytes] = [b""]  # what the reply must begin with
-        self._envelope_position = _SKIP  # parts of the envelope seen of the message being received
+        self._envelope_position = _SKIP  # parts of the envelope matched so far
         self._prefetched: Part | None = None
 
     def xsend(self, part: Part) -> Sent:
@@ -73,7 +73,7 @@ class Req(Dealer):
             pass
 
     def xrecv(self) -> Part | None:
-        """Receive a part of the reply; EFSM if nothing was asked."""
+        """Receive a part of the reply; EFSM if no request was sent."""
         if not self._awaiting:
             raise ZMQError(Errno.EFSM)
         part = self._prefetched
@@ -85,7 +85,7 @@ class Req(Dealer):
         return part
 
     def _fetch(self) -> Part | None:
-        # Skips whatever is not the reply, message by message.
+        # Skips every message that is not the reply.
         while (part := super().xrecv()) is not None:
             if self._fair_queue.at_message_start:
                 reply_pipe = self._reply_pipe
@@ -103,7 +103,7 @@ class Req(Dealer):
         return None
 
     def xhas_in(self) -> bool:
-        """Whether the reply is here; others' messages do not count."""
+        """Whether the reply is here; other messages do not count."""
         if self._awaiting and self._prefetched is None:
             self._prefetched = self._fetch()
         return self._awaiting and self._prefetched is not None
@@ -115,14 +115,14 @@ class Req(Dealer):
         return super().xhas_out()
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less; if it owed the reply, anybody may give it."""
+        """Forget a peer; if it owed the reply, any other peer may give it."""
         if pipe is self._reply_pipe:
             self._reply_pipe = None
         super().xterminated(pipe)
 
 
 class Rep(Router):
-    """Receives a request, then sends the reply to where it came from."""
+    """Receives a request, then sends the reply to the peer it came from."""
 
     socket_type: ClassVar[SocketType] = SocketType.REP
 
@@ -139,7 +139,7 @@ class Rep(Router):
             raise ZMQError(Errno.EFSM)
         while self._read_envelope():
             part = self._fair_queue.recv()
-            if part is None or self._fair_queue.at_message_start:  # its sender left inside it
+            if part is None or self._fair_queue.at_message_start:  # its sender went in mid-message
                 self._envelope_complete = False
                 if part is not None:
                     self._add_to_envelope(part)
@@ -163,7 +163,7 @@ class Rep(Router):
         if self._fair_queue.at_message_start:
             self._envelope = [self._routing_id_part()]
         if not self._envelope:
-            return  # the rest of something malformed
+            return  # the rest of a malformed message
         self._envelope.append(part)
         more = more_of(part)
         self._envelope_complete = more and not data_of(part)
@@ -175,7 +175,7 @@ class Rep(Router):
         return not self._replying and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
-        """Send a part of the reply; EFSM if nothing was asked.  Dropped if the asker has gone."""
+        """Send a part of the reply; EFSM if no request was received."""
         if not self._replying:
             raise ZMQError(Errno.EFSM)
         if not self._reply_started:
@@ -188,7 +188,7 @@ class Rep(Router):
         return sent
 
     def _is_mandatory(self) -> bool:
-        return False  # a reply to nobody is dropped, always
+        return False  # a reply to a peer that has gone is always dropped
 
     def xhas_out(self) -> bool:
         """Whether a reply is due."""

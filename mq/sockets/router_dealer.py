@@ -15,7 +15,7 @@ from mq.sockets.base import SocketBase
 
 
 class Dealer(SocketBase):
-    """Sends to its peers in turn, and receives from them in turn."""
+    """Sends to its peers in turn, and receives from them in turn (round-robin)."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 
@@ -25,42 +25,42 @@ class Dealer(SocketBase):
         self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more peer, greeted with an empty message if PROBE_ROUTER is set."""
+        """Add a peer; send it an empty message if PROBE_ROUTER is set."""
         probe(self, pipe)
         self._fair_queue.attach(pipe)
         self._load_balancer.attach(pipe)
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """Note that it has messages again."""
+        """Note that the pipe has messages again."""
         self._fair_queue.activated(pipe)
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that it has room again."""
+        """Note that the pipe has room again."""
         self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less."""
+        """Forget the pipe of a peer that has gone."""
         self._fair_queue.terminated(pipe)
         self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
-        """Give the part to the peer whose turn it is."""
+        """Send the part to the next peer in turn that has room."""
         return self._load_balancer.send(part)
 
     def xrecv(self) -> Part | None:
-        """Take a part from the peer whose turn it is."""
+        """Receive a part from the next peer in turn."""
         return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
-        """Whether anybody has sent."""
+        """Whether a message of some peer is here."""
         return self._fair_queue.has_in()
 
     def xhas_out(self) -> bool:
-        """Whether anybody has room."""
+        """Whether some peer has room."""
         return self._load_balancer.has_out()
 
     def xsource(self) -> Pipe | None:
-        """Where the last part came from."""
+        """Return the pipe the last part came from."""
         return self._fair_queue.last_pipe
 
 
@@ -77,21 +77,21 @@ class Router(SocketBase):
         self._fair_queue = FairQueue()
         self._id_counter = count(1)
         self._by_id: dict[bytes, Pipe] = {}
-        self._id_of: dict[Pipe, bytes] = {}  # the same, the other way round
+        self._id_of: dict[Pipe, bytes] = {}  # the inverse
         self._prefetched: Part | None = None  # what follows the id handed out last
-        self._send_pipe: Pipe | None = None  # who gets the message being sent; None: it is dropped
-        self._mid_message = False  # the id of a message was sent, and not yet its last part
+        self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
+        self._mid_message = False  # the id of a message was taken, and not yet its last part
 
-    # -- who is who --------------------------------------------------------------------------
+    # -- routing ids -------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
-        """One more peer, if it is known already who it is."""
+        """Add a peer, unless its routing id will be known only after a bind."""
         probe(self, pipe)
         if pipe.pending is None or pipe.peer.mailbox is not None:
             self._identify(pipe)
 
     def xconnected(self, pipe: Pipe) -> None:
-        """Now it is known."""
+        """Add a peer whose routing id has become known by a bind."""
         if pipe not in self._id_of and pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
 
@@ -101,7 +101,7 @@ class Router(SocketBase):
             routing_id = self._automatic_id()
         elif routing_id in self._by_id:
             if not self.options[SocketOption.ROUTER_HANDOVER]:
-                return  # the name is taken: whoever came second is not heard
+                return  # a peer with an id that is taken is ignored
             self._reassign_id(routing_id)
         self._by_id[routing_id] = pipe
         self._id_of[pipe] = routing_id
@@ -121,7 +121,7 @@ class Router(SocketBase):
         old.terminate(True)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """One less."""
+        """Forget the pipe of a peer that has gone."""
         routing_id = self._id_of.pop(pipe, None)
         if routing_id is not None:
             del self._by_id[routing_id]
@@ -138,11 +138,11 @@ class Router(SocketBase):
     # -- receiving ---------------------------------------------------------------------------
 
     def xread_activated(self, pipe: Pipe) -> None:
-        """Note that it has messages again."""
+        """Note that the pipe has messages again."""
         self._fair_queue.activated(pipe)
 
     def xrecv(self) -> Part | None:
-        """Return an id, then the parts of the message."""
+        """Return a routing id, then the parts of the message."""
         part = self._prefetched
         if part is not None:
             self._prefetched = None
@@ -158,23 +158,23 @@ class Router(SocketBase):
         return MessagePart(self._id_of[self._fair_queue.last_pipe], True)
 
     def xhas_in(self) -> bool:
-        """Whether anybody has sent."""
+        """Whether a message of some peer is here."""
         return self._prefetched is not None or self._fair_queue.has_in()
 
     def xsource(self) -> Pipe | None:
-        """Where the last part came from."""
+        """Return the pipe the last part came from."""
         return self._fair_queue.last_pipe
 
     # -- sending -----------------------------------------------------------------------------
 
     def xwrite_activated(self, pipe: Pipe) -> None:
-        """Do nothing: room is looked for when there is something to send."""
+        """Do nothing: `xsend` asks the pipe itself."""
 
     def xsend(self, part: Part) -> Sent:
-        """Return an id, then the parts of the message.
+        """Take a routing id, then the parts of the message to that peer.
 
-        To nobody: dropped, or EHOSTUNREACH with ROUTER_MANDATORY.  To somebody who is full:
-        dropped, or waited for with ROUTER_MANDATORY.
+        An unknown id: the message is dropped, or EHOSTUNREACH with ROUTER_MANDATORY.  A peer
+        without room: dropped, or AGAIN with ROUTER_MANDATORY.
         """
         if self._mid_message:
             self._send_body(part)
@@ -187,7 +187,7 @@ class Router(SocketBase):
             raise ZMQError(Errno.EHOSTUNREACH)
         if pipe is not None and not pipe.check_write():
             if mandatory:
-                if not pipe.is_full():  # not full, so it is about to be gone
+                if not pipe.is_full():  # not full, so the connection is ending
                     raise ZMQError(Errno.EHOSTUNREACH)
                 return AGAIN
             pipe = None
@@ -210,17 +210,17 @@ class Router(SocketBase):
             self._send_pipe = None
 
     def xhas_out(self) -> bool:
-        """Say yes: what cannot be sent is dropped.  With ROUTER_MANDATORY, whether one has room."""
+        """Return True; with ROUTER_MANDATORY, whether some peer has room."""
         if not self._is_mandatory():
             return True
         return any(pipe.check_write() for pipe in self._id_of)
 
     def xset(self, option: int, value: Value) -> bool:
-        """CONNECT_ROUTING_ID names peers of a network, and there is none."""
+        """Accept and ignore CONNECT_ROUTING_ID, which names peers of a network."""
         return option == SocketOption.CONNECT_ROUTING_ID and isinstance(value, bytes)
 
 
 def probe(socket: SocketBase, pipe: Pipe) -> None:
-    """Greet a new peer with an empty message if PROBE_ROUTER asks for it."""
+    """Send a new peer an empty message if PROBE_ROUTER is set."""
     if socket.options[SocketOption.PROBE_ROUTER] and pipe.write(b""):
         pipe.flush()
