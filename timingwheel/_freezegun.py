@@ -21,7 +21,7 @@ _INSPECTED_FRAMES: Final = 5
 
 
 def monotonic_ns(real: Callable[[], int] = time.monotonic_ns) -> int:
-    """Return the nanoseconds of the monotonic clock; the frozen time while it is frozen."""
+    """Return the monotonic clock's nanoseconds, frozen or not."""
     # Looked up at each call: freezegun replaces it in the module.
     read = time.monotonic_ns
     return read() if read is real else _frozen_ns(_INSPECTED_FRAMES)
@@ -37,5 +37,5 @@ def is_frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
 
 
 def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
-    """Return the seconds of the monotonic clock, which no freezing stops: for bounded waits."""
+    """Return the real monotonic clock's seconds, even while time is frozen."""
     return read()

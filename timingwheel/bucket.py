@@ -56,7 +56,7 @@ _clear_slot_streaming: Final = clear_slot_streaming
 
 
 class TimerCounters:
-    """A timer's counts, guarded by its lock; unlocked reads are exact enough for statistics."""
+    """Counts of a timer's tasks. Guarded by its lock; statistics read without."""
 
     __slots__ = ("backlog", "cancelled", "fired", "pending")
 
@@ -123,7 +123,7 @@ class TimerTaskList(TaskList):
         return self._end == self._capacity
 
     def add(self, task: TimerTask) -> None:
-        """Append a task that is in no list. Locked; one section, unless the bucket is full."""
+        """Append a task that is in no list. Locked; one section unless full."""
         while self._end == self._capacity:
             self._grow_or_compact()
         end = self._end
@@ -163,7 +163,7 @@ class TimerTaskList(TaskList):
             self._capacity += grown
 
     def _compact_step(self) -> bool:
-        """Move at most one task towards the head; False when the pass has ended."""
+        """Move at most one task towards the head; False at the end."""
         self._compact_read = max(self._compact_read, self._head)
         self._compact_write = max(self._compact_write, self._head)
         read, write = self._compact_read, self._compact_write
@@ -185,7 +185,7 @@ class TimerTaskList(TaskList):
         self._unlink(task, NEW)
 
     def _unlink(self, task: TimerTask, state: i32) -> bool:
-        """Clear a task's slot and give it a state; False if it is not here."""
+        """Clear a task's slot and set its state; False if not here."""
         if task._tt_list is not self:
             return False
         index = task._tt_index
@@ -203,7 +203,7 @@ class TimerTaskList(TaskList):
         return True
 
     def cancel(self, task: TimerTask) -> bool:
-        """Take out a task for good; False if it is no longer here. Any thread."""
+        """Take out a task for good; False if it is not here."""
         lock = self._lock
         if ATOMIC_SECTIONS and lock.can_skip_read_lock():
             return self._cancel(task)
@@ -232,7 +232,7 @@ class TimerTaskList(TaskList):
             self._capacity = MIN_CAPACITY
 
     def cancel_some(self, limit: int) -> list[TimerTask]:
-        """Cancel up to `limit` tasks and return them; an empty list if the bucket is empty."""
+        """Cancel and return up to `limit` tasks; empty if none is left."""
         cancelled: list[TimerTask] = []
         with self._lock.reading():
             while len(cancelled) < limit and (task := self.first()) is not None:
@@ -241,13 +241,13 @@ class TimerTaskList(TaskList):
         return cancelled
 
     def move(self, task: TimerTask, target: "TimerTaskList") -> None:
-        """Move a task, if it is in this list, to another one of the same timer. Locked."""
+        """Move a task to another bucket of the same timer. Locked."""
         if target._slots_untracked and not self._slots_untracked:
             target._retrack()
         while target._end == target._capacity:
             target._grow_or_compact()
         # One section from here.
-        if task._tt_list is not self:
+        if task._tt_list is not self:  # a finalizer cancelled it meanwhile
             return
         index, end = task._tt_index, target._end
         self._slots[index] = None
@@ -264,7 +264,7 @@ class TimerTaskList(TaskList):
             self._counters.pending -= 1
 
     def first(self) -> TimerTask | None:
-        """Return the first task, without removing it; None if the bucket is empty. Locked."""
+        """Return the first task, or None; leaves it here. Locked."""
         if self._count:
             while self._head < self._end:
                 task = self._slots[self._head]
@@ -282,7 +282,7 @@ class TimerTaskList(TaskList):
             self._counters.backlog += count
 
     def take(self) -> TimerTask | None:
-        """Remove and return the next task, for the caller to run; None if there is none."""
+        """Remove and return the next task to run, or None."""
         lock = self._lock
         if ATOMIC_SECTIONS and lock.can_skip_read_lock():
             return self._take()

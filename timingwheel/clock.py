@@ -19,7 +19,7 @@ _NS_PER_MS = 1_000_000
 
 
 def monotonic_ms() -> int:
-    """Return the milliseconds of the monotonic clock, rounded down: a Timer's default clock."""
+    """Return the monotonic clock's milliseconds, rounded down; the default clock."""
     return monotonic_ns() // _NS_PER_MS
 
 
@@ -44,12 +44,12 @@ class ManualClock:
         self._move(to_ms(seconds), relative=True)
 
     def advance_to(self, now_ms: int) -> None:
-        """Move forward to a reading in milliseconds; ValueError if that is in the past."""
+        """Move forward to a reading in milliseconds; ValueError if backwards."""
         check_reading("now_ms", now_ms)
         self._move(now_ms, relative=False)
 
     def on_advance(self, listener: Callable[[], None]) -> None:
-        """Call a bound method after each move, as long as its object lives."""
+        """Call a bound method after each move, while its object lives."""
         with self._lock:
             alive = [known for known in self._listeners if known() is not None]
             self._listeners = [*alive, weakref.WeakMethod(listener)]

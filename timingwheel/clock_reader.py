@@ -1,4 +1,4 @@
-"""ClockReader: how a timer reads its clock, and where the time of a deadline is rounded.
+"""ClockReader: reads a timer's clock, and rounds "now" for deadlines.
 
 The default clock offers nanoseconds behind its whole milliseconds. A deadline that is counted from
 a "now" which was rounded down would come up to 1 ms early, so deadlines count from a "now" that is
@@ -38,16 +38,16 @@ class ClockReader:
         return now_ms
 
     def on_advance(self, listener: Callable[[], None]) -> None:
-        """Call a bound method after each move of a `ManualClock`; other clocks report none."""
+        """Call a bound method after each move, if the clock reports moves."""
         if isinstance(self.now_ms, ManualClock):
             self.now_ms.on_advance(listener)
 
     def seconds_until(self, when_ms: int) -> float:
-        """Return the seconds until the clock reads `when_ms`; 0 if it does already."""
+        """Return the seconds until the clock reads `when_ms`; at least 0."""
         return max(0, when_ms - self.now_ms()) / 1000
 
     def real_sleep(self, delay: float | None) -> float | None:
-        """Return how many seconds to sleep for a delay on this clock; None: until woken."""
+        """Return the seconds to sleep for a delay; None: until woken."""
         # Sleeping moves no manual clock, and its next move wakes the sleeper.
         return None if delay and isinstance(self.now_ms, ManualClock) else delay
 

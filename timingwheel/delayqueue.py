@@ -18,10 +18,11 @@ from timingwheel.rwlock import ReadWriteLock
 
 
 class DelayQueue:
-    """Makes buckets, and holds them in order of expiration. Any thread. Its lock is a leaf lock.
+    """Makes buckets, and holds them in order of expiration.
 
-    `lock`, `counters`: the timer's, for the buckets. `wake_owed`: a bucket came to be the first,
-    and the sleeping threads were not woken yet; guarded by `lock`.
+    Any thread. Its lock is a leaf lock. `lock`, `counters`: the timer's, for the buckets.
+    `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet; guarded by
+    `lock`.
 
     A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
     by a finalizer, finds it dirty; it is then rebuilt from `_members`.
@@ -42,7 +43,7 @@ class DelayQueue:
         return len(self._members)
 
     def new_bucket(self, level: i32, expiration_ms: i64) -> TimerTaskList:
-        """Make an empty bucket that is in the queue. The caller holds the timer's lock."""
+        """Make an empty bucket, in the queue. Under the timer's lock."""
         bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ms)
         if self.offer(bucket):
             self.wake_owed = True
@@ -60,7 +61,7 @@ class DelayQueue:
             return self._buckets[0] is bucket
 
     def first(self) -> TimerTaskList | None:
-        """Return the bucket that expires first, without removing it; None if there is none."""
+        """Return the bucket that expires first, or None; leaves it here."""
         with self._lock:
             if self._dirty:
                 self._rebuild()

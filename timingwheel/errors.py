@@ -1,8 +1,8 @@
-"""Errors of timers: one base, and a class for each error that a caller may want to catch."""
+"""Errors of timers: one base, and a class for each kind."""
 
 
 class TimerError(Exception):
-    """Base of all errors of this package, except ValueError and TypeError for bad arguments."""
+    """Base of all errors of this package. Bad arguments raise ValueError or TypeError."""
 
 
 class TimerClosed(TimerError):
@@ -14,4 +14,4 @@ class TimerFull(TimerError):
 
 
 class TimerForked(TimerError):
-    """Raised in a forked child by its copy of a timer: the threads stayed in the parent."""
+    """Raised in a forked child by its copy of a timer, which has no threads."""

@@ -30,10 +30,10 @@ class TaskExecutor(Protocol):
     """What a timer needs of an executor. Any thread may call any method."""
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Call `run(bucket)`, or have another thread call it soon; once or more often."""
+        """Call `run(bucket)` now or soon, in any thread, once or more often."""
 
     def flush(self) -> None:
-        """Wake the threads that run the buckets; called after one or more calls of `execute`."""
+        """Wake the threads that run buckets; called after calls of `execute`."""
 
     def resume(self) -> None:
         """Continue what an exception in a caller's thread ended early."""
@@ -51,7 +51,7 @@ class _InlineQueue(threading.local):
 
 
 class InlineExecutor:
-    """Runs tasks in the thread that dispatches them: the one that advances the clock.
+    """Runs tasks in the thread that advances the clock.
 
     A task that is due when it is added runs in the thread that adds it. If that happens inside
     another task, it runs after that one: a task that adds itself again does not recurse. One
@@ -69,7 +69,7 @@ class InlineExecutor:
         )  # by runs that ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the tasks of `bucket` now, or after those that this thread runs already."""
+        """Run the bucket now, or after those that this thread runs already."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
@@ -111,7 +111,7 @@ class InlineExecutor:
 
 
 class WorkerExecutor:
-    """Runs tasks in one thread of its own, which starts with the first bucket. Any thread."""
+    """Runs tasks in one thread of its own, started with the first bucket."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -121,7 +121,7 @@ class WorkerExecutor:
         self._closed = False
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Queue the bucket; after `close`, run it in the caller's thread: nothing is lost."""
+        """Queue the bucket; after `close`, run it in the caller's thread."""
         if self._thread is None:
             self._start()
         with self._lock:
@@ -154,7 +154,7 @@ class WorkerExecutor:
             del job  # or the last bucket would be kept until the next one comes
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """End the thread once its queue is empty. Does not wait for itself."""
+        """End the thread once its queue is empty; never waits for itself."""
         with self._lock:
             self._closed = True
             # At each call: an interrupt may have come before the first one put it.
@@ -184,7 +184,7 @@ class PoolExecutor:
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Submit a job for each thousand tasks or so. Raises what the pool's `submit` raises."""
+        """Submit a job for each thousand tasks or so; raises what `submit` raises."""
         more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
         for _ in range(more_jobs):
@@ -220,7 +220,10 @@ class PoolExecutor:
             self._fail_bucket(bucket, concurrent.futures.CancelledError("the pool dropped its job"))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Wait for the jobs in the pool, unless a job calls this: two would wait for each other."""
+        """Wait for the jobs in the pool, unless called by one.
+
+        Two jobs that close the timer would wait for each other.
+        """
         if wait and not self._context.in_job:
             with self._lock:
                 running = list(self._running)
@@ -232,7 +235,7 @@ def executor_for(
     name: str,
     fail_bucket: FailBucket,
 ) -> TaskExecutor:
-    """Return the `TaskExecutor` for what a user passes as `executor`; TypeError if unsuitable."""
+    """Return the `TaskExecutor` for a user's `executor`; TypeError if unsuitable."""
     if executor is None:
         return WorkerExecutor(f"{name}-executor")
     if isinstance(executor, InlineExecutor):

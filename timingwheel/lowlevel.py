@@ -1,4 +1,4 @@
-"""Names for code that builds on a timer: its atomic sections, its reaper, its executors.
+"""Names for code that builds on a timer.
 
 The second front door of the package. `purgatory` enters here and at `timingwheel`; all other
 modules are private. Any thread.

@@ -20,7 +20,7 @@ class Waiter(Protocol):
     """What a reaper sleeps on. One thread waits, any thread wakes."""
 
     def wait(self, timeout: float | None) -> None:
-        """Sleep `timeout` seconds (None: until woken); not at all if woken since the last wait."""
+        """Sleep `timeout` seconds (None: until woken), unless woken since the last wait."""
 
     def wake(self) -> None:
         """End the present wait, or the next one."""
@@ -69,7 +69,7 @@ class Advanceable(Protocol):
 
 
 class Reaper:
-    """A thread that repeats `step` until its timer is finished. Owned by the code that made it."""
+    """A thread that repeats `step` until its timer is finished."""
 
     def __init__(self, timer: Advanceable, waiter: Waiter, name: str) -> None:
         self._timer = timer
@@ -86,7 +86,7 @@ class Reaper:
             self.started = True
 
     def step(self) -> None:
-        """Sleep until something is due or the waiter is woken, then run what is due."""
+        """Sleep until something is due or woken, then run what is due."""
         self._waiter.wait(self._timer.max_sleep())
         self._timer.advance_clock()
 
@@ -115,7 +115,7 @@ class Reaper:
 
 
 def _reduce_timer_slack() -> None:
-    """Let this thread's sleeps end on time; does nothing on systems other than Linux.
+    """Let this thread's sleeps end on time. Linux only.
 
     Linux ends them up to 50 us late, to save work (timer slack, see prctl(2)).
     """

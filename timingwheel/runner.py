@@ -30,7 +30,7 @@ _gc_track: Final = gc_track
 
 
 class TaskRunner:
-    """Runs each task of a bucket once, however many threads run that bucket at a time.
+    """Runs each task of a bucket once, in however many threads.
 
     An exception of a task is reported to `on_error`, by default to the log, and the next task runs.
     KeyboardInterrupt and SystemExit in the main thread belong to the program: they propagate and
@@ -46,7 +46,7 @@ class TaskRunner:
         self._on_error = on_error
 
     def run(self, bucket: TimerTaskList) -> None:
-        """Run the tasks of `bucket`; cancel them once the timer's close deadline has passed."""
+        """Run the tasks of `bucket`; cancel them after the close deadline."""
         while self._run_batch(bucket):
             yield_gil()
         while self._past_close_deadline() and (tasks := bucket.cancel_some(TASKS_PER_CLOCK_READ)):
@@ -54,7 +54,7 @@ class TaskRunner:
             yield_gil()
 
     def close(self, tasks: list[TimerTask]) -> None:
-        """Call the close hook of tasks that were cancelled because their timer closed."""
+        """Call the close hook of tasks that the closing timer cancelled."""
         for task in tasks:
             try:
                 task._tt_on_close()
@@ -99,7 +99,7 @@ class TaskRunner:
         return count == TASKS_PER_CLOCK_READ
 
     def fail_bucket(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Report `error` for each task of a bucket that cannot be run, and end the task."""
+        """Report `error` for each task of a bucket, and end the task."""
         while (task := bucket.take()) is not None:
             task._tt_index = DONE
             if _UNTRACKS_FROM_GC and type(task) is TimerTask:
@@ -107,7 +107,7 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        """Pass an exception of a task to `on_error`; raises it if it is to end the process."""
+        """Pass a task's exception to `on_error`; raise it if it ends the process."""
         if _is_process_exit(error):
             raise error
         try:

@@ -1,4 +1,4 @@
-"""ReadWriteLock: the read side is for adding and cancelling, the write side for draining.
+"""ReadWriteLock: adding and cancelling read, draining writes.
 
 One reader at a time is inside. Kafka lets readers share the lock, and then takes the monitor of a
 bucket; in Python that would be three lock operations for an `add`, which cost more than all that is
@@ -78,7 +78,10 @@ class ReadWriteLock:
         return self._reader
 
     def poison(self, error: Exception) -> None:
-        """Make every later use raise `error`: in a forked child the lock's holders do not exist."""
+        """Make every later use raise `error`.
+
+        For a forked child, where the threads that hold the lock do not exist.
+        """
         self._poison = error
         self._writer = -1
 
@@ -149,7 +152,7 @@ class ReadWriteLock:
 
 
 class _Reader:
-    """The read side in compiled code: the lock, and a count of the readers inside."""
+    """The read side where sections are atomic: counts the readers inside."""
 
     def __init__(self, owner: ReadWriteLock) -> None:
         self._owner = owner

@@ -55,7 +55,7 @@ class WheelLevel:
 
 
 class LatenessHistogram:
-    """Counts lateness, a batch at a time. Any thread; its lock is a leaf lock."""
+    """Counts lateness by batches. Any thread; its lock is a leaf lock."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -43,18 +43,18 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 
 
 class TaskList:
-    """What a pending task knows of the bucket that holds it. Base of `TimerTaskList`."""
+    """Base of `TimerTaskList`: what a task knows of its bucket."""
 
     __slots__ = ()
 
     def cancel(self, task: "TimerTask") -> bool:
-        """Take out a task for good; False if it is no longer here. Any thread."""
+        """Take out a task for good; False if it is not here."""
         raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """What a bucket holds. The lock of the bucket that holds it guards all fields."""
+    """What a bucket holds. The bucket's lock guards all fields."""
 
     __slots__ = ("_tt_index", "_tt_list", "deadline_ms")
 
@@ -100,7 +100,10 @@ class TimerTask(TimerTaskEntry):
         self._tt_call: Any = (callback, args) if args else callback
 
     def run(self) -> object:
-        """Call the callback. The executor calls this once when the task is due, under no lock."""
+        """Call the callback.
+
+        The executor calls this once when the task is due, under no lock.
+        """
         # Returns object: compiled, a declared None would be enforced on what overrides this.
         call = self._tt_call
         if type(call) is tuple:
@@ -112,10 +115,10 @@ class TimerTask(TimerTaskEntry):
         return None
 
     def _tt_on_close(self) -> None:
-        """Do nothing; called, under no lock, if the timer closed and cancelled the pending task."""
+        """Do nothing; called under no lock if the timer closed first."""
 
     def cancel(self) -> bool:
-        """Take the task out of its timer. Returns True if this call prevented the run.
+        """Take the task out of its timer; True if this call prevented the run.
 
         That includes a task that was dispatched to the executor and has not started. Returns False
         for one that runs, has run, was cancelled before or was never added.
@@ -126,11 +129,11 @@ class TimerTask(TimerTaskEntry):
         return False
 
     def cancelled(self) -> bool:
-        """Return whether the task was cancelled, and not added again since."""
+        """Return whether the task was cancelled, and not added again."""
         return self._tt_list is None and self._tt_index == CANCELLED
 
     def done(self) -> bool:
-        """Return whether the task has run or was cancelled, and was not added again since."""
+        """Return whether the task ran or was cancelled, and not added again."""
         return self._tt_list is None and self._tt_index <= DONE
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Timer: starts, advances and closes; what is done for each task is in `timer_core`.
+"""Timer: starts, advances and closes. Adding is in `timer_core`.
 
 This is the rarely executed half of a timer. Not compiled, so that its loops over batches release
 the GIL.
@@ -113,7 +113,7 @@ class Timer(TimerCore):
         return self._wheel_state.levels(self._clock_reader.now_ms())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
-        """Run what is due; wait up to `timeout` seconds for a bucket to come due, if none is.
+        """Run what is due; if nothing is, wait up to `timeout` seconds.
 
         Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
         when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
@@ -141,7 +141,7 @@ class Timer(TimerCore):
         return True
 
     def delay_to_next(self) -> float | None:
-        """Return the seconds until the next occupied bucket comes due; None if there is none.
+        """Return the seconds until the next occupied bucket is due, or None.
 
         0.0 if one is due. That may be before a task is: a bucket of a higher level must cascade.
         Raises TimerForked.
@@ -153,7 +153,7 @@ class Timer(TimerCore):
         return None if first is None else self._clock_reader.seconds_until(first.expiration_ms)
 
     def max_sleep(self) -> float | None:
-        """Return how many seconds the thread that advances the clock may sleep; None: until woken.
+        """Return how many seconds the reaper may sleep; None: until woken.
 
         Like `delay_to_next`, except that sleeping moves no `ManualClock`, and that a closed timer
         must wake up when its time to finish is over.
@@ -184,7 +184,7 @@ class Timer(TimerCore):
         self._executor.flush()
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the dispatch queue. Idempotent: each task runs once."""
+        """Give the executor a bucket of the dispatch queue. Idempotent."""
         try:
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
@@ -271,7 +271,7 @@ class Timer(TimerCore):
         return reaper is not None and not reaper.ended()
 
     def finished(self) -> bool:
-        """Return whether the timer is closed and has nothing left to fire, or no time left."""
+        """Return whether the timer is closed with nothing, or no time, left."""
         if not self._closed:
             return False
         return self._time_left() == 0 or not (len(self) or self._wheel_state.has_undelivered())

@@ -1,4 +1,4 @@
-"""TimerCore: the hot half of a Timer: what is done for each task that is added.
+"""TimerCore: the hot half of a Timer, which adds tasks.
 
 It is apart from the other half because it is compiled. `Timer` is interpreted and does what is
 rare: it starts, closes, and drains batch by batch. Any thread.
@@ -24,7 +24,7 @@ ADD_BATCH = 256
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerCore:
-    """Base of `Timer`. `max_pending`: how many tasks may be pending at once; 0: any number."""
+    """Base of `Timer`: schedules and adds tasks. `max_pending`: 0 for any number."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class TimerCore:
 
 
 def add_task(timer: TimerCore, task: TimerTask) -> None:
-    """Start a task's delay; `Timer.add` for callers that know that no subclass overrides it."""
+    """Start a task's delay, as `Timer.add` does if no subclass overrides it."""
     if task.delay_ms == 0:
         _add_due(timer, task)
     else:

@@ -30,7 +30,7 @@ END_OF_TIME_MS: Final = 2**63 - 1
 
 
 class TimingWheel:
-    """One level of the hierarchy, and the buckets in its slots; see the module.
+    """One level of the hierarchy, with the buckets in its slots.
 
     `start_ms`: any time not after the first due time. `queue`: makes the buckets of all levels.
     """
@@ -69,7 +69,7 @@ class TimingWheel:
         self._overdue: dict[int, TimerTaskList] = {}
 
     def due_ms(self, deadline_ms: i64) -> i64:
-        """Return the tick at which a deadline is due: the deadline, rounded up to a tick."""
+        """Return when a deadline is due: rounded up to a tick."""
         if self.tick_ms == 1:  # the default: two divisions less for each task
             return deadline_ms
         return -(-deadline_ms // self.tick_ms) * self.tick_ms
@@ -83,7 +83,7 @@ class TimingWheel:
         return wheel
 
     def bucket_for(self, due_ms: i64) -> TimerTaskList:
-        """Return the bucket, of any level, for a due time in the future. Locked."""
+        """Return the bucket of any level for a future due time. Locked."""
         wheel = self.level_for(due_ms)
         slot = due_ms // wheel.tick_ms % wheel.size
         bucket = wheel.slots[slot]
@@ -94,10 +94,10 @@ class TimingWheel:
         return bucket
 
     def cascade(self, bucket: TimerTaskList, count: i64, now_ms: i64) -> i64:
-        """Place up to `count` tasks of a detached bucket again, further down. Write side.
+        """Move up to `count` tasks of a detached bucket further down.
 
-        `now_ms`: the clock's reading. Returns the cost, in tasks. Each task is in one bucket or
-        the other at any moment, so an interrupted cascade is continued by calling this again.
+        Write side. `now_ms`: the clock's reading. Returns the cost, in tasks. Each task is in one
+        bucket or the other at any moment, so a second call continues an interrupted one.
         """
         for _ in range(count):
             task = bucket.first()
@@ -119,7 +119,7 @@ class TimingWheel:
         return bucket
 
     def advance(self, now_ms: i64) -> None:
-        """Move all levels to `now_ms`. Write side; every bucket until then must be detached."""
+        """Move all levels to `now_ms`; earlier buckets must be detached. Write side."""
         now_ms -= now_ms % self.tick_ms
         if now_ms <= self.now_ms:
             return
@@ -133,7 +133,7 @@ class TimingWheel:
         self.limit_ms = limit_ms
 
     def detach(self, bucket: TimerTaskList) -> None:
-        """Take a bucket of any level out of its slot; does nothing if it is out already. Locked."""
+        """Take a bucket of any level out of its slot. Idempotent. Locked."""
         if self._overdue.get(bucket.expiration_ms) is bucket:
             del self._overdue[bucket.expiration_ms]
         wheel = self

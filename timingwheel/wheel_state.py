@@ -1,4 +1,4 @@
-"""WheelState: all tasks of a timer: in the wheel, cascading, and dispatched to the executor.
+"""WheelState: all tasks of a timer, pending, cascading and dispatched.
 
 The timer's lock guards all of it and is made here. Threads that add tasks place them under the
 read side; the thread that advances the clock detaches buckets under the write side. "Locked" says
@@ -44,7 +44,7 @@ class WheelState:
         return self._draining is not None or bool(self.dispatch_queue)
 
     def try_place_fast(self, task: TimerTask, deadline_ms: i64) -> bool:
-        """Add a task that is in no list to an existing bucket; False if there is none with room.
+        """Add a new task to an existing bucket; False if that is impossible.
 
         Locked; where sections are atomic, a lock that can be skipped will do: this is one section.
         """
@@ -77,7 +77,7 @@ class WheelState:
         return None
 
     def place_due(self, task: TimerTask, deadline_ms: i64, due_ms: i64) -> TimerTaskList:
-        """Put a task, pending or not, into a new bucket in the dispatch queue. Locked."""
+        """Put a task, pending or not, into the dispatch queue. Locked."""
         self._check_owner(task)
         bucket = self._new_dispatched_bucket(due_ms)
         self._put(task, bucket, deadline_ms)
@@ -115,7 +115,7 @@ class WheelState:
         return bucket
 
     def drain_batch(self, now_ms: i64) -> bool:
-        """Detach, dispatch and cascade a batch of what is due; False if nothing is.
+        """Detach, dispatch and cascade a batch; False if nothing is due.
 
         `now_ms`: the clock's reading. Takes the write side. An interrupt leaves it released.
         """
@@ -134,7 +134,7 @@ class WheelState:
         return budget < DRAIN_BATCH
 
     def _detach_next(self, now_ms: i64) -> TimerTaskList | None:
-        """Return the next due bucket, out of wheel and queue; moves the wheel. Write side."""
+        """Detach and return the next due bucket; moves the wheel. Write side."""
         if self._draining is None:
             first = self.queue.first()
             if first is None or first.expiration_ms > now_ms:
@@ -151,7 +151,7 @@ class WheelState:
         self.queue.remove(bucket)
 
     def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
-        """Dispatch a bucket, or cascade up to `budget` of it; returns the cost. Write side."""
+        """Dispatch a bucket, or cascade up to `budget` of it; the cost."""
         if bucket.level == 0:
             bucket.mark_dispatched()
             if len(bucket):
@@ -175,7 +175,7 @@ class WheelState:
         return None
 
     def cancel_some(self) -> list[TimerTask]:
-        """Cancel a batch of the pending tasks and return it; empty if none is left."""
+        """Cancel and return a batch of pending tasks; empty if none is left."""
         with self.lock.reading():
             while (bucket := self._first()) is not None:
                 if tasks := bucket.cancel_some(DRAIN_BATCH):

@@ -1,4 +1,6 @@
-"""All that timingwheel knows of CPython: atomic sections, mypyc, the cycle collector, the GIL.
+"""All that timingwheel knows of CPython.
+
+Atomic sections, mypyc, the cycle collector and the GIL.
 
 Nothing here imports another part of the package.
 """

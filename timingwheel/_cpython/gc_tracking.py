@@ -26,7 +26,7 @@ if COMPILED and not TYPE_CHECKING:
 else:
 
     def gc_untrack(task: object) -> None:
-        """Hide an object, and all that only it refers to, from the cycle collector."""
+        """Hide an object from the cycle collector, with all that it alone holds."""
 
     def gc_track(task: object) -> None:
         """Let the cycle collector visit an object again."""
