@@ -6,7 +6,7 @@
 high-water marks. *Round trips*: a message there and back between two threads, each of which waits
 for the other. Wall time, because waking a thread is most of it. A ratio is the median over the
 rounds of one run, each round a fresh process for every contestant in turn: a figure of a
-contestant alone depends on who else uses the machine.
+contestant alone depends on the other load of the machine.
 """
 
 import argparse

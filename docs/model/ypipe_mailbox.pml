@@ -3,12 +3,12 @@
  *   spin -a ypipe_mailbox.pml && gcc -DSAFETY -o pan pan.c && ./pan
  *
  * Processes: the pipe's writer (write, flush, send when the reader sleeps), another thread that
- * sends commands and may be interrupted once, and the reader, which looks into the pipe while that
- * is active and else receives.  Each step is one access to something shared; README.md beside this
- * file maps them to mq/queues/ypipe.py and mq/queues/mailbox.py.
+ * sends commands and may be interrupted once, and the reader, which reads the pipe while that
+ * is active and else receives.  Each step is one access to something shared; docs/design.md
+ * maps them to mq/queues/ypipe.py and mq/queues/mailbox.py.
  *
  * Checked: every message and every command arrives once and in order, and a sleeping pipe is woken
- * once (the assertions); nobody sleeps for ever while something is under way (pan reports that as
+ * once (the assertions); no process sleeps for ever while something is under way (pan reports that as
  * an invalid end state).
  *
  * -DBROKEN=n, n from 1 to 8, breaks one step; pan must then find an error.
@@ -24,8 +24,8 @@
 #define COMMANDS 2
 #endif
 
-#define ASLEEP 255          /* YPipe._c is None */
-#define LOOK 1              /* the command that says: look into the pipe */
+#define ASLEEP 255          /* YPipe._c is -1 */
+#define ACTIVATE_READ 1     /* the command ActivateRead: the pipe can be read again */
 #define OTHER 2             /* the second sender's commands: OTHER, OTHER + 1, ... */
 
 /* The pipe.  Its values are their positions: all that matters is how far the reader may go. */
@@ -41,7 +41,7 @@ bit signal = 0;             /* the Signaler: signals merge */
 
 /* What the assertions ask. */
 byte posted = 0;            /* commands of the second sender in the mailbox, or through it */
-byte looks = 0;             /* wake-ups under way */
+byte activations = 0;       /* wake-ups under way */
 
 inline acquire() { atomic { lock == 0; lock = 1 } }
 inline release() { lock = 0 }
@@ -104,8 +104,8 @@ inline send(command)
     fi
 }
 
-/* `_sleeps += 1` and Mailbox._look_again: out of the loop around it if there is a command. */
-inline number_and_look()
+/* `_sleeps += 1` and Mailbox._recheck: out of the loop around it if there is a command. */
+inline count_sleep_and_recheck()
 {
 #if BROKEN != 7
     sleeps++;
@@ -128,8 +128,8 @@ inline wait()
 {
     do
     :: true ->
-        number_and_look();
-        atomic { signal == 1; signal = 0 }      /* Signaler.take */
+        count_sleep_and_recheck();
+        atomic { signal == 1; signal = 0 }      /* Signaler.wait_and_clear */
 #if BROKEN == 8
         ; if :: nempty(queue) -> break :: empty(queue) fi
 #endif
@@ -150,7 +150,7 @@ inline wait_until()
         fi;
 #else
         signal = 0;
-        number_and_look();
+        count_sleep_and_recheck();
 #endif
         signal == 1;                            /* Signaler.wait */
         if
@@ -178,9 +178,9 @@ proctype Writer()
             flush();
             if
             :: !awake ->
-                looks++;
-                assert(looks == 1);
-                send(LOOK)
+                activations++;
+                assert(activations == 1);
+                send(ACTIVATE_READ)
             :: else
             fi
         fi
@@ -259,7 +259,7 @@ proctype Reader()
             fi;
             queue ? command;
             if
-            :: command == LOOK -> looks--; in_active = 1
+            :: command == ACTIVATE_READ -> activations--; in_active = 1
             :: else ->
                 assert(command > last);
                 last = command;
@@ -268,7 +268,7 @@ proctype Reader()
         fi
     od;
     assert(received == posted);
-    assert(len(queue) == looks)
+    assert(len(queue) == activations)
 }
 
 init

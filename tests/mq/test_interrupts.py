@@ -194,7 +194,7 @@ def test_interrupted_anywhere_term_returns(name):
 @pytest.mark.filterwarnings("ignore:Unclosed socket:ResourceWarning")
 @pytest.mark.parametrize("others", [0, 2])
 def test_interrupted_while_a_socket_is_made(others):
-    """A socket that nobody got is closed, and no other's slot is touched: term returns.
+    """A socket that was not returned is closed, and no other's slot is touched: term returns.
 
     Also when it is the first, with which the reaper is made.
     """

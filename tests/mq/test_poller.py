@@ -22,7 +22,7 @@ def pair(socket):
 
 
 def test_events_of_several_sockets(pair):
-    """poll returns who is ready, and for what."""
+    """poll returns the sockets that are ready, and for which events."""
     push, pull = pair
     poller = zmq.Poller()
     poller.register(push)

@@ -1,9 +1,9 @@
 """The races that ZeroMQ's implementations are known to have lost, one by one.
 
-Those of interrupts are in test_interrupts, those of the end in test_ends.
+Interrupts are in test_interrupts, termination in test_termination_races.
 """
 
-import threading
+import select
 from functools import partial
 
 import pytest
@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 import mq
 from mq.pipes.pipe import PipeState
-from tests.testing.leaks import assert_terminates, close_all, new_context, run_together
+from tests.testing.leaks import (
+    HANG_TIMEOUT_S,
+    assert_terminates,
+    close_all,
+    new_context,
+    run_together,
+)
 from tests.testing.sockets import drain, fill
 
 # 1. Connect against bind
@@ -22,7 +28,7 @@ from tests.testing.sockets import drain, fill
 def test_connect_races_bind(socket, bound):
     """ "The bind side must own the pipe, drop the id and set HWMs before announcing it."
 
-    Whoever comes first, the first message received is the one sent (behind the name, where a ROUTER
+    In either order, the first message received is the one sent (behind the name, where a ROUTER
     wants it), and both marks count.
     """
     expected = [b"me", b"0"] if bound == mq.ROUTER else [b"0"]
@@ -40,7 +46,7 @@ def test_connect_races_bind(socket, bound):
 
 
 def test_connect_races_the_close_of_who_bound():
-    """ "Look-up and inc_seqnum share one lock": nobody connects to a socket that is gone."""
+    """ "Look-up and inc_seqnum share one lock": no socket connects to one that is gone."""
     ctx = new_context()
     for number in range(100):
         pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
@@ -135,15 +141,14 @@ def test_term_races_the_first_socket():
 
 
 def wait_until_no_pipes(receiver, *others):
-    """Let the handshakes come to their end; a PAIR takes no second peer before."""
-    for _ in range(5000):
-        for socket in (receiver, *others):
-            if not socket.closed:
-                socket.getsockopt(mq.EVENTS)
-        if not receiver._core._pipes:
-            break
-        threading.Event().wait(0.002)
-    assert not receiver._core._pipes
+    """Wait for the handshakes to end; a PAIR accepts no second peer before."""
+    while receiver._core._pipes:
+        waiting = [socket for socket in (receiver, *others) if not socket.closed]
+        for socket in waiting:
+            socket.getsockopt(mq.EVENTS)
+        if receiver._core._pipes:
+            ready, _, _ = select.select(waiting, [], [], HANG_TIMEOUT_S)
+            assert ready, "the handshakes do not end"
     assert drain(receiver) == []
 
 
@@ -343,7 +348,7 @@ def test_conflate_on_pub(pair):
 
 
 def test_xpub_answers_a_subscriber_that_is_gone(socket):
-    """A subscription accepted for a pipe that has died meanwhile changes nothing, for nobody."""
+    """A subscription accepted for a pipe that has died meanwhile has no effect."""
     publisher, subscribers = socket(mq.XPUB, xpub_manual=1), [socket(mq.SUB), socket(mq.SUB)]
     publisher.bind("inproc://a")
     for subscriber in subscribers:

@@ -122,7 +122,7 @@ def test_workers_in_a_star(ctx, threads):
 
 
 def test_high_water_marks_changed_while_messages_flow(ctx, threads):
-    """Both sides change their marks at random all the time; nothing is lost and nobody hangs."""
+    """Both sides change their marks at random all the time; nothing is lost and neither hangs."""
     push, pull = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL)
     pull.bind(URL)
     push.connect(URL)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import mq
 
 
-def test_the_ladder_is_inherited():
+def test_queue_layers_can_be_subclassed():
     """A program's queue, pipe, mailbox and signaler add to what ours do."""
 
     class Queue(mq.YQueue):
@@ -38,7 +38,7 @@ def test_the_ladder_is_inherited():
     signaler.close()
 
 
-def test_commands_are_inherited():
+def test_commands_can_be_subclassed():
     """A program's command is one of ours."""
 
     @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def test_commands_are_inherited():
     mailbox.close()
 
 
-def test_sockets_are_inherited(ctx):
+def test_sockets_can_be_subclassed(ctx):
     """What a program's socket overrides is what multipart messages go through."""
 
     class Counting(mq.Socket):

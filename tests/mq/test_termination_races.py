@@ -36,7 +36,7 @@ def call_until_error(call):
 
 
 def test_a_busy_thread_sees_the_end():
-    """ "terminating not volatile": who never blocks sees the end of the context all the same."""
+    """ "terminating not volatile": a thread that never blocks sees the termination too."""
     ctx = new_context()
     started = threading.Barrier(4)
 
@@ -115,7 +115,7 @@ def test_fork_while_all_locks_are_held(ctx):
 
 
 def test_a_child_closes_what_its_parent_waits_in(ctx):
-    """Whoever waits in a socket at the fork is not in the child: there it is closed, no more."""
+    """A thread that waits in a socket at a fork is not in the child, where close only marks it."""
     pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
     pull.bind("inproc://a")
     push.connect("inproc://a")

@@ -1,8 +1,8 @@
-"""A scheduler that runs small concurrent programs in every order their lines can be run in.
+"""InterleavingExplorer: runs small concurrent programs in every order of their lines.
 
 The programs are real threads running the real code.  Each stops before every line of the files
-under test (`sys.settrace`), and whenever it wants something it may have to wait for; exactly one
-runs at a time, and here it is decided which.  `explore` replays a scenario again and again, depth
+under test (`sys.settrace`), and whenever it may have to wait; exactly one
+runs at a time, and the explorer decides which.  `explore` replays a scenario again and again, depth
 first, with a different decision each time.
 
 A line that touches nothing but what one thread owns cannot be told from one run a little earlier,
@@ -26,7 +26,7 @@ HANG_TIMEOUT_S = 30.0  # seconds: only a bug in this file takes so long
 
 
 class BadInterleaving(Exception):
-    """Some order of the lines does what must not be."""
+    """Some order of the lines violates an assertion."""
 
 
 class _Abandoned(BaseException):
@@ -154,7 +154,7 @@ class InterleavingExplorer:
         self._step(sys._getframe(1), ready)
 
     def resume(self):
-        """Called by a program that can bear no KeyboardInterrupt any more, or has caught it."""
+        """Called by a program that has caught its KeyboardInterrupt, or must get none."""
         self._by_ident[threading.get_ident()].interrupts = 0
         frame = sys._getframe(1)
         frame.f_trace = self._trace
@@ -178,7 +178,7 @@ class InterleavingExplorer:
     # Decisions
 
     def _decide(self, current):
-        """Let someone go on: `current` by returning, another by handing over and waiting."""
+        """Let one thread go on: `current` by returning, another by releasing it and waiting."""
         options = self._options(current)
         if not options:
             self._at_end()
@@ -198,7 +198,7 @@ class InterleavingExplorer:
             current.go.acquire()
 
     def _options(self, current):
-        # Whoever runs goes first: fewer hand-overs.
+        # The thread that runs goes first: fewer switches.
         threads = sorted(self._threads, key=lambda thread: thread is not current)
         options = [(thread.name, False) for thread in threads if thread.runnable()]
         return options + [

@@ -1,4 +1,4 @@
-"""Contexts that must end, and what may not be left of them."""
+"""Checks that contexts terminate and leave no thread or descriptor behind."""
 
 import gc
 import threading
@@ -21,7 +21,7 @@ def open_descriptors():
 
 @pytest.fixture(autouse=True)
 def no_leaks():
-    """After each test: no thread and no descriptor more than before it."""
+    """Fail if a test leaves a thread or descriptor behind."""
     threads, before = set(threading.enumerate()), open_descriptors()
     yield
     for thread in set(threading.enumerate()) - threads:

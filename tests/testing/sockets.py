@@ -1,4 +1,4 @@
-"""What several tests do with sockets."""
+"""Helpers for tests with sockets and threads."""
 
 import threading
 from collections.abc import Callable

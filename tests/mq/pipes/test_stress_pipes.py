@@ -60,7 +60,7 @@ def idle(one, two):
 
 
 def unread(one, two):
-    """Messages both ways that nobody reads."""
+    """Messages both ways that are not read."""
     for socket in (one, two):
         socket.send(b"unread")
 
@@ -126,7 +126,7 @@ def peer_closed(one, two):
 
 
 def binder_closed(one, two):
-    """Who bound was closed, with messages to and from it unread."""
+    """The bound socket is closed, with messages to and from it unread."""
     unread(one, two)
     one.close()
 
@@ -178,7 +178,7 @@ CONNECTED = [
 
 
 def pend(socket):
-    """A connection nobody ever binds."""
+    """A connection that is never bound."""
     socket.connect("inproc://never")
 
 
@@ -262,7 +262,7 @@ def test_destroy_with_pipes_in_every_state():
 
 @pytest.mark.parametrize("round_", range(5))
 def test_what_closed_sockets_sent_waits_for_a_late_bind(round_):
-    """30 threads connect, send and close; who binds afterwards gets 30 messages."""
+    """30 threads connect, send and close; a socket that binds afterwards gets 30 messages."""
     ctx = new_context()
 
     def run():
@@ -308,7 +308,7 @@ def block_in_recv(socket):
 
 
 def block_in_send(socket):
-    """Nobody ever makes room."""
+    """No peer ever makes room."""
     while True:
         socket.send(b"x")
 

@@ -24,7 +24,7 @@ from tests.testing.interleaving_explorer import (
 
 PACKAGE = Path(mq.__file__).parent / "queues"
 YQUEUE, YPIPE, MAILBOX = (PACKAGE / f"{name}.py" for name in ("yqueue", "ypipe", "mailbox"))
-# What only one thread uses, or nobody changes; every other name is taken to be shared.
+# Names that one thread uses or no thread changes; every other name counts as shared.
 PRIVATE = {
     YQUEUE: "self queue chunk position index value new _size _back _front _back_chunk _front_chunk"
     " IndexError _Chunk assert AssertionError",
@@ -33,7 +33,7 @@ PRIVATE = {
     MAILBOX: "self command timeout deadline remaining sleep monotonic MailboxClosed msg"
     " IndexError _received _wait _wait_until _recheck _forks FORK_COUNTER value GIL _closed_error",
 }
-# Nobody changes these unless a mailbox is closed.
+# These change only when a mailbox is closed.
 UNLESS_CLOSED = "_signaler signaler"
 # Likewise the names that matter in the programs below; what they call stops by itself.
 SHARED = ("signal", "_signaler")
@@ -90,7 +90,7 @@ class SteppedLock:
 
 
 class World:
-    """The ladder from source, under an explorer; `changes` makes mutants, by file."""
+    """The queue layers from source, under an explorer; `changes` makes mutants, by file."""
 
     def __init__(self, changes=None, closing=False):
         changes = changes or {}
@@ -140,7 +140,7 @@ def flushing(world, messages, chunk_size):
     def at_end():
         assert got == list(range(messages))
         pipe._check()
-        assert not signal.signalled, "a signal was sent that nobody was owed"
+        assert not signal.signalled, "a signal was sent that was not owed"
 
     return Scenario({"writer": write, "reader": read}, (pipe, signal, got), at_end)
 
@@ -339,7 +339,7 @@ def waking(world, messages):
 
     def at_end():
         assert got == list(range(messages))
-        assert not mailbox.depth, "a wake-up that nobody was owed"
+        assert not mailbox.depth, "a wake-up that was not owed"
 
     return Scenario({"writer": write, "reader": read}, (pipe, mailbox, got), at_end)
 
@@ -383,7 +383,7 @@ def test_mailbox(name):
 
 
 def test_close():
-    """Whatever the order, a close wakes who waits."""
+    """In every order, a close wakes a waiting reader."""
     World(closing=True).explore(closing)
 
 
@@ -414,7 +414,7 @@ MAILBOX_MUTANTS = {
         swapped("signaler.recv()", "self._sleeps += 1")
     ),
     "a wait for ever is not numbered": (replaced("self._sleeps += 1", "pass")),
-    "recv does not look again": (replaced("command = self._recheck(signaler)", "command = None")),
+    "recv does not recheck": (replaced("command = self._recheck(signaler)", "command = None")),
     "what is left after the look is not signalled": (replaced("if len(queue) > 1:", "if False:")),
 }
 

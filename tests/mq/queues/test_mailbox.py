@@ -1,4 +1,4 @@
-"""Mailbox: many senders, one reader, nothing lost and nobody left asleep."""
+"""Mailbox: many senders, one reader, nothing lost and no reader left asleep."""
 
 import errno
 import gc
@@ -122,7 +122,7 @@ def test_no_wake_up_is_lost_between_two_threads():
 
 
 def test_a_poller_is_woken_for_every_command(mailbox):
-    """Who sleeps on the descriptor, and drains until None, misses nothing."""
+    """A reader that sleeps on the descriptor and drains until None misses nothing."""
     poll = select.poll()
     poll.register(mailbox.fileno(), select.POLLIN)
 

@@ -22,8 +22,8 @@ SLIPS = {
     4: "send reads the sleep before it appends",
     5: "send says that it signalled, and is interrupted",
     6: "recv numbers the sleep before it consumes the signal",
-    7: "recv looks again before it numbers the sleep",
-    8: "recv does not look again",
+    7: "recv rechecks before it numbers the sleep",
+    8: "recv does not recheck",
 }
 
 

@@ -95,7 +95,7 @@ def test_check_read_prefetches_under_one_lock():
     assert lock.taken == 2
 
 
-def test_peek_puts_nobody_to_sleep():
+def test_peek_leaves_the_reader_awake():
     """peek sees what is flushed and leaves the reader awake."""
     pipe = YPipe()
     assert not pipe.peek()
@@ -116,7 +116,7 @@ def test_probe_leaves_the_value():
 
 
 def test_building_blocks_are_public():
-    """The ladder can be had from the front door."""
+    """The queue layers can be imported from `mq`."""
     assert mq.YPipe is YPipe
     assert issubclass(mq.Empty, IndexError)
 

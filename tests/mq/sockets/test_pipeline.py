@@ -89,7 +89,7 @@ def test_closing_inside_a_message_takes_it_back(socket):
 
 def test_a_peer_that_goes_inside_a_message_gets_none_of_it(socket):
     """PUSH messages are atomic: when the peer given the first part goes, the rest is dropped and
-    nobody else gets it; the next message goes to the next peer.
+    no other peer gets it; the next message goes to the next peer.
     """
     push, gone, stays = socket(zmq.PUSH), socket(zmq.PULL), socket(zmq.PULL)
     push.bind(URL)

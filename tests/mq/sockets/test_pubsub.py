@@ -122,7 +122,7 @@ def test_xpub_manual(bound, subscriber):
 
 
 def test_xpub_welcome_message(bound, subscriber):
-    """XPUB_WELCOME_MSG greets every new subscriber who subscribed to it."""
+    """XPUB_WELCOME_MSG goes to every new subscriber of its topic."""
     pub = bound(zmq.XPUB, xpub_welcome_msg=b"W")
     sub = subscriber(topic=b"W")
     assert pub.recv() == b"\1W"
@@ -156,7 +156,7 @@ def test_a_later_publisher_is_told_all_subscriptions(socket):
 
 
 def test_a_slow_subscriber_does_not_stop_the_others(bound, socket):
-    """Who is full misses messages, whole ones, until it has room; others get them all."""
+    """A full subscriber misses whole messages until it has room; others get all."""
     pub = bound(zmq.PUB, sndhwm=5)
     slow, quick = socket(zmq.SUB, rcvhwm=5), socket(zmq.SUB, rcvhwm=5)
     for sub in (slow, quick):

@@ -96,14 +96,14 @@ def test_a_request_without_an_envelope_is_dropped(socket):
 
 
 def test_a_reply_to_nobody_is_dropped(socket):
-    """A REP whose asker has gone takes the reply, drops it and serves the next."""
+    """A REP takes the reply to a peer that has gone, drops it and serves the next."""
     rep, gone, req = socket(zmq.REP), socket(zmq.REQ), socket(zmq.REQ)
     rep.bind(URL)
     gone.connect(URL)
     gone.send(b"x")
     assert rep.recv() == b"x"
     gone.close()
-    rep.send(b"to nobody")
+    rep.send(b"to no peer")
     req.connect(URL)
     req.send(b"y")
     assert rep.recv() == b"y"

@@ -57,7 +57,7 @@ def test_unknown_ids_are_dropped(socket):
     router, dealer = socket(zmq.ROUTER), socket(zmq.DEALER, identity=b"X")
     router.bind(URL)
     dealer.connect(URL)
-    router.send_multipart([b"nobody", b"a", b"b"])
+    router.send_multipart([b"unknown", b"a", b"b"])
     router.send_multipart([b"X", b"c"])
     assert dealer.recv_multipart() == [b"c"]
 
@@ -105,7 +105,7 @@ def test_without_mandatory_full_means_dropped(socket):
 
 
 def test_a_duplicate_id_is_ignored(socket):
-    """Who comes second with an id is not heard, and the first keeps it."""
+    """A peer with an id that is taken is ignored; the first keeps it."""
     router, first, second = socket(zmq.ROUTER), *(socket(zmq.DEALER, identity=b"X") for _ in "ab")
     router.bind(URL)
     first.connect(URL)
@@ -119,7 +119,7 @@ def test_a_duplicate_id_is_ignored(socket):
 
 
 def test_handover(socket):
-    """ROUTER_HANDOVER: who comes second takes the id over."""
+    """ROUTER_HANDOVER: the second peer with an id takes it over."""
     router = socket(zmq.ROUTER, router_handover=1)
     first, second = (socket(zmq.DEALER, identity=b"X") for _ in "ab")
     router.bind(URL)
@@ -129,8 +129,8 @@ def test_handover(socket):
     second.connect(URL)
     second.send(b"two")
     assert router.recv_multipart() == [b"X", b"two"]
-    router.send_multipart([b"X", b"to whom"])
-    assert second.recv() == b"to whom"
+    router.send_multipart([b"X", b"to second"])
+    assert second.recv() == b"to second"
     assert first.poll(0) == 0
 
 
