@@ -4,7 +4,7 @@ Compiled code is *atomic* between two of its calls into the interpreter: no othe
 signal handler and no finalizer comes in between, because all of these wait for the interpreter,
 which such code holds on to.  A pipe relies on that instead of taking its lock where
 `ATOMIC_SECTIONS` says that it may.  A Python without the global interpreter lock gives no such
-promise, and interpreted code lets others in more often.
+promise, and interpreted code is interruptible between any two lines.
 """
 
 import sys

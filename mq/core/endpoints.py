@@ -19,7 +19,7 @@ from mq.pipes.pipe import Pipe, pipepair
 from mq.queues.mailbox import Mailbox
 
 
-class PipeOwner(Protocol):
+class FarEndOwner(Protocol):
     """What can own the far end of a connection: a bound socket, or the reaper."""
 
     mailbox: Mailbox[Command]
@@ -38,7 +38,7 @@ class Endpoints:
         self._lock = Lock()
         self._bound: dict[str, AbstractSocket] = {}
         self._pending: dict[str, list[Pipe]] = {}  # far ends, in the order connected
-        self._orphan_owner: PipeOwner | None = None  # gets the far ends once the context ends
+        self._orphan_owner: FarEndOwner | None = None  # gets the far ends once the context ends
 
     def bind(self, name: str, socket: AbstractSocket) -> None:
         """Bind `socket` to `name`, and complete the connections that wait.  EADDRINUSE."""
@@ -86,7 +86,7 @@ class Endpoints:
                 peer.mailbox.send(Bind(peer, far))
             return near
 
-    def cancel(self, near: Pipe, orphan_owner: PipeOwner) -> None:
+    def cancel(self, near: Pipe, orphan_owner: FarEndOwner) -> None:
         """Stop waiting for a bind of `near`, if it does; `orphan_owner` ends its far end."""
         with self._lock:
             for name, waiting in list(self._pending.items()):
@@ -96,7 +96,7 @@ class Endpoints:
                     if not waiting:
                         del self._pending[name]
 
-    def cancel_all(self, orphan_owner: PipeOwner) -> None:
+    def cancel_all(self, orphan_owner: FarEndOwner) -> None:
         """Transfer all pending connections, now and from now on, to `orphan_owner`."""
         with self._lock:
             self._orphan_owner = orphan_owner
@@ -115,7 +115,7 @@ def _complete(far: Pipe, socket: AbstractSocket) -> None:
     far.send_inproc_connected(socket.hwms, socket.routing_id)
 
 
-def _transfer(far: Pipe, owner: PipeOwner) -> None:
+def _transfer(far: Pipe, owner: FarEndOwner) -> None:
     pending = far.peer.pending
     assert pending is not None
     owner.inc_seqnum()

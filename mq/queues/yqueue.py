@@ -12,9 +12,8 @@ from mq._cpython.mypyc_types import i64, mypyc_attr
 
 T = TypeVar("T")
 
-#: Items in a chunk of messages, and in a chunk of commands (libzmq's granularities).
+#: Items in a chunk of messages (libzmq's granularity).
 MESSAGE_CHUNK: Final = 256
-COMMAND_CHUNK: Final = 16
 
 
 class _Chunk:
