@@ -89,7 +89,7 @@ def write_text(sections: list[Section], comment: str) -> str:
 
 
 def read_imports() -> set[tuple[str, str]]:
-    """Return who imports what among our modules, as pairs of full names."""
+    """Return the imports among our modules, as pairs of full names: importing, imported."""
     files = {}
     for package in LEAVES_AND_ROOF:
         for path in (ROOT / package).rglob("*.py"):
@@ -111,7 +111,9 @@ def imported_by(tree: ast.Module, known: dict[str, str]) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            yield from names & known.keys() or {node.module}
+            yield from names & known.keys()
+            if not names <= known.keys():
+                yield node.module
 
 
 def real_uses(section: Section, imports: set[tuple[str, str]]) -> dict[str, set[str]]:

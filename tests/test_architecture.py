@@ -1,0 +1,126 @@
+"""The law of the house: no circle of imports, no arrow that runs up, one name for one thing."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from scripts.draw_architecture import LEAVES_AND_ROOF, ROOT
+from tests.testing.import_graph import circles, classes, imports, modules
+
+MODULES = modules()
+IMPORTS = imports()
+
+# From the highest floor to the lowest. A name is a module; with `.*` it is a room: the package of
+# this name and all in it, but for what is named apart. An import may stay inside an entry or go
+# down to a lower floor; entries of one floor do not know each other.
+FLOORS = {
+    "timingwheel": [
+        ["timingwheel"],
+        ["timingwheel.lowlevel"],
+        ["timingwheel.*"],
+        ["timingwheel._cpython.*"],
+    ],
+    "mq": [
+        ["mq.*"],
+        ["mq.sockets.*"],
+        ["mq.core.*"],
+        ["mq.pipes.*"],
+        ["mq.queues.*"],
+        ["mq._cpython.* mq.errors mq.constants"],
+    ],
+    "purgatory": [
+        ["purgatory.__main__"],
+        ["purgatory.cli.*"],
+        ["purgatory"],
+        ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*"],
+        ["purgatory.journal.*"],
+        ["purgatory.trace.*", "purgatory.core.*"],
+        ["purgatory.bus.*", "purgatory.metrics"],
+        ["purgatory.registry purgatory.stats purgatory.errors"],
+    ],
+    "purgatory.service": [
+        ["purgatory.service purgatory.service.service"],
+        ["purgatory.service.daemon purgatory.service.systemd"],
+        ["purgatory.service.http.*"],
+        ["purgatory.service.server.*", "purgatory.service.client.*"],
+        ["purgatory.service.auth.*", "purgatory.service.store.*"],
+        ["purgatory.service.config purgatory.service.protocol purgatory.service.errors"],
+    ],
+    "purgatory.spark": [
+        ["purgatory.spark.report.*", "purgatory.spark.stream.*", "purgatory.spark.batch.*"],
+        ["purgatory.spark.tables.*"],
+        ["purgatory.spark.*"],
+    ],
+}
+# As in pyzmq, where `zmq.asyncio` has classes of the names of those that it wraps.
+TWINS = {("mq", "Context"), ("mq", "Poller"), ("mq", "Socket")}
+MOST_FILES = 20  # Python files of a room, at one level, its `__init__` not counted
+
+
+def position(module: str, floors: list[list[str]]) -> tuple[int, int] | None:
+    """The floor of a module and the entry on it, by the longest name that fits."""
+    best, found = -1, None
+    for floor, entries in enumerate(floors):
+        for number, entry in enumerate(entries):
+            for name in entry.split():
+                room = name.removesuffix(".*")
+                inside = name != room and module.startswith(f"{room}.")
+                # An exact name beats the room of the same name.
+                length = 2 * len(room) + (name == room)
+                if (module == room or inside) and length > best:
+                    best, found = length, (floor, number)
+    return found
+
+
+def test_no_circle():
+    """Imports have no circle, those under TYPE_CHECKING counted."""
+    assert circles(IMPORTS) == []
+
+
+def test_circles_are_found():
+    """The search finds a circle of two, one of three, and none where there is none."""
+    graph = {"a": "b", "b": "c", "c": "ab", "d": "ae", "e": "d", "f": "ad"}
+    assert sorted(circles(graph)) == [["a", "b", "c"], ["d", "e"]]
+    assert circles({"a": "bc", "b": "c", "c": ""}) == []
+
+
+@pytest.mark.parametrize("house", FLOORS)
+def test_every_module_has_a_floor(house):
+    """A new module or room is entered in FLOORS, or it lies in a room that is."""
+    homeless = [
+        module
+        for module in MODULES
+        if module.startswith(house) and position(module, FLOORS[house]) is None
+    ]
+    inner = [module for module in homeless if module == house or module[len(house)] == "."]
+    assert inner == []
+
+
+@pytest.mark.parametrize("house", FLOORS)
+def test_no_arrow_runs_up(house):
+    """A module imports its own room and lower floors."""
+    wrong = []
+    for module, targets in IMPORTS.items():
+        here = position(module, FLOORS[house])
+        for target in targets:
+            there = position(target, FLOORS[house])
+            if here and there and here != there and here[0] >= there[0]:
+                wrong.append(f"{module} -> {target}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", LEAVES_AND_ROOF)
+def test_one_name_one_class(package):
+    """No two classes of a package have one name."""
+    homes = defaultdict(list)
+    for module, name in classes(MODULES):
+        if module.split(".")[0] == package and (package, name) not in TWINS:
+            homes[name].append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_no_room_is_crowded():
+    """What lies at one level can be read at a glance."""
+    counts = Counter(path.parent.relative_to(ROOT) for path in MODULES.values())
+    crowded = {str(room): count - 1 for room, count in counts.items() if count - 1 > MOST_FILES}
+    assert crowded == {}
