@@ -13,7 +13,8 @@ cannot starve the readers.
 
 Where sections are atomic (`_cpython.atomicity`), most readers do without even that: a section that
 makes no calls may run without the lock while no other thread is inside, because entering and
-leaving would be one with it. See `can_skip_read_lock`.
+leaving would be one with it. See `can_skip_read_lock`. Worth it: `schedule` takes 3980 instructions
+instead of 5619, `cancel` 1001 instead of 2626 (callgrind).
 
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it

@@ -8,7 +8,7 @@ _Run = Callable[[Any], None]
 
 
 class DeferredExecutor:
-    """A `timingwheel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
+    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
 
     def __init__(self) -> None:
         self._buckets: deque[tuple[_Run, Any]] = deque()
@@ -25,7 +25,7 @@ class DeferredExecutor:
         return bool(self._buckets)
 
     def execute(self, run: _Run, bucket: Any) -> None:
-        """See `timingwheel.TaskExecutor`."""
+        """See `timingwheel.lowlevel.TaskExecutor`."""
         self._buckets.append((run, bucket))
 
     def flush(self) -> None:
