@@ -65,7 +65,7 @@ class ServerState:
         self.last_seq = 0
         #: The time of the last transaction; no later one is before it.
         self.now_ms = start_ms
-        #: The open transaction; None while one is rolled back, whose outcomes are not recorded.
+        #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
         self._next_due_ms = 0  # nothing is due before; 0: not known, ask the timer
 

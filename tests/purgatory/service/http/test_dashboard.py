@@ -70,7 +70,7 @@ def serve(purgatory, **options):
 
 @pytest.fixture
 def bench():
-    """A purgatory whose time stands still, so that its figures do not change."""
+    """A purgatory with a clock that stands still, so that its figures do not change."""
     bench = PurgatoryHarness(registry=CollectorRegistry())
     rng = random.Random(1)
     p = bench.purgatory

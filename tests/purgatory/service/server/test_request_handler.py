@@ -128,7 +128,7 @@ def test_limits_of_pending_operations(tmp_path):
 def test_cancelling(server):
     """Works once; what has ended or is not known cannot be cancelled."""
     server.submit(operation("a"))
-    server.post(Cancel, ["a", "a", "nobody"])
+    server.post(Cancel, ["a", "a", "unknown"])
     [answer], [outcome] = server.step()
     assert (answer.done, outcome.outcome) == ([True, False, False], "cancelled")
 
@@ -140,7 +140,7 @@ def test_queries(server):
     a, b = server.query("a"), server.query("b")
     assert (a.state, a.keys, a.need, a.kind, a.client) == ("pending", ["x", "y"], 2, "pay", "c")
     assert (b.state, b.by_key, b.at_ms) == ("completed", "b's key", b.submitted_ms)
-    assert server.query("nobody").state == "unknown"
+    assert server.query("unknown").state == "unknown"
 
 
 def test_many_outcomes_come_in_several_frames(server):
