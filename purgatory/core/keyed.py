@@ -94,4 +94,9 @@ def _try_complete_by(operation: KeyedOperation, key: Hashable, value: object) ->
     # Before the outcome: a thread that sees the operation completed finds its key.
     operation.by_key = key
     operation._op_value = value
-    return try_set_outcome(operation, COMPLETED)
+    try:
+        return try_set_outcome(operation, COMPLETED)
+    except BaseException:  # an interrupt on entering: the operation is still pending
+        operation.by_key = None
+        operation._op_value = _NO_VALUE
+        raise

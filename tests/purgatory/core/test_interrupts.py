@@ -4,6 +4,7 @@ import gc
 
 import pytest
 
+from purgatory import Outcome
 from purgatory.core import callbacks
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
@@ -110,6 +111,8 @@ class Scene:
             state = repr(op).split()[1].rstrip(",")
             assert op.calls == ENDS[state], (op, op.calls)
         p._check()
+        for operation in [future._operation for future in self.futures]:
+            assert operation.by_key is None or operation._op_outcome is Outcome.COMPLETED
         assert p.delayed == len(self.harness.timer), "on the lists is in the wheel"
         ended = p.stats().completed + p.stats().expired + p.stats().cancelled
         assert len(self.journal) == len(set(self.journal)) == ended
