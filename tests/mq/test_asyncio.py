@@ -65,7 +65,7 @@ def test_a_thread_sends(run):
 
 
 def test_many_messages_one_edge(run):
-    """All messages are received although the descriptor tells of the first only."""
+    """All messages are received although the descriptor signals only the first."""
 
     async def test(a, b):
         for n in range(500):

@@ -173,7 +173,7 @@ def test_max_sockets(ctx, socket):
 
 
 def test_a_closed_socket_that_does_not_end_makes_no_room(ctx, socket, monkeypatch):
-    """EMFILE all the same when what is closed keeps its slot, as long as it is not read."""
+    """EMFILE while a closed socket keeps its slot because its messages are unread."""
     monkeypatch.setattr(socket_slots, "SLOT_WAIT_S", 0.01)
     ctx.set(zmq.MAX_SOCKETS, 2)
     pull, push = socket(zmq.PULL), socket(zmq.PUSH)

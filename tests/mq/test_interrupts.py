@@ -142,7 +142,7 @@ def test_interrupted_send(parts):
 
 
 def finish_message(push, raised):
-    """End the message that may have been begun, as a program must that wants to go on."""
+    """End the message that may have been begun, as a program must before the next one."""
     if raised:
         push.send(b"end")
 

@@ -135,7 +135,7 @@ def test_timeouts(socket):
 
 
 def test_commands_do_not_end_a_wait_early(pair, socket):
-    """A receiver that is woken without a message for it goes on waiting until its timeout."""
+    """A receiver woken without a message keeps waiting until its timeout."""
     _, pull = pair
     pull.rcvtimeo = 300
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""The races that ZeroMQ's implementations are known to have lost, one by one.
+"""Races in which ZeroMQ implementations are known to have had bugs.
 
 Interrupts are in test_interrupts, termination in test_termination_races.
 """
@@ -240,7 +240,7 @@ def test_marks_changed_at_any_time(bind_first, sndhwm, rcvhwm, steps):
 
 
 class Flow:
-    """Numbered messages through a pipe whose marks change."""
+    """Numbered messages through a pipe while its marks change."""
 
     def __init__(self, pull, push):
         self.pull = pull

@@ -1,4 +1,4 @@
-"""Sockets of all kinds to which random things happen, in several threads of one ctx."""
+"""Random operations on sockets of all types, in several threads of one context."""
 
 import errno
 import random
@@ -37,7 +37,7 @@ EXPECTED = {
 
 
 class RandomSockets:
-    """One thread's sockets of all kinds, to which random things happen."""
+    """Sockets of all types in one thread, and random operations on them."""
 
     def __init__(self, ctx, seed):
         self.ctx = ctx
@@ -45,7 +45,7 @@ class RandomSockets:
         self.sockets = []
 
     def run(self, steps):
-        """Do so many random things; then close."""
+        """Do `steps` random operations; then close."""
         for _ in range(steps):
             act = self.chance.choice(self.OPERATIONS)
             try:
@@ -67,8 +67,8 @@ class RandomSockets:
 
     def make(self):
         socket = self.ctx.socket(self.chance.choice(KINDS))
+        self.sockets.append(socket)  # first: the next line fails if the context terminates
         socket.hwm = self.chance.choice((1, 2, 10))
-        self.sockets.append(socket)
 
     def close(self):
         socket = self.any()
@@ -122,9 +122,9 @@ class RandomSockets:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("cut_short", [False, True])
 def test_random_operations(seed, cut_short):
-    """Six threads do random things to sockets of all kinds: expected errors only, and term returns.
+    """Six threads do random operations on sockets: expected errors only, and term returns.
 
-    With `cut_short`, the context is terminated while they are at it.
+    With `cut_short`, the context is terminated meanwhile.
     """
     ctx = new_context()
     operators = [RandomSockets(ctx, f"{seed}-{number}") for number in range(6)]

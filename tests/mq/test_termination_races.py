@@ -1,4 +1,4 @@
-"""Races of the end: what others see of it, forks, descriptors given back, closing anywhere."""
+"""Races of termination: what other threads see, forks, closed descriptors, closing anywhere."""
 
 import contextlib
 import gc
@@ -94,7 +94,7 @@ def exchange_message(ctx):
 
 
 def test_fork_while_all_locks_are_held(ctx):
-    """A child forked while other threads hold the ctx's locks closes, ends and starts anew."""
+    """A child forked while all locks are held can close, terminate and start again."""
     made = ctx.socket(mq.PULL)
     made.bind("inproc://a")
     core = ctx._core
@@ -130,8 +130,8 @@ def test_a_child_closes_what_its_parent_waits_in(ctx):
     close_all([pull, push])
 
 
-def test_the_child_does_not_eat_its_parents_signals(ctx):
-    """An inherited eventfd is shared: the child must not put its parent to sleep for good."""
+def test_a_child_does_not_consume_its_parents_signals(ctx):
+    """An inherited eventfd is shared: the child must not consume its parent's signals."""
     for number in range(5):
         pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
         pull.bind(f"inproc://{number}")
@@ -155,7 +155,7 @@ def test_the_child_does_not_eat_its_parents_signals(ctx):
 
 
 def test_fork_amid_traffic(ctx):
-    """Forked while threads send, receive, connect and close: each child ends well, so do they."""
+    """Forked amid traffic of other threads, each child terminates, and so do they."""
     stop = threading.Event()
 
     def traffic(number):
@@ -181,7 +181,7 @@ def test_fork_amid_traffic(ctx):
 
 
 def exchange_in_new_context(inherited):
-    """Let the inherited context go, and use a new one."""
+    """Destroy the inherited context, and use a new one."""
     inherited.destroy()
     own = mq.Context.instance()
     exchange_message(own)
@@ -292,7 +292,7 @@ def test_the_list_of_pipes_changes_while_the_socket_ends(bound):
 
 
 def test_sockets_closed_by_the_collector_in_any_thread():
-    """Finalizers that close sockets and shut contexts down, run wherever garbage is found."""
+    """Finalizers close sockets and terminate contexts in any thread."""
 
     def make():
         ctx = new_context()

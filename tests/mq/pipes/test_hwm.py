@@ -196,7 +196,7 @@ def test_no_change_is_sent_to_a_peer_that_is_ending(pair):
 
 
 def test_a_publisher_drops_at_the_mark(socket):
-    """Of what a PUB says to a subscriber that does not listen, HWM messages are kept."""
+    """Of a PUB's messages to a subscriber that does not receive, HWM are kept."""
     pub, sub = socket(zmq.PUB, sndhwm=60), socket(zmq.SUB, rcvhwm=40)
     sub.subscribe(b"")
     pub.bind(URL)

@@ -15,7 +15,7 @@ UNLIMITED = HighWaterMarks(0, 0)
 
 
 class PipeEventSink:
-    """Notes what a pipe tells its socket."""
+    """Records what a pipe reports to its socket."""
 
     def __init__(self):
         self.events = []

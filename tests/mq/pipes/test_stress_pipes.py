@@ -84,7 +84,7 @@ def half_received(one, two):
 
 
 def delimiter_received(one, two):
-    """The delimiter was read before the command that says the same."""
+    """The delimiter is read before `PipeTerm` arrives."""
     two.send(b"read")
     assert one.recv() == b"read"
     two.disconnect(two.last_endpoint)

@@ -219,7 +219,7 @@ def test_send_from_a_signal_handler_in_the_middle_of_recv(mailbox):
 
 
 def test_send_from_a_finalizer_inside_send(mailbox):
-    """A finalizer that runs inside send may send: no lock is held that it could meet."""
+    """A finalizer that runs inside send may send: no lock is held."""
 
     class Finalized:
         def __del__(self):

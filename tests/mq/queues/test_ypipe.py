@@ -96,7 +96,7 @@ def test_check_read_prefetches_under_one_lock():
 
 
 def test_peek_leaves_the_reader_awake():
-    """peek sees what is flushed and leaves the reader awake."""
+    """peek reports flushed values and leaves the reader awake."""
     pipe = YPipe()
     assert not pipe.peek()
     pipe.write(1)

@@ -33,7 +33,7 @@ def test_connect_before_bind(socket):
 
 
 def test_publisher_before_its_subscriber_binds(socket):
-    """A PUB that connects first has no subscriber yet: what it says before the bind is dropped,
+    """A PUB that connects first has no subscriber yet: what it sends before the bind is dropped,
     what it says after arrives.
     """
     pub, sub = socket(zmq.PUB), socket(zmq.SUB)
@@ -217,7 +217,7 @@ def test_disconnect_of_one_of_several_pending(socket):
 
 
 def test_unbind_keeps_connections_and_frees_the_name(socket):
-    """After unbind the connection there is goes on, and another socket may take the name."""
+    """After unbind the existing connection stays, and another socket may bind the name."""
     first, second, push = socket(zmq.PULL), socket(zmq.PULL), socket(zmq.PUSH)
     first.bind(URL)
     push.connect(URL)

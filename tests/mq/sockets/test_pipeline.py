@@ -106,7 +106,7 @@ def test_a_peer_that_goes_inside_a_message_gets_none_of_it(socket):
 
 
 def test_a_broken_message_is_again_for_who_does_not_wait(socket):
-    """When the peer is leaving but has not left, DONTWAIT says Again, and a waiting send drops."""
+    """While the peer's connection ends, DONTWAIT raises Again and a waiting send drops."""
     for flags in (zmq.DONTWAIT, 0):
         push, pull = socket(zmq.PUSH), socket(zmq.PULL)
         push.bind(f"{URL}-{int(flags)}")

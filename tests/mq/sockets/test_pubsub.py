@@ -52,7 +52,7 @@ def test_topics_are_prefixes(bound, subscriber):
 
 
 def test_subscriptions_are_counted(bound, subscriber):
-    """Subscribed twice, a topic goes on until it was unsubscribed twice."""
+    """A topic subscribed to twice arrives until it was unsubscribed twice."""
     pub, sub = bound(zmq.PUB), subscriber(topic=b"a")
     sub.subscribe(b"a")
     sub.unsubscribe(b"a")
@@ -105,7 +105,7 @@ def test_xpub_verbose(bound, subscriber):
 
 
 def test_xpub_manual(bound, subscriber):
-    """XPUB_MANUAL: what a subscriber asks for is told, what it gets is decided by the program."""
+    """XPUB_MANUAL: subscriptions are only reported; the program decides what each peer gets."""
     pub, sub = bound(zmq.XPUB, xpub_manual=1), subscriber(topic=b"A")
     assert pub.recv() == b"\1A"
     pub.set(zmq.SUBSCRIBE, b"XA")

@@ -92,7 +92,7 @@ def test_mandatory_says_again_when_full(socket):
 
 
 def test_without_mandatory_full_means_dropped(socket):
-    """A full peer misses messages, whole ones."""
+    """A full peer misses whole messages."""
     router, dealer = socket(zmq.ROUTER, sndhwm=1), socket(zmq.DEALER, identity=b"X", rcvhwm=1)
     router.bind(URL)
     dealer.connect(URL)
@@ -135,7 +135,7 @@ def test_handover(socket):
 
 
 def test_probe_router(socket):
-    """PROBE_ROUTER: an empty message tells a ROUTER of its new peer."""
+    """PROBE_ROUTER: an empty message announces a new peer to a ROUTER."""
     router, dealer = socket(zmq.ROUTER), socket(zmq.DEALER, identity=b"X", probe_router=1)
     router.bind(URL)
     dealer.connect(URL)
