@@ -297,7 +297,13 @@ class TimerTaskList(TaskList):
             raise
 
     def _take(self) -> TimerTask | None:
-        task = self.first()
+        task = None
+        # As `first` does it; the call would take 30 instructions more a task (callgrind).
+        while self._head < self._end:
+            task = self._slots[self._head]
+            if task is not None:
+                break
+            self._head += 1
         if task is None:
             return None
         self._slots[self._head] = None
