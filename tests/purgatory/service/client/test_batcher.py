@@ -1,7 +1,6 @@
 """CallBatcher: calls reach the I/O thread once each, in order, a batch at a time."""
 
 import threading
-import time
 
 import pytest
 
@@ -110,13 +109,8 @@ def test_there_is_room_until_the_backlog_is_full(posted):
 
 
 @pytest.fixture
-def blocked(posted, monkeypatch):
-    """A thread that waits for room, in a process in which every sleep fails."""
-
-    def refuse(seconds):
-        raise AssertionError(f"slept for {seconds} s")
-
-    monkeypatch.setattr(time, "sleep", refuse)
+def blocked(posted, no_sleep):
+    """A thread that waits for room, and may not sleep."""
     for n in range(BACKLOG + 2):
         posted.batcher.add(Submit, n, None)
     woken = []
