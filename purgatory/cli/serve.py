@@ -11,15 +11,14 @@ import argparse
 import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from mq import Mailbox
 from purgatory.cli.extras import import_extra
 from purgatory.service.config import Config
 from purgatory.service.systemd import notify
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 # The interpreter's switch interval. The store thread waits for the interpreter after a statement;
 # the default of 5 ms would be longer than most commits take.
 SWITCH_SECONDS: Final = 0.0005
-_ENDED: Final = "ended"
+# In the place of a signal's number: the server has ended by itself.
+_ENDED: Final = 0
 
 _DESCRIPTION: Final = """\
 Serve delayed operations to other processes over ZeroMQ. Settings come from, in rising order: the
@@ -114,10 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(service: ServiceDaemon) -> int:
     server = service.server
-    # The names of signals, and _ENDED when the server has ended by itself.
-    events: Mailbox[str] = Mailbox()
-    with _post_signals(events):
-        server.on_end(lambda: events.send(_ENDED))
+    with _SignalPipe() as signals:
+        server.on_end(signals.post_end)
         try:
             service.start()
             gc.collect()
@@ -126,10 +124,10 @@ def _serve(service: ServiceDaemon) -> int:
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")
-            while (name := events.recv()) == "SIGHUP":
+            while (number := signals.wait()) == signal.SIGHUP:
                 server.reload()
-            if name != _ENDED:
-                print(f"{name}: ending", flush=True)
+            if number != _ENDED:
+                print(f"{signal.Signals(number).name}: ending", flush=True)
             notify("STOPPING=1")
         finally:
             service.close()
@@ -138,23 +136,47 @@ def _serve(service: ServiceDaemon) -> int:
     return 0
 
 
-@contextlib.contextmanager
-def _post_signals(events: Mailbox[str]) -> Iterator[None]:
-    """Post the names of signals; the first that ends the server restores the handlers."""
-    before: dict[signal.Signals, Any] = {}
+class _SignalPipe:
+    """The signals that the process gets; the first that ends the server restores the handlers.
 
-    def restore() -> None:
-        for number, handler in before.items():
+    A handler written in Python runs only once the main thread is back from its system call, which
+    a signal does not end if it came a moment before it, or if the kernel gave it to another
+    thread. So the main thread reads the numbers from a pipe, which the interpreter itself writes
+    from within the signal (`signal.set_wakeup_fd`).
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[signal.Signals, Any] = {}
+
+    def wait(self) -> int:
+        """Return the number of the next signal, or _ENDED."""
+        return os.read(self._read_fd, 1)[0]
+
+    def post_end(self) -> None:
+        """Post _ENDED: the server has ended by itself. Any thread."""
+        with contextlib.suppress(OSError):  # a signal came first, and the pipe is closed
+            os.write(self._write_fd, bytes([_ENDED]))
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number != signal.SIGHUP:
+            self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def post(number: int, _frame: FrameType | None) -> None:
-        events.send(signal.Signals(number).name)
-        if number != signal.SIGHUP:
-            restore()
+    def __enter__(self) -> Self:
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._write_fd, False)
+        self._wakeup_fd = signal.set_wakeup_fd(self._write_fd)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, self._on_signal)
+        return self
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        before[number] = signal.signal(number, post)
-    try:
-        yield
-    finally:
-        restore()
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+        signal.set_wakeup_fd(self._wakeup_fd)
+        read_fd, write_fd = self._read_fd, self._write_fd
+        self._read_fd = self._write_fd = -1
+        os.close(read_fd)
+        os.close(write_fd)

@@ -4,10 +4,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
 from purgatory.cli import entry_point as cli
+from purgatory.cli.serve import _SignalPipe
 from purgatory.service import Client
 from purgatory.service.auth.key_store import KeyStore
 from tests.testing.purgatory_harness import HANG, free_port
@@ -119,6 +122,23 @@ def test_without_keys_an_open_bind_is_refused(tmp_path):
     server._command[server._command.index("--bind") + 1] = command[-1]
     with server:
         assert server.end()[0] == 0
+
+
+def test_a_signal_that_another_thread_receives():
+    """It wakes the main thread, whose system call it does not end."""
+    system_call = Path(f"/proc/self/task/{threading.main_thread().native_id}/syscall")
+
+    def send():
+        # Until the main thread reads the pipe: read(2) is number 0 on x86-64, 63 on arm64.
+        while not system_call.read_text(encoding="ascii").startswith(("0 ", "63 ")):
+            pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGHUP)
+
+    with _SignalPipe() as signals:
+        thread = threading.Thread(target=send)
+        thread.start()
+        assert signals.wait() == signal.SIGHUP
+        thread.join(HANG)
 
 
 def test_systemd_is_notified(tmp_path):
