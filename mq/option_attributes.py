@@ -1,5 +1,7 @@
 """OptionAttributes: options as attributes, in any case - `socket.linger = 0`, `context.LINGER`."""
 
+import sys
+from collections.abc import Container
 from typing import Any
 
 from mq import constants
@@ -49,10 +51,22 @@ class OptionAttributes:
 
 def _is_declared(cls: type, key: str) -> bool:
     # Attributes a class only annotates count too, so that subclasses can have their own.
-    return any(key in vars(base) or key in _annotations(base) for base in cls.__mro__)
+    return any(key in vars(base) or key in _annotated_names(base) for base in cls.__mro__)
 
 
-def _annotations(cls: type) -> dict[str, object]:
-    # Not inspect.get_annotations: the import would cost more than all the rest of this package.
-    found: dict[str, object] = vars(cls).get("__annotations__", {})
-    return found
+def _annotated_names(cls: type) -> Container[str]:
+    # Not through inspect: importing it would cost more than all the rest of this package.
+    try:
+        names: Container[str] = getattr(cls, "__annotations__", ())
+    except Exception:  # noqa: BLE001 - since 3.14 annotations are evaluated now, and may raise
+        return _unevaluated_names(cls)
+    return names
+
+
+def _unevaluated_names(cls: type) -> Container[str]:
+    # An annotation may name what only a type checker imports.
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations  # noqa: PLC0415 - rarely needed
+
+        return get_annotations(cls, format=Format.STRING)
+    return ()

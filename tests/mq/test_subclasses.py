@@ -1,6 +1,9 @@
 """Classes of programs that inherit ours, which may be compiled."""
 
+import sys
 from dataclasses import dataclass
+
+import pytest
 
 import mq
 
@@ -77,3 +80,27 @@ def test_sockets_can_be_subclassed(ctx):
     assert (one.sent, two.sent) == (2, 0)
     one.close()
     two.close()
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "str",
+        "'NameForTypeCheckers'",
+        pytest.param(
+            "NameForTypeCheckers",
+            marks=pytest.mark.skipif(
+                sys.version_info < (3, 14), reason="annotations are evaluated with their class"
+            ),
+        ),
+    ],
+)
+def test_a_subclass_may_set_what_it_annotates(annotation):
+    """What a class annotates is its own, no option, though the annotation cannot be evaluated."""
+    namespace = {"mq": mq}
+    exec(f"class Labelled(mq.Context):\n    label: {annotation}", namespace)
+    with namespace["Labelled"]() as context:
+        context.label = "mine"
+        assert context.label == "mine"
+        with pytest.raises(AttributeError, match="no such option"):
+            context.other = "not annotated"
