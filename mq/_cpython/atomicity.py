@@ -13,7 +13,8 @@ from typing import Final
 # Whether this is the compiled package; the interpreted one behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
-# Whether one thread runs at a time, so that all see what it does in the order it is done.
-GIL: Final[bool] = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+# Whether one thread runs at a time, so that all see what it does in the order it is done.  False on
+# a free-threaded Python even while its lock is on: perhaps only while an extension is imported.
+GIL: Final[bool] = "t" not in sys.abiflags
 
 ATOMIC_SECTIONS: Final[bool] = COMPILED and GIL

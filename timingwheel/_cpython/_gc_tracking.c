@@ -2,25 +2,38 @@
  *
  * Python code cannot do it, so this is C. Only gc_tracking.py imports it. Neither function runs
  * Python code or releases the GIL: compiled callers rely on that.
+ *
+ * Without the GIL the mark is a bit of the object, beside others that CPython changes under the
+ * object's own lock; and tracking a tracked object ends the process. So look and change together,
+ * under that lock.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before 3.13 */
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 static PyObject *
 gc_untrack(PyObject *Py_UNUSED(module), PyObject *object)
 {
+    Py_BEGIN_CRITICAL_SECTION(object);
     if (PyObject_IS_GC(object) && PyObject_GC_IsTracked(object)) {
         PyObject_GC_UnTrack(object);
     }
+    Py_END_CRITICAL_SECTION();
     Py_RETURN_NONE;
 }
 
 static PyObject *
 gc_track(PyObject *Py_UNUSED(module), PyObject *object)
 {
+    Py_BEGIN_CRITICAL_SECTION(object);
     if (PyObject_IS_GC(object) && !PyObject_GC_IsTracked(object)) {
         PyObject_GC_Track(object);
     }
+    Py_END_CRITICAL_SECTION();
     Py_RETURN_NONE;
 }
 
@@ -30,12 +43,23 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "timingwheel._cpython._gc_tracking",
     .m_doc = PyDoc_STR("Whether the cycle collector visits an object."),
     .m_size = 0,
     .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC

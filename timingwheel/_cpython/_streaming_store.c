@@ -5,10 +5,15 @@
  * An ordinary store waits until the cache line that it changes is in the cache. This one (on x86-64;
  * elsewhere it is an ordinary one) goes past the caches. Such stores may become visible later than
  * those that follow them, but not later than a locked instruction, and a thread cannot pass the GIL
- * to another one without any: every thread that reads the list sees the slot cleared.
+ * to another one without any: every thread that reads the list sees the slot cleared. A free-threaded
+ * Python gives no such promise, so setup.py leaves this file out there.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
+#ifdef Py_GIL_DISABLED
+#error "the streaming store relies on the interpreter lock"
+#endif
 
 #if (defined(__x86_64__) && defined(__LP64__)) || defined(_M_X64)
 #include <emmintrin.h>

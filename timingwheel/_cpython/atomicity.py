@@ -3,8 +3,9 @@
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
 thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
 which compiled code keeps until its next such call. Where `ATOMIC_SECTIONS` is True, some sections
-rely on that instead of taking a lock (see `rwlock`). Without a GIL there is no such promise, and
-interpreted code releases the GIL more often.
+rely on that instead of taking a lock (see `rwlock`). A free-threaded Python gives no such promise,
+whether its GIL is on now or not: it may be on only while some extension is imported. Interpreted
+code releases the GIL more often.
 """
 
 import sys
@@ -13,4 +14,4 @@ from typing import Final
 # Whether this is the compiled package; the interpreted one behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
-ATOMIC_SECTIONS: Final[bool] = COMPILED and bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+ATOMIC_SECTIONS: Final[bool] = COMPILED and "t" not in sys.abiflags

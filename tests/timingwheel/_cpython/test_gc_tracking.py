@@ -1,6 +1,7 @@
 """gc_untrack: the collector passes over pending timers, and frees the garbage of ended ones."""
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -38,6 +39,24 @@ def test_objects_without_references_are_left_alone(thing):
     gc_untrack(thing)
     gc_track(thing)
     assert not gc.is_tracked(thing)
+
+
+def test_threads_may_track_the_same_object():
+    """Tracking an object twice would end the process; looking and tracking is one step."""
+    thing = [[]]
+
+    def work():
+        for _ in range(20_000):
+            gc_untrack(thing)
+            gc_track(thing)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc_track(thing)
+    assert gc.is_tracked(thing)
 
 
 @compiled_only
