@@ -8,6 +8,7 @@ runs.
 import os
 import re
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -83,6 +84,17 @@ HOT = [
 ]
 
 
+# Beside them, in C: an extension for each, and the file that it is made of. The streaming store
+# relies on the interpreter lock.
+IN_C = {
+    "mq._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
+    "timingwheel._cpython._gc_tracking": "timingwheel/_cpython/_gc_tracking.c",
+    "timingwheel._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
+    "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
+}
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    del IN_C["timingwheel._cpython._streaming_store"]
+
 # Commands that need mypyc's output; others only list what is in the package.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
@@ -112,6 +124,8 @@ class BuildOrGoWithout(build_ext):
                 output.unlink(missing_ok=True)
             self.extensions = []
             self.distribution.ext_modules = []
+            # The tag of the wheel was chosen before: without this it would name the platform.
+            self.get_finalized_command("bdist_wheel").root_is_pure = True
 
 
 def extensions() -> list[Extension]:
@@ -122,10 +136,7 @@ def extensions() -> list[Extension]:
     if sys.implementation.name != "cpython":
         say(f"mypyc is for CPython, this is {sys.implementation.name}; installing plain Python")
         return []
-    beside = [
-        Extension(f"timingwheel._cpython.{name}", [f"timingwheel/_cpython/{name}.c"])
-        for name in ("_gc_tracking", "_streaming_store")
-    ]
+    beside = [Extension(name, [source]) for name, source in IN_C.items()]
     if BUILDING.isdisjoint(sys.argv):
         return beside
     try:

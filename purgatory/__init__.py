@@ -22,6 +22,7 @@ of completion and expiry, `callbacks` their order, `watch_lists` key -> operatio
 import importlib
 from typing import TYPE_CHECKING
 
+import timingwheel  # noqa: F401 - first: in a subinterpreter it refuses to be loaded, if compiled
 from purgatory import metrics
 from purgatory.core.future import DeferredFuture
 from purgatory.core.journal import Journal

@@ -1,1 +1,11 @@
-"""What mq needs to know of CPython: fork, atomic sections, mypyc."""
+"""What mq needs to know of CPython: fork, atomic sections, mypyc.
+
+Every compiled module imports something from here first: so a subinterpreter is refused before it
+can load compiled code, which is for one interpreter.
+"""
+
+from contextlib import suppress
+from importlib import import_module
+
+with suppress(ModuleNotFoundError):  # only what is compiled has it
+    import_module("._main_interpreter", __name__)

@@ -1,0 +1,49 @@
+/* Imported in the main interpreter, an empty module; in any other one, an ImportError.
+ *
+ * What mypyc compiles keeps its classes, constants and globals once for the process. An interpreter
+ * that imports it a second time overwrites those that the first one uses. CPython refuses it only in
+ * interpreters with a lock of their own, and only since 3.12. So this module is imported before all
+ * compiled ones. Python code cannot ask which interpreter it is in, so this is C.
+ *
+ * Both `timingwheel` and `mq` have an extension made of this file.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+static int
+refuse_other_interpreters(PyObject *Py_UNUSED(module))
+{
+    if (PyInterpreterState_Get() == PyInterpreterState_Main()) {
+        return 0;
+    }
+    PyErr_SetString(PyExc_ImportError,
+                    "timer-purgatory is compiled and so works in the main interpreter only, and this "
+                    "is a subinterpreter; installed with PURGATORY_PURE=1 it works here too");
+    return -1;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, refuse_other_interpreters},
+#ifdef Py_mod_multiple_interpreters
+    /* Every interpreter may load it: that is how it comes to say no. */
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_main_interpreter",
+    .m_doc = PyDoc_STR("Can be imported in the main interpreter only."),
+    .m_size = 0,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__main_interpreter(void)
+{
+    return PyModuleDef_Init(&module);
+}
