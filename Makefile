@@ -19,7 +19,7 @@ test-interpreted: $(VENV)/.test
 # The compiled modules, and what is built on them. In a copy, because beside the source Python would
 # import the source.
 SUITE = tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
-	tests/test_examples.py
+	tests/test_examples.py tests/test_interpreters.py
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
 	cp -r tests benchmarks docs examples README.md pyproject.toml build/suite
@@ -31,7 +31,7 @@ test-compiled: $(COMPILED)/.test
 		--ignore=tests/purgatory/cli/spark
 
 wheels:                        ## a wheel for each supported Python, in dist/
-	scripts/wheels 3.11 3.12 3.13
+	scripts/wheels
 
 demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and a report
 	$(BIN)/purgatory trace flights $(DATA)
@@ -55,11 +55,13 @@ docs: $(VENV)/.docs            ## the pages and the API reference as a site; war
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
-core: $(COMPILED)/.wheel       ## the installed package without any extra
-	scripts/check-core $(COMPILED)/wheel/*.whl
+core: $(COMPILED)/.wheel       ## the wheel for other machines, installed without any extra
+	rm -rf $(COMPILED)/manylinux
+	PYTHON=$(COMPILED)/bin/python scripts/manylinux $(COMPILED)/wheel/*.whl $(COMPILED)/manylinux
+	PYTHON=$(abspath $(COMPILED))/bin/python scripts/check-core $(COMPILED)/manylinux/*.whl
 
-test-all: test                 ## the suite on every supported Python, each in its own environment
-	scripts/test-all 3.12 3.13
+test-all:                      ## the suite on every supported Python, each in its own environment
+	scripts/test-all
 
 # MODE=interpreted measures the plain source, QUICK=1 takes minutes instead of half an hour. The page
 # is build/bench/index.html. Runs in benchmarks/, or Python would import the source.
