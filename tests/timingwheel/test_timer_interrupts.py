@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 
+from tests.testing.interrupts import is_entering_with
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
 
 # The points are seen through tracing, which compiled code does not do; nor does it have them.
@@ -65,7 +66,7 @@ class Interrupter:
     def _profile(self, frame, event, arg):
         if frame.f_code is TimerTask.run.__code__ and event in ("call", "return"):
             self._tasks += 1 if event == "call" else -1
-        elif event in ("call", "c_return"):
+        elif event == "call" or (event == "c_return" and not is_entering_with(frame)):
             self._point(frame)
 
     def _trace(self, frame, event, arg):
