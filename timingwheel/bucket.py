@@ -70,7 +70,8 @@ class TimerCounters:
 class TimerTaskList(TaskList):
     """A bucket; see the module. Amortized O(1): add, cancel and take.
 
-    `level`: the wheel's. At level 0 all tasks are due at `expiration_ms`, else they cascade then.
+    `level`: the wheel's. At level 0 all tasks are due at `expiration_ns`, else they cascade then.
+    `has_rearmed`: the deadline of some was moved beyond that since, so these cascade as well.
     """
 
     __slots__ = (
@@ -85,12 +86,13 @@ class TimerTaskList(TaskList):
         "_slots",
         "_slots_untracked",
         "dispatched",
-        "expiration_ms",
+        "expiration_ns",
+        "has_rearmed",
         "level",
     )
 
     def __init__(
-        self, lock: ReadWriteLock, counters: TimerCounters, level: i32, expiration_ms: i64
+        self, lock: ReadWriteLock, counters: TimerCounters, level: i32, expiration_ns: i64
     ) -> None:
         self._lock = lock
         self._counters = counters
@@ -106,7 +108,8 @@ class TimerTaskList(TaskList):
         # Whether _slots is untracked, as it may be while every task in it is.
         self._slots_untracked = _UNTRACKS_FROM_GC
         self.level: i32 = level
-        self.expiration_ms: i64 = expiration_ms
+        self.expiration_ns: i64 = expiration_ns
+        self.has_rearmed = False
         self.dispatched = False  # to the executor, as a whole
         if _UNTRACKS_FROM_GC:
             _gc_untrack(self._slots)
@@ -344,9 +347,12 @@ class TimerTaskList(TaskList):
             if task is not None:
                 assert self._head <= index < self._end, (self, index)
                 assert (task._tt_list, task._tt_index) == (self, index), (self, index, task)
-                assert task.deadline_ms <= self.expiration_ms or self.level, (self, task)
+                assert task.deadline_ns <= self.expiration_ns or self.level or self.has_rearmed, (
+                    self,
+                    task,
+                )
 
     def __repr__(self) -> str:
         dispatched = ", handed over" if self.dispatched else ""
-        when = f"level {self.level}, {self.expiration_ms} ms"
+        when = f"level {self.level}, {self.expiration_ns} ns"
         return f"<TimerTaskList {when}, {len(self)} tasks{dispatched}>"

@@ -1,6 +1,7 @@
 """Clocks: the default one, and one that is moved by hand.
 
-A *clock* is any `Callable[[], int]` that returns milliseconds. A timer reads its clock through a
+A *clock* is any `Callable[[], int]` that returns milliseconds. One that has a method `now_ns` as
+well, as the two here, is read by that, to the nanosecond. A timer reads its clock through a
 `ClockReader`. Interpreted, because programs may subclass a `ManualClock` and refer to it weakly.
 Any thread.
 """
@@ -11,42 +12,57 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from timingwheel._freezegun import monotonic_ns
-from timingwheel.duration import to_ms
+from timingwheel.duration import MAX_NOW_NS, NS_PER_MS, to_ns
 
 Clock = Callable[[], int]
 
-_NS_PER_MS = 1_000_000
+
+class MonotonicClock:
+    """The system's monotonic clock; frozen while freezegun freezes time."""
+
+    def __call__(self) -> int:
+        """Return milliseconds, rounded down."""
+        return monotonic_ns() // NS_PER_MS
+
+    def now_ns(self) -> int:
+        """Return nanoseconds."""
+        return monotonic_ns()
+
+    def __repr__(self) -> str:
+        return "<MonotonicClock>"
 
 
-def monotonic_ms() -> int:
-    """Return the monotonic clock's milliseconds, rounded down; the default clock."""
-    return monotonic_ns() // _NS_PER_MS
+#: The default clock: `monotonic_ms()` returns milliseconds, `monotonic_ms.now_ns()` nanoseconds.
+monotonic_ms = MonotonicClock()
 
 
 class ManualClock:
     """A clock that moves only when told to: for tests, simulation and replay.
 
     `start_ms` is its first reading. Each move wakes the timers that wait on the clock. Any thread.
+    Raises ValueError for a reading of more than 109 years, either way from 0.
     """
 
     def __init__(self, start_ms: int = 0) -> None:
-        check_reading("start_ms", start_ms)
-        self._now_ms = start_ms
-        self._lock = threading.Lock()  # guards _listeners, and _now_ms while it moves
+        self._now_ns = _checked_ns("start_ms", start_ms)
+        self._lock = threading.Lock()  # guards _listeners, and _now_ns while it moves
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def __call__(self) -> int:
-        """Return the present reading in milliseconds."""
-        return self._now_ms
+        """Return the present reading in milliseconds, rounded down."""
+        return self._now_ns // NS_PER_MS
+
+    def now_ns(self) -> int:
+        """Return the present reading in nanoseconds."""
+        return self._now_ns
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move forward by `seconds`; raises what `to_ms` raises."""
-        self._move(to_ms(seconds), relative=True)
+        """Move forward by `seconds`, exact to the nanosecond; raises what `to_ns` raises."""
+        self._move(to_ns(seconds), relative=True)
 
     def advance_to(self, now_ms: int) -> None:
         """Move forward to a reading in milliseconds; ValueError if backwards."""
-        check_reading("now_ms", now_ms)
-        self._move(now_ms, relative=False)
+        self._move(_checked_ns("now_ms", now_ms), relative=False)
 
     def on_advance(self, listener: Callable[[], None]) -> None:
         """Call a bound method after each move, while its object lives."""
@@ -56,22 +72,34 @@ class ManualClock:
 
     on_move = on_advance  # its former name
 
-    def _move(self, amount_ms: int, *, relative: bool) -> None:
+    def _move(self, amount_ns: int, *, relative: bool) -> None:
         with self._lock:
-            now_ms = self._now_ms + amount_ms if relative else amount_ms
-            if now_ms < self._now_ms:
-                raise ValueError(f"clock is at {self._now_ms} ms; cannot go back to {now_ms} ms")
-            self._now_ms = now_ms
+            now_ns = self._now_ns + amount_ns if relative else amount_ns
+            if now_ns < self._now_ns:
+                raise ValueError(
+                    f"clock is at {self()} ms; cannot go back to {now_ns // NS_PER_MS} ms"
+                )
+            if now_ns > MAX_NOW_NS:
+                raise ValueError(f"clock is at {self()} ms; cannot go on for {amount_ns} ns")
+            self._now_ns = now_ns
             listeners = self._listeners
         for reference in listeners:
             if (listener := reference()) is not None:
                 listener()
 
     def __repr__(self) -> str:
-        return f"<ManualClock {self._now_ms} ms>"
+        return f"<ManualClock {self()} ms>"
 
 
 def check_reading(what: str, value: object) -> None:
     """Raise TypeError for what cannot be a reading of a clock."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
+
+
+def _checked_ns(what: str, value_ms: int) -> int:
+    check_reading(what, value_ms)
+    now_ns = value_ms * NS_PER_MS
+    if not -MAX_NOW_NS <= now_ns <= MAX_NOW_NS:
+        raise ValueError(f"{what} is {value_ms!r}; expected at most {MAX_NOW_NS // NS_PER_MS} either way")
+    return now_ns

@@ -1,9 +1,4 @@
-"""ClockReader: reads a timer's clock, and rounds "now" for deadlines.
-
-The default clock offers nanoseconds behind its whole milliseconds. A deadline that is counted from
-a "now" which was rounded down would come up to 1 ms early, so deadlines count from a "now" that is
-rounded up. Any thread.
-"""
+"""ClockReader: reads a timer's clock in nanoseconds, and says how long to sleep. Any thread."""
 
 from collections.abc import Callable
 from typing import Final
@@ -11,13 +6,13 @@ from typing import Final
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel._freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
 from timingwheel.clock import Clock, ManualClock, check_reading, monotonic_ms
-from timingwheel.duration import MAX_DELAY_MS
-
-_NS_PER_MS: Final = 1_000_000
+from timingwheel.duration import MAX_NOW_NS, NS_PER_MS
 
 # Bound once: compiled, that saves two look-ups for each timer.
 _TIME: Final = TIME
 _REAL_MONOTONIC_NS: Final = REAL_MONOTONIC_NS
+
+_MAX_MS: Final = MAX_NOW_NS // NS_PER_MS
 
 # Seconds between two readings of a frozen clock, which tells no timer when it is moved.
 _FROZEN_TIME_POLL_S: Final = 0.01
@@ -28,45 +23,52 @@ class ClockReader:
     """Reads a clock that yields whole milliseconds and nothing else."""
 
     def __init__(self, clock: Clock) -> None:
-        self.now_ms = clock
+        self.clock = clock
 
-    def now_rounded_up_ms(self) -> i64:
-        """Return what a deadline is counted from: never less than the true time."""
-        now_ms = self.now_ms()
-        if now_ms > MAX_DELAY_MS:
-            raise ValueError(f"the clock reads {now_ms!r}; expected at most {MAX_DELAY_MS} ms")
-        return now_ms
+    def now_ns(self) -> i64:
+        """Return the reading; raises ValueError for one of more than 109 years."""
+        now_ms = self.clock()
+        if not -_MAX_MS <= now_ms <= _MAX_MS:
+            raise ValueError(f"the clock reads {now_ms!r} ms; expected at most {_MAX_MS}")
+        return now_ms * NS_PER_MS
 
     def on_advance(self, listener: Callable[[], None]) -> None:
         """Call a bound method after each move, if the clock reports moves."""
-        if isinstance(self.now_ms, ManualClock):
-            self.now_ms.on_advance(listener)
+        if isinstance(self.clock, ManualClock):
+            self.clock.on_advance(listener)
 
-    def seconds_until(self, when_ms: int) -> float:
-        """Return the seconds until the clock reads `when_ms`; at least 0."""
-        return max(0, when_ms - self.now_ms()) / 1000
+    def seconds_until(self, when_ns: i64) -> float:
+        """Return the seconds until the clock reads `when_ns`; at least 0."""
+        return float(max(0, when_ns - self.now_ns())) / 1e9
 
     def real_sleep(self, delay: float | None) -> float | None:
         """Return the seconds to sleep for a delay; None: until woken."""
         # Sleeping moves no manual clock, and its next move wakes the sleeper.
-        return None if delay and isinstance(self.now_ms, ManualClock) else delay
+        return None if delay and isinstance(self.clock, ManualClock) else delay
+
+
+class NanosecondClockReader(ClockReader):
+    """Reads a clock that has `now_ns`, such as a `ManualClock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._read_ns: Callable[[], int] = clock.now_ns  # type: ignore[attr-defined]
+
+    def now_ns(self) -> i64:
+        """Return the reading."""
+        return self._read_ns()
 
 
 class MonotonicClockReader(ClockReader):
-    """Reads the default clock to the nanosecond: deadlines round up, waits are exact."""
+    """Reads the default clock."""
 
     def __init__(self) -> None:
         super().__init__(monotonic_ms)
 
-    def now_rounded_up_ms(self) -> i64:
-        """Return the true time, rounded up to a millisecond."""
+    def now_ns(self) -> i64:
+        """Return the reading of `monotonic_ms.now_ns`, without its calls."""
         read = _TIME["monotonic_ns"]
-        now_ns: i64 = read() if read is _REAL_MONOTONIC_NS[0] else monotonic_ns()
-        return -(-now_ns // _NS_PER_MS)
-
-    def seconds_until(self, when_ms: int) -> float:
-        """Return the seconds until `monotonic_ms` reads `when_ms`, to the nanosecond."""
-        return max(0, when_ms * _NS_PER_MS - monotonic_ns()) / 1e9
+        return read() if read is _REAL_MONOTONIC_NS[0] else monotonic_ns()
 
     def real_sleep(self, delay: float | None) -> float | None:
         """Return the delay itself, or the polling interval while time is frozen."""
@@ -85,4 +87,4 @@ def clock_reader_for(clock: Clock | None) -> ClockReader:
     # Typed as object: compiled code would otherwise raise an error of its own for a wrong type.
     probe: Callable[[], object] = clock
     check_reading("a reading of the clock", probe())
-    return ClockReader(clock)
+    return NanosecondClockReader(clock) if hasattr(clock, "now_ns") else ClockReader(clock)

@@ -42,9 +42,9 @@ class DelayQueue:
     def __len__(self) -> int:
         return len(self._members)
 
-    def new_bucket(self, level: i32, expiration_ms: i64) -> TimerTaskList:
+    def new_bucket(self, level: i32, expiration_ns: i64) -> TimerTaskList:
         """Make an empty bucket, in the queue. Under the timer's lock."""
-        bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ms)
+        bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ns)
         if self.offer(bucket):
             self.wake_owed = True
         return bucket
@@ -90,7 +90,7 @@ class DelayQueue:
         self._dirty = False
 
     def _sorted(self) -> "SortedKeyList[TimerTaskList, int]":
-        return SortedKeyList(self._members, key=attrgetter("expiration_ms"))
+        return SortedKeyList(self._members, key=attrgetter("expiration_ns"))
 
     def __repr__(self) -> str:
         return f"<DelayQueue {len(self)} buckets, first {self.first()!r}>"

@@ -1,63 +1,99 @@
-"""Convert delays: seconds outside the package, whole milliseconds inside.
+"""Convert durations: seconds and milliseconds outside the package, whole nanoseconds inside.
 
 This is the only place where a delay is converted. Any thread.
 """
 
 import math
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Final, overload
 
 from timingwheel._cpython.mypyc_types import i64
 
-# 146 million years. The bound keeps every sum of a time and a delay within 64 bits.
-MAX_DELAY_MS: Final = 2**62
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
 
-# Floats from 0 up to here take the fast path; NaN and infinity do not.
-FAST_PATH_MAX_S: Final = 1e9
+# 146 years, and the latest reading of a clock to which a delay is added: the year 2079 for one that
+# counts from 1970. The bounds keep each sum, rounded up to a tick, within 64 bits.
+MAX_DELAY_NS: Final = 2**62
+MAX_NOW_NS: Final = 2**62 - 2**60
+MAX_TICK_NS: Final = 2**59
+
+# Delays up to here are accepted, among them `timedelta.max` and what other libraries have for "no
+# limit"; beyond it a value is a mistake.
+MAX_DELAY_S: Final = 2**62 // 1000
+
+# Floats from 0 up to here take the fast path; NaN and infinity do not. Below 2**52 ns a float tells
+# any two neighbouring nanoseconds apart.
+FAST_PATH_MAX_S: Final = 4e6
 
 
 @overload
-def to_ms(delay: float) -> i64: ...
+def to_ns(delay: float) -> i64: ...
 @overload
-def to_ms(delay: float | timedelta) -> i64: ...
-def to_ms(delay: object) -> i64:
-    """Convert a delay to the fewest whole milliseconds that are not less.
+def to_ns(delay: float | timedelta) -> i64: ...
+def to_ns(delay: object) -> i64:
+    """Convert a delay to the fewest whole nanoseconds that are not less.
 
     `delay`: seconds (int, float) or a timedelta. A float counts as the decimal number that it
-    prints as: 16.1 is 16100 ms, although 16.1 * 1000 is a little more. Raises TypeError for what
-    is no number, ValueError for NaN, infinity, a negative delay, and one of more than 2**62 ms.
+    prints as: 16.1 s are 16,100,000,000 ns, although the float is a little more. More than 2**62
+    ns, 146 years, count as 2**62 ns. Raises TypeError for what is no number, ValueError for NaN,
+    infinity, a negative delay and one of more than 146 million years.
     """
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
-        delay_ms: i64 = int(delay * 1000.0)
-        return delay_ms if float(delay_ms) / 1000.0 >= delay else delay_ms + 1
-    return to_ms_checked(delay)
-
-
-def to_ms_checked(delay: object) -> int:
-    """Convert any delay, with every check; raises what `to_ms` raises."""
-    if isinstance(delay, timedelta):
-        negative, delay_ms = delay < timedelta(), _timedelta_to_ms(delay)
-    elif isinstance(delay, bool) or not isinstance(delay, (int, float)):
-        raise TypeError(f"delay is {delay!r}; expected seconds (int, float) or a timedelta")
-    elif isinstance(delay, float) and not math.isfinite(delay):
-        raise ValueError(f"delay is {delay!r}; expected a finite number of seconds")
-    else:
-        negative, delay_ms = delay < 0, _number_to_ms(delay)
-    if negative:
+        delay_ns: i64 = int(delay * 1e9)
+        return delay_ns if float(delay_ns) / 1e9 >= delay else delay_ns + 1
+    delay_ns = seconds_to_ns("delay", delay)
+    if delay_ns <= 0 and _is_negative(delay):
         raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
-    if delay_ms > MAX_DELAY_MS:
-        raise ValueError(f"delay is {delay!r}; expected at most {MAX_DELAY_MS // 1000} seconds")
-    return delay_ms
+    return delay_ns
 
 
-def _timedelta_to_ms(delay: timedelta) -> int:
-    delay_ms, rest = divmod(delay, timedelta(milliseconds=1))
-    return delay_ms + bool(rest)
+def _is_negative(delay: Any) -> bool:
+    return bool(delay < timedelta() if isinstance(delay, timedelta) else delay < 0)
 
 
-def _number_to_ms(seconds: Any) -> int:
-    # Any: compiled, an int that meets a typed float becomes one, and large ints lose digits.
-    # Bounded before it is multiplied: the largest floats have no thousandfold.
-    bounded: Any = max(0, min(seconds, MAX_DELAY_MS))
-    delay_ms: Any = round(bounded * 1000)
-    return int(delay_ms + (delay_ms / 1000 < bounded))
+def to_ms(delay: float | timedelta) -> int:
+    """Convert a delay to the fewest whole milliseconds that are not less; raises as `to_ns`."""
+    return -(-to_ns(delay) // NS_PER_MS)
+
+
+def seconds_to_ns(name: str, value: object) -> int:
+    """Convert any number of seconds, negative ones too; limited to 2**62 ns either way.
+
+    Rounds and raises as `to_ns`; `name` is for the error.
+    """
+    if isinstance(value, timedelta):
+        microseconds: Any = value // timedelta(microseconds=1)
+        return _limited(microseconds * 1000)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}; expected seconds (int, float) or a timedelta")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}; expected a finite number of seconds")
+    if value > MAX_DELAY_S:
+        raise ValueError(f"{name} is {value!r}; expected at most {MAX_DELAY_S} seconds")
+    if not isinstance(value, float):
+        exact: Any = value  # compiled, the int is treated as a float otherwise
+        return _limited(exact * NS_PER_S)
+    return _limited(math.ceil(Decimal(float.__repr__(value)) * NS_PER_S))
+
+
+def _limited(ns: Any) -> int:
+    # Any: compiled, a large int must not become an i64 before it is limited.
+    return int(max(-MAX_DELAY_NS, min(ns, MAX_DELAY_NS)))
+
+
+def tick_to_ns(tick_ms: object, least_ns: int) -> int:
+    """Convert a tick of `tick_ms` milliseconds, an int or a float, to whole nanoseconds.
+
+    Raises TypeError for what is no number, ValueError for less than `least_ns` and for more than 18
+    years.
+    """
+    if isinstance(tick_ms, bool) or not isinstance(tick_ms, (int, float)):
+        raise TypeError(f"tick_ms is {tick_ms!r}; expected milliseconds (int, float)")
+    most_ms = MAX_TICK_NS // NS_PER_MS
+    if not least_ns / NS_PER_MS <= tick_ms <= most_ms:  # NaN, too
+        raise ValueError(
+            f"tick_ms is {tick_ms!r}; expected {least_ns / NS_PER_MS:g} to {most_ms} ms"
+        )
+    return round(tick_ms * NS_PER_MS)

@@ -6,7 +6,7 @@ modules are private. Any thread.
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel.duration import to_ms
+from timingwheel.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.timer_core import add_task
@@ -14,6 +14,7 @@ from timingwheel.timer_core import add_task
 __all__ = [
     "ATOMIC_SECTIONS",
     "UNTRACKS_FROM_GC",
+    "NS_PER_MS",
     "ConditionWaiter",
     "Reaper",
     "TaskExecutor",
@@ -22,4 +23,5 @@ __all__ = [
     "gc_track",
     "gc_untrack",
     "to_ms",
+    "to_ns",
 ]

@@ -13,7 +13,7 @@ from timingwheel._cpython.mypyc_types import i64
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel._freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
-from timingwheel.clock import Clock
+from timingwheel.clock_reader import ClockReader
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
 
@@ -37,12 +37,12 @@ class TaskRunner:
     end the run early, and the next run continues from there.
     """
 
-    def __init__(self, name: str, now_ms: Clock, on_error: OnError | None) -> None:
+    def __init__(self, name: str, reader: ClockReader, on_error: OnError | None) -> None:
         self.lateness = LatenessHistogram()
         # A reading of real_seconds: from then on tasks are cancelled, not run. Set by Timer.close.
         self.close_deadline: float | None = None
         self._name = name
-        self._now_ms = now_ms
+        self._clock_reader = reader
         self._on_error = on_error
 
     def run(self, bucket: TimerTaskList) -> None:
@@ -64,15 +64,15 @@ class TaskRunner:
     def _past_close_deadline(self) -> bool:
         return self.close_deadline is not None and real_seconds() >= self.close_deadline
 
-    def _late_ms(self, bucket: TimerTaskList) -> int:
+    def _late_ns(self, bucket: TimerTaskList) -> i64:
         try:
-            return self._now_ms() - bucket.expiration_ms
+            return self._clock_reader.now_ns() - bucket.expiration_ns
         except Exception:
             log.exception("the clock of timer %r raised", self._name)
             return 0
 
     def _run_batch(self, bucket: TimerTaskList) -> bool:
-        late_ms = self._late_ms(bucket)
+        late_ns = self._late_ns(bucket)
         count: i64 = 0
         try:
             while count < TASKS_PER_CLOCK_READ and (
@@ -95,7 +95,7 @@ class TaskRunner:
                             _gc_track(task)
         finally:
             if count:
-                self.lateness.observe(late_ms, count)
+                self.lateness.observe(late_ns, count)
         return count == TASKS_PER_CLOCK_READ
 
     def fail_bucket(self, bucket: TimerTaskList, error: BaseException) -> None:

@@ -4,8 +4,12 @@ import threading
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from timingwheel.duration import NS_PER_MS
+
 # Upper bounds in milliseconds; one more count is for tasks beyond the last.
-LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+LATENESS_BOUNDS_MS = (0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+_BOUNDS_NS = tuple(round(bound_ms * NS_PER_MS) for bound_ms in LATENESS_BOUNDS_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +20,9 @@ class Lateness:
     count at the end is for those beyond the last bound. `sum_ms` is the sum over all of them.
     """
 
-    bounds_ms: tuple[int, ...]
+    bounds_ms: tuple[float, ...]
     counts: tuple[int, ...]
-    sum_ms: int
+    sum_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,18 @@ class TimerStats:
 class WheelLevel:
     """One level of a timer's wheel at one moment.
 
-    `tick_ms`: the length of a slot. `slots`: how many tasks wait in each; a slot that the hand has
+    `tick_ns`: the length of a slot. `slots`: how many tasks wait in each; a slot that the hand has
     passed is for the next time round. `hand`: the index of the present slot.
     """
 
-    tick_ms: int
+    tick_ns: int
     slots: tuple[int, ...]
     hand: int
+
+    @property
+    def tick_ms(self) -> float:
+        """The length of a slot in milliseconds."""
+        return self.tick_ns / NS_PER_MS
 
 
 class LatenessHistogram:
@@ -60,16 +69,16 @@ class LatenessHistogram:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
-        self._sum_ms = 0
+        self._sum_ns = 0
 
-    def observe(self, late_ms: int, count: int) -> None:
-        """Add `count` tasks that all started `late_ms` after they were due."""
-        late_ms = max(0, late_ms)
+    def observe(self, late_ns: int, count: int) -> None:
+        """Add `count` tasks that all started `late_ns` after they were due."""
+        late_ns = max(0, late_ns)
         with self._lock:
-            self._counts[bisect_left(LATENESS_BOUNDS_MS, late_ms)] += count
-            self._sum_ms += late_ms * count
+            self._counts[bisect_left(_BOUNDS_NS, late_ns)] += count
+            self._sum_ns += late_ns * count
 
     def read(self) -> Lateness:
         """Return the present counts."""
         with self._lock:
-            return Lateness(LATENESS_BOUNDS_MS, tuple(self._counts), self._sum_ms)
+            return Lateness(LATENESS_BOUNDS_MS, tuple(self._counts), self._sum_ns / NS_PER_MS)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
-from timingwheel.duration import to_ms
+from timingwheel.duration import NS_PER_MS, to_ns
 
 # States of an entry that is in no list, kept in _tt_index. Written only by the thread that took
 # the entry out of its list.
@@ -57,13 +57,22 @@ class TaskList:
 class TimerTaskEntry:
     """What a bucket holds. The bucket's lock guards all fields."""
 
-    __slots__ = ("_tt_index", "_tt_list", "deadline_ms")
+    __slots__ = ("_tt_index", "_tt_list", "deadline_ns")
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
     _tt_index: i32  # index of its slot in _tt_list; if it is in no list, one of the states above
     _tt_list: TaskList | None
-    deadline_ms: i64  # the clock's reading at which it is due; 0 until it is added
+    deadline_ns: i64  # the clock's reading from which on it may run; 0 until it is added
+
+    @property
+    def deadline_ms(self) -> int:
+        """The deadline in milliseconds of the timer's clock, rounded up; 0 until it is added."""
+        return -(-self.deadline_ns // NS_PER_MS)
+
+    def when(self) -> float:
+        """Return the deadline in seconds of the timer's clock, not rounded to a tick."""
+        return float(self.deadline_ns) / 1e9
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -75,7 +84,7 @@ class TimerTask(TimerTaskEntry):
     thread may call any method.
     """
 
-    __slots__ = ("_tt_call", "delay_ms")
+    __slots__ = ("_tt_call", "delay_ns")
 
     def __init__(
         self,
@@ -94,11 +103,20 @@ class TimerTask(TimerTaskEntry):
             raise TypeError(f"callback is {callback!r}; expected a callable")
         self._tt_list = None
         self._tt_index = NEW
-        self.deadline_ms = 0
-        self.delay_ms: i64 = to_ms(delay)
+        self.deadline_ns = 0
+        self.delay_ns: i64 = to_ns(delay)
         # The callback; or a tuple (which is no callable) of it and its arguments; or None. One
         # field instead of two saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay in milliseconds, rounded up; setting it is for the next `Timer.add`."""
+        return -(-self.delay_ns // NS_PER_MS)
+
+    @delay_ms.setter
+    def delay_ms(self, delay_ms: int) -> None:
+        self.delay_ns = delay_ms * NS_PER_MS
 
     def run(self) -> object:
         """Call the callback.

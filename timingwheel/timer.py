@@ -16,13 +16,13 @@ import threading
 import weakref
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from timingwheel._freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clock import Clock
 from timingwheel.clock_reader import clock_reader_for
-from timingwheel.duration import MAX_DELAY_MS, to_ms
+from timingwheel.duration import to_ns, tick_to_ns
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import TaskExecutor, executor_for
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
@@ -34,8 +34,9 @@ from timingwheel.wheel_state import WheelState
 # Seconds that `close` waits for a thread to notice that its time is over.
 JOIN_GRACE_S = 0.1
 
-# A tick of 73 million years. The bound keeps every sum within 64 bits.
-MAX_COUNT = MAX_DELAY_MS // 2
+DEFAULT_TICK_MS = 1.0
+DEFAULT_WHEEL_SIZE = 20
+MAX_COUNT = 2**61
 
 
 class Timer(TimerCore):
@@ -52,12 +53,15 @@ class Timer(TimerCore):
     too. Raises TypeError and ValueError for bad arguments.
     """
 
+    # The shortest tick: ten microseconds, less than a thread takes to wake up.
+    LEAST_TICK_NS: ClassVar[int] = 10_000
+
     def __init__(
         self,
         name: str = "timer",
         *,
-        tick_ms: int = 1,
-        wheel_size: int = 20,
+        tick_ms: float = DEFAULT_TICK_MS,
+        wheel_size: int = DEFAULT_WHEEL_SIZE,
         clock: Clock | None = None,
         executor: concurrent.futures.Executor | TaskExecutor | None = None,
         max_pending: int | None = None,
@@ -67,16 +71,16 @@ class Timer(TimerCore):
             raise TypeError(f"name is {name!r}; expected a str")
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
-        _check_count("tick_ms", tick_ms, 1)
+        tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
         _check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
             _check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
-        self._runner = TaskRunner(name, reader.now_ms, on_error)
+        self._runner = TaskRunner(name, reader, on_error)
         super().__init__(
             name,
             reader,
-            WheelState(tick_ms, wheel_size, reader.now_ms()),
+            WheelState(tick_ns, wheel_size, reader.now_ns()),
             executor_for(executor, name, self._runner.fail_bucket),
             max_pending or 0,
         )
@@ -110,7 +114,7 @@ class Timer(TimerCore):
 
         Tasks that are being moved from one level to another are in no slot. Raises TimerForked.
         """
-        return self._wheel_state.levels(self._clock_reader.now_ms())
+        return self._wheel_state.levels(self._clock_reader.now_ns())
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run what is due; if nothing is, wait up to `timeout` seconds.
@@ -118,16 +122,16 @@ class Timer(TimerCore):
         Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
         when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
         """
-        timeout_ms = to_ms(timeout)
+        timeout_ns = to_ns(timeout)
         self._lock.check_usable()
         if self._drain():
             return True
-        if not timeout_ms:
+        if not timeout_ns:
             return False
         waiter = ConditionWaiter()
         try:
             self._change_waiters(add=waiter)
-            return self._drain_before(real_seconds() + timeout_ms / 1000, waiter)
+            return self._drain_before(real_seconds() + float(timeout_ns) / 1e9, waiter)
         finally:
             self._change_waiters(remove=waiter)
 
@@ -150,7 +154,7 @@ class Timer(TimerCore):
         if self._wheel_state.has_undelivered():
             return 0.0
         first = self._wheel_state.next_occupied()
-        return None if first is None else self._clock_reader.seconds_until(first.expiration_ms)
+        return None if first is None else self._clock_reader.seconds_until(first.expiration_ns)
 
     def max_sleep(self) -> float | None:
         """Return how many seconds the reaper may sleep; None: until woken.
@@ -167,8 +171,8 @@ class Timer(TimerCore):
         self._deliver_all()  # left by an interrupt, or being delivered by another thread
         worked = False
         # Read once: tasks that come due while others run here must not keep this call busy forever.
-        now_ms = self._clock_reader.now_ms()
-        while self._wheel_state.drain_batch(now_ms):
+        now_ns = self._clock_reader.now_ns()
+        while self._wheel_state.drain_batch(now_ns):
             worked = True
             self._deliver_all()
         return worked
@@ -246,7 +250,7 @@ class Timer(TimerCore):
         `timeout` if a task does not end. Does nothing in a forked child.
         """
         if timeout is not None:
-            self._runner.close_deadline = real_seconds() + to_ms(timeout) / 1000
+            self._runner.close_deadline = real_seconds() + float(to_ns(timeout)) / 1e9
         try:
             with self._lock.reading():
                 self._closed = True

@@ -13,6 +13,7 @@ from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clock_reader import ClockReader
+from timingwheel.duration import MAX_NOW_NS, to_ns
 from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import TaskExecutor
 from timingwheel.task import TimerTask
@@ -89,6 +90,19 @@ class TimerCore:
             raise
         return tasks
 
+    def reschedule(self, task: TimerTask, delay: float | timedelta) -> bool:
+        """Let the delay of a pending task count anew from now; True if it was pending.
+
+        To a later deadline that costs little more than reading the clock: the task is moved only
+        when its old bucket comes. Pending includes a task that came due and has not started.
+        Returns False, and does nothing, if it runs, has run, was cancelled or was never added.
+        Raises TypeError and ValueError for bad arguments, TimerError for a task that is pending in
+        another timer, TimerClosed.
+        """
+        if not isinstance(task, TimerTask):
+            raise TypeError(f"task is {task!r}; expected a TimerTask")
+        return _reschedule(self, task, to_ns(delay))
+
     def __len__(self) -> int:
         """Return how many tasks are pending. O(1)."""
         return self._wheel_state.counters.pending
@@ -107,22 +121,29 @@ class TimerCore:
 
 def add_task(timer: TimerCore, task: TimerTask) -> None:
     """Start a task's delay, as `Timer.add` does if no subclass overrides it."""
-    if task.delay_ms == 0:
+    if task.delay_ns == 0:
         _add_due(timer, task)
     else:
-        _add(timer, task, timer._clock_reader.now_rounded_up_ms() + task.delay_ms)
+        _add(timer, task, _now_ns(timer) + task.delay_ns)
+
+
+def _now_ns(timer: TimerCore) -> i64:
+    now_ns = timer._clock_reader.now_ns()
+    if now_ns > MAX_NOW_NS:
+        raise ValueError(f"the clock reads {now_ns} ns; expected at most {MAX_NOW_NS}")
+    return now_ns
 
 
 def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
-    now_ms = timer._clock_reader.now_rounded_up_ms()
+    now_ns = _now_ns(timer)
     for task in tasks:
-        if task.delay_ms == 0:
+        if task.delay_ns == 0:
             _add_due(timer, task)
         else:
-            _add(timer, task, now_ms + task.delay_ms)
+            _add(timer, task, now_ns + task.delay_ns)
 
 
-def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
+def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64) -> None:
     state = timer._wheel_state
     lock = timer._lock
     # Where sections are atomic, all of this is one.
@@ -130,7 +151,7 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
         and not (timer._max_pending or timer._closed)
-        and state.try_place_fast(task, deadline_ms)
+        and state.try_place_fast(task, deadline_ns)
     ):
         return
     due = None
@@ -138,8 +159,8 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
         with lock.reading():
             if timer._max_pending or timer._closed:
                 _check_open(timer, task)
-            if not state.try_place_fast(task, deadline_ms):
-                due = state.place(task, deadline_ms)
+            if not state.try_place_fast(task, deadline_ns):
+                due = state.place(task, deadline_ns)
     finally:
         if state.queue.wake_owed:
             timer._wake()
@@ -148,11 +169,44 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ms: i64) -> None:
         timer._executor.flush()
 
 
+def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
+    deadline_ns = _now_ns(timer) + delay_ns
+    state = timer._wheel_state
+    lock = timer._lock
+    if (
+        ATOMIC_SECTIONS
+        and lock.can_skip_read_lock()
+        and not timer._closed
+        and state.try_rearm_in_place(task, deadline_ns)
+    ):
+        task.delay_ns = delay_ns
+        return True
+    due = None
+    try:
+        with lock.reading():
+            if task._tt_list is None:
+                return False
+            if timer._closed:
+                raise TimerClosed(f"timer {timer.name!r} is closed")
+            if delay_ns == 0:
+                due = state.place_due(task, deadline_ns, deadline_ns)
+            else:
+                due = state.place(task, deadline_ns)
+            task.delay_ns = delay_ns
+    finally:
+        if state.queue.wake_owed:
+            timer._wake()
+    if due is not None:
+        timer._deliver(due)
+        timer._executor.flush()
+    return True
+
+
 def _add_due(timer: TimerCore, task: TimerTask) -> None:
-    now_ms: i64 = timer._clock_reader.now_ms()
+    now_ns: i64 = timer._clock_reader.now_ns()
     with timer._lock.reading():
         _check_open(timer, task)
-        due = timer._wheel_state.place_due(task, now_ms, now_ms)
+        due = timer._wheel_state.place_due(task, now_ns, now_ns)
     timer._deliver(due)
     timer._executor.flush()
 
@@ -163,7 +217,7 @@ def _check_open(timer: TimerCore, task: TimerTask) -> None:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
     # A task with delay 0 never waits, so the limit is not for it.
-    if limit and task.delay_ms and timer._wheel_state.counters.pending >= limit:
+    if limit and task.delay_ns and timer._wheel_state.counters.pending >= limit:
         bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:
             raise TimerFull(f"timer {timer.name!r} has max_pending={limit} tasks")

@@ -26,13 +26,13 @@ DRAIN_BATCH: Final = 1024 if COMPILED else 128
 
 
 class WheelState:
-    """See the module. `now_ms`: the clock's reading when the timer is made."""
+    """See the module. `now_ns`: the clock's reading when the timer is made."""
 
-    def __init__(self, tick_ms: i64, wheel_size: i64, now_ms: i64) -> None:
+    def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
         self.lock = ReadWriteLock()
         self.counters = TimerCounters()
         self.queue = DelayQueue(self.lock, self.counters)
-        self.wheel = TimingWheel(tick_ms, wheel_size, now_ms, self.queue)
+        self.wheel = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)
         self.cascades: i64 = 0
         # Due and detached; not all of its tasks are moved yet.
         self._draining: TimerTaskList | None = None
@@ -43,63 +43,85 @@ class WheelState:
         """Return whether something came due that the executor does not have yet."""
         return self._draining is not None or bool(self.dispatch_queue)
 
-    def try_place_fast(self, task: TimerTask, deadline_ms: i64) -> bool:
+    def try_place_fast(self, task: TimerTask, deadline_ns: i64) -> bool:
         """Add a new task to an existing bucket; False if that is impossible.
 
         Locked; where sections are atomic, a lock that can be skipped will do: this is one section.
         """
         wheel = self.wheel
-        due_ms = wheel.due_ms(deadline_ms)
-        if task._tt_list is not None or due_ms <= wheel.now_ms:
+        due_ns = wheel.due_ns(deadline_ns)
+        if task._tt_list is not None or due_ns <= wheel.now_ns:
             return False
-        while due_ms >= wheel.limit_ms:
+        while due_ns >= wheel.limit_ns:
             above = wheel.overflow
             if above is None:
                 return False
             wheel = above
-        bucket = wheel.slots[due_ms // wheel.tick_ms % wheel.size]
+        bucket = wheel.slots[due_ns // wheel.tick_ns % wheel.size]
         if bucket is None or bucket.is_full():
             return False
-        task.deadline_ms = deadline_ms
+        task.deadline_ns = deadline_ns
         bucket.add(task)
         return True
 
-    def place(self, task: TimerTask, deadline_ms: i64) -> TimerTaskList | None:
+    def place(self, task: TimerTask, deadline_ns: i64) -> TimerTaskList | None:
         """Put a task, pending or not, into the bucket of its deadline. Locked.
 
         If it is due already, returns the bucket in the dispatch queue that holds it, for delivery.
         """
-        due_ms = self.wheel.due_ms(deadline_ms)
-        if due_ms <= self.wheel.now_ms:
-            return self.place_due(task, deadline_ms, due_ms)
-        self._check_owner(task)
-        self._put(task, self.wheel.bucket_for(due_ms), deadline_ms)
+        if task._tt_list is not None:
+            self._check_owner(task)
+            if self.try_rearm_in_place(task, deadline_ns):
+                return None
+        due_ns = self.wheel.due_ns(deadline_ns)
+        if due_ns <= self.wheel.now_ns:
+            return self.place_due(task, deadline_ns, due_ns)
+        self._put(task, self.wheel.bucket_for(due_ns), deadline_ns)
         return None
 
-    def place_due(self, task: TimerTask, deadline_ms: i64, due_ms: i64) -> TimerTaskList:
+    def try_rearm_in_place(self, task: TimerTask, deadline_ns: i64) -> bool:
+        """Give a pending task a deadline that its bucket comes up for in time; False if none.
+
+        The task stays where it is, and is placed anew when the bucket comes. Heartbeats re-arm far
+        more often than they expire, so most moves are never made. Conditions as `try_place_fast`.
+        """
+        bucket = bucket_of(task)
+        if (
+            bucket is None
+            or bucket.dispatched
+            or not bucket.belongs_to(self.lock)
+            or deadline_ns <= bucket.expiration_ns - self.wheel.tick_ns
+        ):
+            return False
+        if bucket.level == 0 and deadline_ns > bucket.expiration_ns:
+            bucket.has_rearmed = True
+        task.deadline_ns = deadline_ns
+        return True
+
+    def place_due(self, task: TimerTask, deadline_ns: i64, due_ns: i64) -> TimerTaskList:
         """Put a task, pending or not, into the dispatch queue. Locked."""
         self._check_owner(task)
-        bucket = self._new_dispatched_bucket(due_ms)
-        self._put(task, bucket, deadline_ms)
+        bucket = self._new_dispatched_bucket(due_ns)
+        self._put(task, bucket, deadline_ns)
         return bucket
 
-    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
+    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
         if task._tt_list is not None:
-            self._move(task, bucket, deadline_ms)
+            self._move(task, bucket, deadline_ns)
             return
-        task.deadline_ms = deadline_ms
+        task.deadline_ns = deadline_ns
         bucket.add(task)
 
-    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ms: i64) -> None:
-        old, old_deadline_ms = bucket_of(task), task.deadline_ms
+    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
+        old, old_deadline_ns = bucket_of(task), task.deadline_ns
         assert old is not None, task
         try:
             old.remove(task)
-            task.deadline_ms = deadline_ms
+            task.deadline_ns = deadline_ns
             bucket.add(task)
         except BaseException:  # an interrupt: the task was pending and stays so
             if task._tt_list is None:
-                task.deadline_ms = old_deadline_ms
+                task.deadline_ns = old_deadline_ns
                 old.add(task)
             raise
 
@@ -108,24 +130,24 @@ class WheelState:
         if bucket is not None and not bucket.belongs_to(self.lock):
             raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
 
-    def _new_dispatched_bucket(self, due_ms: i64) -> TimerTaskList:
-        bucket = TimerTaskList(self.lock, self.counters, 0, due_ms)
+    def _new_dispatched_bucket(self, due_ns: i64) -> TimerTaskList:
+        bucket = TimerTaskList(self.lock, self.counters, 0, due_ns)
         bucket.mark_dispatched()
         self.dispatch_queue.append(bucket)
         return bucket
 
-    def drain_batch(self, now_ms: i64) -> bool:
+    def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due.
 
-        `now_ms`: the clock's reading. Takes the write side. An interrupt leaves it released.
+        `now_ns`: the clock's reading. Takes the write side. An interrupt leaves it released.
         """
         self.next_occupied()  # drops buckets without tasks: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
             with self.lock:
                 owed = self.queue.wake_owed
-                while budget > 0 and (bucket := self._detach_next(now_ms)) is not None:
-                    budget -= self._process_bucket(bucket, budget, now_ms)
+                while budget > 0 and (bucket := self._detach_next(now_ns)) is not None:
+                    budget -= self._process_bucket(bucket, budget, now_ns)
                 # This thread reads the queue again before it sleeps: it owes itself no wake-up.
                 self.queue.wake_owed = owed
         except BaseException:
@@ -133,32 +155,32 @@ class WheelState:
             raise
         return budget < DRAIN_BATCH
 
-    def _detach_next(self, now_ms: i64) -> TimerTaskList | None:
+    def _detach_next(self, now_ns: i64) -> TimerTaskList | None:
         """Detach and return the next due bucket; moves the wheel. Write side."""
         if self._draining is None:
             first = self.queue.first()
-            if first is None or first.expiration_ms > now_ms:
-                self.wheel.advance(now_ms)
+            if first is None or first.expiration_ns > now_ns:
+                self.wheel.advance(now_ns)
                 return None
             self._draining = first
         self._unlink_bucket(self._draining)
         # Not beyond its expiration: what cascades from it must come due in order.
-        self.wheel.advance(self._draining.expiration_ms)
+        self.wheel.advance(self._draining.expiration_ns)
         return self._draining
 
     def _unlink_bucket(self, bucket: TimerTaskList) -> None:
         self.wheel.detach(bucket)
         self.queue.remove(bucket)
 
-    def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ms: i64) -> i64:
+    def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ns: i64) -> i64:
         """Dispatch a bucket, or cascade up to `budget` of it; the cost."""
-        if bucket.level == 0:
+        if bucket.level == 0 and not bucket.has_rearmed:
             bucket.mark_dispatched()
             if len(bucket):
                 self.dispatch_queue.append(bucket)
             self._draining = None
             return 1
-        moved = self.wheel.cascade(bucket, min(budget, len(bucket)), now_ms)
+        moved = self.wheel.cascade(bucket, min(budget, len(bucket)), now_ns)
         if not len(bucket):
             self.cascades += 1
             self._draining = None
@@ -192,14 +214,14 @@ class WheelState:
         levels = [bucket.level for bucket in self.queue.snapshot() if len(bucket)]
         return tuple(levels.count(level) for level in range(len(self.wheel.levels())))
 
-    def levels(self, now_ms: int) -> tuple[WheelLevel, ...]:
+    def levels(self, now_ns: int) -> tuple[WheelLevel, ...]:
         """Return how many tasks each slot of each level holds, lowest level first."""
         with self.lock.reading():
             return tuple(
                 WheelLevel(
-                    tick_ms=wheel.tick_ms,
+                    tick_ns=wheel.tick_ns,
                     slots=tuple(0 if bucket is None else len(bucket) for bucket in wheel.slots),
-                    hand=now_ms // wheel.tick_ms % wheel.size,
+                    hand=now_ns // wheel.tick_ns % wheel.size,
                 )
                 for wheel in self.wheel.levels()
             )

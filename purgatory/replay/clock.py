@@ -7,7 +7,8 @@ handlers.
 import time
 from typing import Final
 
-from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel import InlineExecutor, Timer
+from timingwheel.lowlevel import NS_PER_MS
 
 #: Seconds after which a sleep looks at `stopped`. A poll, no condition: a signal handler must not
 #: take a lock that the interrupted thread may hold.
@@ -16,11 +17,32 @@ STOP_POLL_S: Final = 0.05
 BEFORE_ANY_TRACE_MS: Final = -(2**63)
 
 
+class _TraceClock:
+    """The clock of the timer: counts milliseconds of the trace where a timer has nanoseconds."""
+
+    def __init__(self) -> None:
+        self.now = BEFORE_ANY_TRACE_MS
+
+    def __call__(self) -> int:
+        return self.now
+
+    def now_ns(self) -> int:
+        """Return the last instant that is over."""
+        return self.now
+
+
+class _TraceTimer(Timer):
+    LEAST_TICK_NS = 1
+
+
 class ReplayClock:
     """Moves the time of a trace, and with it the timer.
 
     With `speed` None time is virtual: it jumps from instant to instant. Else it passes no faster
     than `speed` seconds of the trace in a second of real time.
+
+    A timer counts nanoseconds, of which 64 bits hold 292 years; a trace may have any 64 bits of
+    milliseconds. So here the timer's clock counts a millisecond of the trace as a nanosecond.
 
     The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
     that nothing that is due at t has expired yet; that happens when it moves on to t.
@@ -31,8 +53,10 @@ class ReplayClock:
             raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
         self.stopped = False
         self._speed = speed
-        self._clock = ManualClock(BEFORE_ANY_TRACE_MS)
-        self.timer = Timer("replay", clock=self._clock, executor=InlineExecutor())
+        self._clock = _TraceClock()
+        self.timer = _TraceTimer(
+            "replay", tick_ms=1 / NS_PER_MS, clock=self._clock, executor=InlineExecutor()
+        )
         # The first instant of the trace, and the real time at which it was reached.
         self._origin: tuple[int, float] | None = None
 
@@ -47,7 +71,7 @@ class ReplayClock:
         while not self.stopped:
             now_ms = instant_ms if self._speed is None else min(instant_ms, self._real_time_ms())
             if now_ms > self._clock():
-                self._clock.advance_to(now_ms)
+                self._clock.now = now_ms
                 self.timer.advance_clock()
             if now_ms >= instant_ms:
                 return
@@ -74,5 +98,5 @@ class ReplayClock:
         seconds = (instant_ms - self._real_time_ms()) / 1000
         due = self.timer.delay_to_next()
         if due is not None:
-            seconds = min(seconds, due)
+            seconds = min(seconds, due * NS_PER_MS)
         time.sleep(min(STOP_POLL_S, max(0.0, seconds) / self._speed))

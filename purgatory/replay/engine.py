@@ -35,8 +35,8 @@ class TraceOperation(KeyedOperation):
 
     def __init__(self, row: Operation, timeout_ms: int) -> None:
         super().__init__(0, row.need)
-        # Not converted from seconds: a float cannot hold all the milliseconds that a trace can.
-        self.delay_ms = min(timeout_ms, LONGEST_DELAY_MS)
+        # The unit of the replay's clock; see `ReplayClock`.
+        self.delay_ns = min(timeout_ms, LONGEST_DELAY_MS)
         self.row = row
 
 

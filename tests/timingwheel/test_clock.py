@@ -31,13 +31,15 @@ class TestManualClock:
         assert [clock(), clock()] == [0, 0]
 
     def test_advance_takes_seconds_and_timedeltas(self):
-        """advance moves by seconds, rounded up to milliseconds, from any start."""
+        """advance moves by seconds, exact to the nanosecond, from any start."""
         clock = ManualClock(-250)
         clock.advance(0.25)
         assert clock() == 0
         clock.advance(timedelta(hours=1))
         clock.advance(2)
         assert clock() == 3_602_000
+        clock.advance(0.0003)
+        assert (clock(), clock.now_ns()) == (3_602_000, 3_602_000_300_000)
 
     @pytest.mark.parametrize("seconds", BAD_STEPS)
     def test_never_goes_back(self, seconds):

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from datetime import timedelta
 
 import freezegun
 import pytest
@@ -10,31 +11,54 @@ from timingwheel import ManualClock, Timer, monotonic_ms
 from timingwheel.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
 
 
-def test_the_default_counts_deadlines_from_the_millisecond_that_has_begun():
-    """now_rounded_up_ms is never before the true time: no deadline is too early."""
+def test_the_default_is_exact():
+    """The reading is the system's, to the nanosecond."""
     reader = MonotonicClockReader()
     for _ in range(200):
         before = time.monotonic_ns()
-        assert reader.now_rounded_up_ms() * 1_000_000 >= before
-        assert reader.now_ms() * 1_000_000 <= time.monotonic_ns()
+        assert before <= reader.now_ns() <= monotonic_ms.now_ns() <= time.monotonic_ns()
+    assert monotonic_ms() == pytest.approx(time.monotonic() * 1000, abs=30_000)
 
 
 def test_the_default_waits_to_the_nanosecond():
     """The wait for a reading ends when the clock reads it, not before or after."""
     reader = MonotonicClockReader()
-    when_ms = reader.now_ms() + 10_000
-    assert 9.9 < reader.seconds_until(when_ms) <= 10
-    assert reader.seconds_until(reader.now_ms() - 5) == 0
+    when_ns = reader.now_ns() + 10 * 10**9
+    assert 9.9 < reader.seconds_until(when_ns) <= 10
+    assert reader.seconds_until(reader.now_ns() - 5) == 0
 
 
 def test_clock_reader_for():
-    """None and monotonic_ms are read to the nanosecond, other clocks in milliseconds."""
+    """Clocks that have now_ns are read by that, others in milliseconds."""
     assert isinstance(clock_reader_for(None), MonotonicClockReader)
     assert isinstance(clock_reader_for(monotonic_ms), MonotonicClockReader)
     reader = clock_reader_for(lambda: -7)
     assert type(reader) is ClockReader
-    assert (reader.now_ms(), reader.now_rounded_up_ms()) == (-7, -7)
-    assert reader.seconds_until(993) == 1.0
+    assert reader.now_ns() == -7_000_000
+    assert reader.seconds_until(993_000_000) == 1.0
+    clock = ManualClock(3)
+    clock.advance(1e-9)
+    assert clock_reader_for(clock).now_ns() == 3_000_001
+
+
+def test_a_clock_beyond_its_range():
+    """A reading that leaves no room for a delay is a ValueError, when it is read or added to."""
+    with pytest.raises(ValueError, match="the clock reads"):
+        Timer(clock=lambda: 2**62)
+
+    class Far:
+        def __call__(self):
+            return 2**62 // 10**6
+
+        def now_ns(self):
+            return 2**62
+
+    with pytest.raises(ValueError, match="the clock reads 4611686018427387904 ns"):
+        Timer(clock=Far()).schedule(1, print)
+    with pytest.raises(ValueError, match="start_ms is"):
+        ManualClock(2**62)
+    with pytest.raises(ValueError, match="cannot go on"):
+        ManualClock().advance(timedelta.max)
 
 
 def test_how_long_to_sleep():
@@ -62,13 +86,12 @@ def test_a_frozen_clock_is_frozen_for_deadlines_in_every_thread():
         reader = MonotonicClockReader()
 
         def read():
-            readings.append((reader.now_ms(), reader.now_rounded_up_ms()))
+            readings.append(reader.now_ns())
 
         for _ in range(2):
             thread = threading.Thread(target=read)
             thread.start()
             thread.join()
             frozen.tick(5)
-    (now, rounded), (later, later_rounded) = readings
-    assert rounded in (now, now + 1)
-    assert (later - now, later_rounded - rounded) == (5000, 5000)
+    now, later = readings
+    assert later - now == 5 * 10**9

@@ -9,9 +9,9 @@ from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
 
 
-def bucket(expiration_ms):
+def bucket(expiration_ns):
     """Return an empty bucket."""
-    return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, expiration_ms)
+    return TimerTaskList(ReadWriteLock(), TimerCounters(), 0, expiration_ns)
 
 
 def test_empty():
@@ -49,10 +49,10 @@ def test_random_actions(seed):
         else:
             model.append(bucket(rng.randrange(50)))
             queue.offer(model[-1])
-        expected = sorted(b.expiration_ms for b in model)
-        assert [b.expiration_ms for b in queue.snapshot()] == expected
+        expected = sorted(b.expiration_ns for b in model)
+        assert [b.expiration_ns for b in queue.snapshot()] == expected
         first = queue.first()
-        assert (None if first is None else first.expiration_ms) == (
+        assert (None if first is None else first.expiration_ns) == (
             expected[0] if expected else None
         )
 

@@ -1,4 +1,4 @@
-"""Durations: seconds, floats or timedeltas, as whole milliseconds."""
+"""Durations: seconds, floats or timedeltas, as whole nanoseconds."""
 
 import math
 from datetime import timedelta
@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel.duration import FAST_PATH_MAX_S, MAX_DELAY_MS, to_ms, to_ms_checked
+from timingwheel.duration import (
+    FAST_PATH_MAX_S,
+    MAX_DELAY_NS,
+    MAX_DELAY_S,
+    seconds_to_ns,
+    tick_to_ns,
+    to_ms,
+    to_ns,
+)
 
 BAD_VALUES = [
     math.nan,
@@ -22,7 +30,7 @@ BAD_VALUES = [
     1e308,
     1e300,
     10**30,
-    MAX_DELAY_MS,
+    MAX_DELAY_S + 1,
     timedelta(microseconds=-1),
     timedelta(days=-1),
 ]
@@ -35,27 +43,36 @@ BAD_TYPES = ["1", None, True, 1j, [1], b"1", object()]
         (0, 0),
         (0.0, 0),
         (-0.0, 0),
-        (1, 1000),
-        (0.001, 1),
-        (0.0015, 2),
-        (0.0025, 3),
+        (1, 1_000_000_000),
+        (0.001, 1_000_000),
+        (0.0003, 300_000),
         (1e-9, 1),
+        (1.5e-9, 2),
         (5e-324, 1),
-        (16.1, 16100),
-        (0.3, 300),
-        (1.001, 1001),
-        (2.675, 2675),
-        (1e9, 10**12),
-        (timedelta(milliseconds=5), 5),
-        (timedelta(microseconds=1), 1),
-        (timedelta(microseconds=1001), 2),
+        (16.1, 16_100_000_000),
+        (0.3, 300_000_000),
+        (0.1 + 0.2, 300_000_001),
+        (2.675, 2_675_000_000),
+        (4e6, 4 * 10**15),
+        (12_345_678.9, 12_345_678_900_000_000),
+        (1e9, 10**18),
+        (timedelta(milliseconds=5), 5_000_000),
+        (timedelta(microseconds=1), 1000),
         (timedelta(), 0),
-        (timedelta.max, 86_400_000 * 1_000_000_000),
-        (MAX_DELAY_MS // 1000, MAX_DELAY_MS // 1000 * 1000),
+        (10**9 + 1, (10**9 + 1) * 10**9),
+        (timedelta.max, MAX_DELAY_NS),
+        (1e10, MAX_DELAY_NS),
+        (MAX_DELAY_S, MAX_DELAY_NS),
     ],
 )
 def test_examples(delay, expected):
-    """A delay becomes the fewest milliseconds that are not less, as it prints."""
+    """A delay becomes the fewest nanoseconds that are not less, as it prints."""
+    assert expected == to_ns(delay)
+
+
+@pytest.mark.parametrize(("delay", "expected"), [(0.0015, 2), (0.001, 1), (1e-9, 1), (7, 7000)])
+def test_milliseconds_are_rounded_up(delay, expected):
+    """to_ms rounds up as to_ns does."""
     assert expected == to_ms(delay)
 
 
@@ -63,52 +80,71 @@ def test_examples(delay, expected):
 def test_bad_value(delay):
     """NaN, infinity, a negative and an endless delay are ValueErrors that name the value."""
     with pytest.raises(ValueError, match="delay is"):
-        to_ms(delay)
+        to_ns(delay)
 
 
 @pytest.mark.parametrize("delay", BAD_TYPES)
 def test_bad_type(delay):
     """An object that is no number of seconds is a TypeError."""
     with pytest.raises(TypeError, match="delay is"):
-        to_ms(delay)
+        to_ns(delay)
 
 
-@given(st.floats(min_value=0, max_value=1e12))
-def test_never_less_and_less_than_a_millisecond_more(delay):
-    """The result is at least the delay, and no whole millisecond beyond it."""
-    result = to_ms(delay)
-    assert result / 1000 >= delay
-    assert Fraction(result) - Fraction(delay) * 1000 < 1
+@given(st.floats(min_value=0, max_value=4e9))
+def test_never_less_and_less_than_a_nanosecond_more(delay):
+    """The result is the decimal that the float prints as, rounded up."""
+    assert 0 <= to_ns(delay) - Fraction(repr(delay)) * 10**9 < 1
 
 
-@given(st.integers(min_value=0, max_value=10**12))
-def test_every_decimal_millisecond_is_exact(delay_ms):
-    """A float that prints as whole milliseconds is that many: no stray tick is added."""
-    assert to_ms(delay_ms / 1000) == delay_ms
+@given(st.integers(min_value=0, max_value=4 * 10**12))
+def test_every_decimal_microsecond_is_exact(delay_us):
+    """A float that prints as whole microseconds is that many: no stray tick is added."""
+    assert to_ns(delay_us / 10**6) == delay_us * 1000
 
 
-@given(st.timedeltas(min_value=timedelta()))
-def test_timedelta_rounds_up(delay):
-    """A timedelta is rounded up to a millisecond, exactly."""
-    result = timedelta(milliseconds=1) * to_ms(delay) if delay < timedelta.max / 2 else delay
-    assert timedelta() <= result - delay < timedelta(milliseconds=1)
+@given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=50_000)))
+def test_timedelta_is_exact(delay):
+    """A timedelta is whole microseconds, and stays so."""
+    assert to_ns(delay) == delay // timedelta(microseconds=1) * 1000
 
 
 @given(st.floats(min_value=0, max_value=FAST_PATH_MAX_S))
 def test_the_fast_path_agrees_with_the_checked_one(delay):
     """The fast path converts each float as the checked path does."""
-    assert to_ms(delay) == to_ms_checked(delay)
+    assert to_ns(delay) == seconds_to_ns("delay", delay)
 
 
-@pytest.mark.parametrize("ms", [0, 1, 16100, 10**12 - 1, 10**12, 10**12 + 1])
-def test_both_paths_agree_around_whole_milliseconds(ms):
-    """The neighbours of each whole millisecond are rounded alike."""
-    exact = ms / 1000
+@pytest.mark.parametrize("us", [0, 1, 300, 16100, 10**12 - 1, 10**12, 3 * 10**12 + 1])
+def test_both_paths_agree_around_whole_microseconds(us):
+    """The neighbours of each whole microsecond are rounded alike."""
+    exact = us / 10**6
     for delay in (math.nextafter(exact, 0), exact, math.nextafter(exact, math.inf)):
-        assert to_ms(delay) == to_ms_checked(delay)
+        assert to_ns(delay) == seconds_to_ns("delay", delay)
 
 
-@given(st.integers(min_value=0, max_value=MAX_DELAY_MS // 1000))
+@given(st.integers(min_value=0, max_value=MAX_DELAY_NS // 10**9))
 def test_integers_are_exact(seconds):
     """No digit of a large int is lost, as a float would lose it."""
-    assert to_ms(seconds) == seconds * 1000
+    assert to_ns(seconds) == seconds * 10**9
+
+
+@pytest.mark.parametrize(
+    ("tick_ms", "expected"), [(1, 1_000_000), (0.01, 10_000), (0.1, 100_000), (2.5, 2_500_000)]
+)
+def test_ticks(tick_ms, expected):
+    """A tick may be a fraction of a millisecond."""
+    assert tick_to_ns(tick_ms, 10_000) == expected
+
+
+@pytest.mark.parametrize("tick_ms", [0, 0.009, -1, math.nan, math.inf, 10**18])
+def test_bad_ticks(tick_ms):
+    """A tick that is too short, or no number, is a ValueError."""
+    with pytest.raises(ValueError, match="tick_ms is"):
+        tick_to_ns(tick_ms, 10_000)
+
+
+@pytest.mark.parametrize("tick_ms", BAD_TYPES)
+def test_bad_types_of_ticks(tick_ms):
+    """A tick that is no int or float is a TypeError."""
+    with pytest.raises(TypeError, match="tick_ms is"):
+        tick_to_ns(tick_ms, 10_000)

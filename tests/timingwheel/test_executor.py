@@ -35,7 +35,7 @@ def timer_on(executor, **options):
 
 def fire(timer, seconds=1):
     """Move the clock and run what is due."""
-    timer._clock_reader.now_ms.advance(seconds)
+    timer._clock_reader.clock.advance(seconds)
     return timer.advance_clock()
 
 
@@ -83,7 +83,7 @@ class TestInline:
         """A thread that adds a task may hold locks, so it runs no callback but its own."""
         timer, order = timer_on(InlineExecutor()), []
         timer.schedule(1, order.append, "due")
-        timer._clock_reader.now_ms.advance(1)
+        timer._clock_reader.clock.advance(1)
         # Another thread has detached it, and not delivered it yet.
         timer._wheel_state.drain_batch(1000)
         timer.schedule(5, order.append, "later")

@@ -21,16 +21,16 @@ def test_the_worked_example():
     timer.schedule(0.020, print)
     timer.schedule(0.025, print)
     assert timer.levels() == (
-        WheelLevel(1, (0, 0, 0), 0),
-        WheelLevel(3, (0, 0, 0), 0),
-        WheelLevel(9, (0, 0, 2), 0),
+        WheelLevel(1_000_000, (0, 0, 0), 0),
+        WheelLevel(3_000_000, (0, 0, 0), 0),
+        WheelLevel(9_000_000, (0, 0, 2), 0),
     )
     clock.advance(0.018)
     timer.advance_clock()
     assert timer.levels() == (
-        WheelLevel(1, (0, 0, 1), 0),
-        WheelLevel(3, (0, 0, 1), 0),
-        WheelLevel(9, (0, 0, 0), 2),
+        WheelLevel(1_000_000, (0, 0, 1), 0),
+        WheelLevel(3_000_000, (0, 0, 1), 0),
+        WheelLevel(9_000_000, (0, 0, 0), 2),
     )
     timer.close()
 
@@ -49,7 +49,7 @@ def test_cancelled_tasks_are_not_there():
     """A bucket without tasks is an empty slot."""
     timer, _ = make()
     timer.schedule(0.001, print).cancel()
-    assert timer.levels() == (WheelLevel(1, (0, 0, 0), 0),)
+    assert timer.levels() == (WheelLevel(1_000_000, (0, 0, 0), 0),)
     timer.close()
 
 

@@ -1,5 +1,7 @@
 """A hypothesis state machine: Timer against a sorted list, checked after every step."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -18,24 +20,27 @@ from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFu
 
 MAX_PENDING = 12
 
-# Milliseconds, hours and what lies around the edges of slots and levels.
-delays_ms = st.one_of(
+# Microseconds: milliseconds, hours and what lies around the edges of slots and levels.
+delays_us = st.one_of(
     st.integers(0, 50),
-    st.sampled_from([0, 1, 99, 100, 101, 400, 512, 8000, 51_200, 262_144, 3_600_000, 10**10]),
-    st.integers(0, 40_000_000),
+    st.integers(0, 50_000),
+    st.sampled_from([0, 1, 99, 100, 101, 400, 512, 8000, 51_200, 262_144, 3_600_000, 10**10]).map(
+        lambda ms: ms * 1000
+    ),
+    st.integers(0, 40_000_000_000),
 )
-advances_ms = st.one_of(
-    st.integers(0, 30),
-    st.sampled_from([1, 19, 20, 21, 100, 512, 5000]),
-    st.integers(0, 20_000_000),
+advances_us = st.one_of(
+    st.integers(0, 30_000),
+    st.sampled_from([1, 19, 20, 21, 100, 512, 5000]).map(lambda ms: ms * 1000),
+    st.integers(0, 20_000_000_000),
 )
 
 
 class Task(TimerTask):
     """A task that reports its run to the machine, then applies an action to another task."""
 
-    def __init__(self, machine, delay_ms, then, other):
-        super().__init__(delay_ms / 1000)
+    def __init__(self, machine, delay_us, then, other):
+        super().__init__(timedelta(microseconds=delay_us))
         self.machine, self.then, self.other = machine, then, other
 
     def run(self):
@@ -68,18 +73,19 @@ class TimerMachine(RuleBasedStateMachine):
         self.last_due = None
         self.closed = False
 
-    def due_ms(self, deadline_ms):
+    def due_ns(self, deadline_ns):
         """Return the first tick that is not before a deadline."""
-        while deadline_ms % self.tick_ms:
-            deadline_ms += self.tick_ms - deadline_ms % self.tick_ms
-        return deadline_ms
+        tick_ns = round(self.tick_ms * 1_000_000)
+        while deadline_ns % tick_ns:
+            deadline_ns += tick_ns - deadline_ns % tick_ns
+        return deadline_ns
 
     # What may be done to a timer, by a rule or by a task.
 
     def do_add(self, task):
         """Add, or add again."""
         waits = task in self.pending
-        at_once = task.delay_ms == 0
+        at_once = task.delay_ns == 0
         if self.closed:
             with pytest.raises(TimerClosed):
                 self.timer.add(task)
@@ -93,7 +99,7 @@ class TimerMachine(RuleBasedStateMachine):
         if at_once:
             self.due[task] = None  # runs now, or after the task that adds it
         else:
-            self.pending[task] = self.due_ms(self.clock() + task.delay_ms)
+            self.pending[task] = self.due_ns(self.clock.now_ns() + task.delay_ns)
         self.timer.add(task)
 
     def do_cancel(self, task):
@@ -108,36 +114,36 @@ class TimerMachine(RuleBasedStateMachine):
 
     def task_ran(self, task):
         """Check that the task is due, and that none of an earlier tick is left."""
-        due_ms = self.due.pop(task)
+        due_ns = self.due.pop(task)
         self.fired += 1
         assert not task.done()
-        if due_ms is not None:
-            assert task.deadline_ms <= due_ms <= self.clock()
-            assert self.last_due is None or self.last_due <= due_ms, "out of order"
-            self.last_due = due_ms
+        if due_ns is not None:
+            assert task.deadline_ns <= due_ns <= self.clock.now_ns()
+            assert self.last_due is None or self.last_due <= due_ns, "out of order"
+            self.last_due = due_ns
         if task.then == "cancel":
             self.do_cancel(task.other)
-        elif task.then == "add" and not (task.other.delay_ms == 0 and task.other.then == "add"):
+        elif task.then == "add" and not (task.other.delay_ns == 0 and task.other.then == "add"):
             self.do_add(task.other)
 
     # Rules.
 
     @rule(
         target=tasks,
-        delay_ms=delays_ms,
+        delay_us=delays_us,
         then=st.sampled_from(["nothing", "cancel", "add"]),
         other=st.one_of(st.none(), tasks),
     )
-    def make(self, delay_ms, then, other):
+    def make(self, delay_us, then, other):
         """Make a task, not added yet; without a target it acts on itself."""
-        task = Task(self, delay_ms, then, other)
+        task = Task(self, delay_us, then, other)
         task.other = other or task
         return task
 
-    @rule(target=tasks, delay_ms=delays_ms, count=st.integers(1, 5))
-    def add_some(self, delay_ms, count):
+    @rule(target=tasks, delay_us=delays_us, count=st.integers(1, 5))
+    def add_some(self, delay_us, count):
         """Add several plain tasks with one delay."""
-        added = [Task(self, delay_ms, "nothing", None) for _ in range(count)]
+        added = [Task(self, delay_us, "nothing", None) for _ in range(count)]
         for task in added:
             self.do_add(task)
         return multiple(*added)
@@ -147,11 +153,29 @@ class TimerMachine(RuleBasedStateMachine):
         """Add, or re-arm."""
         self.do_add(task)
 
-    @rule(task=tasks, delay_ms=delays_ms)
-    def rearm_with_another_delay(self, task, delay_ms):
+    @rule(task=tasks, delay_us=delays_us)
+    def rearm_with_another_delay(self, task, delay_us):
         """Re-arm with another delay, as a heartbeat that changes its interval."""
-        task.delay_ms = delay_ms
+        task.delay_ns = delay_us * 1000
         self.do_add(task)
+
+    @rule(task=tasks, delay_us=delays_us)
+    def reschedule(self, task, delay_us):
+        """Re-arm what is pending, and nothing else."""
+        pending = task in self.pending
+        if pending and self.closed:
+            with pytest.raises(TimerClosed):
+                self.timer.reschedule(task, timedelta(microseconds=delay_us))
+            return
+        if pending:
+            del self.pending[task]
+            if delay_us:
+                self.pending[task] = self.due_ns(self.clock.now_ns() + delay_us * 1000)
+            else:
+                self.due[task] = None  # runs now
+        assert self.timer.reschedule(task, timedelta(microseconds=delay_us)) is pending
+        if task in self.pending:
+            assert task.when() == pytest.approx(self.clock.now_ns() / 1e9 + delay_us / 1e6)
 
     @rule(task=tasks)
     def cancel(self, task):
@@ -163,10 +187,10 @@ class TimerMachine(RuleBasedStateMachine):
         """Cancel a task and drop it."""
         self.do_cancel(task)
 
-    @rule(amount_ms=advances_ms)
-    def advance(self, amount_ms):
+    @rule(amount_us=advances_us)
+    def advance(self, amount_us):
         """Move the clock: exactly what is due by then runs now."""
-        self.clock.advance_to(self.clock() + amount_ms)
+        self.clock.advance(timedelta(microseconds=amount_us))
         self.drain()
 
     @rule()
@@ -175,17 +199,18 @@ class TimerMachine(RuleBasedStateMachine):
         delay = self.timer.delay_to_next()
         assert (delay is None) == (not self.pending)
         if delay is not None:
-            first = min(self.pending.values())
-            assert self.clock() + round(delay * 1000) <= max(first, self.clock())
-            self.clock.advance(delay)
+            first, now_ns = min(self.pending.values()), self.clock.now_ns()
+            # To a float's precision: the longest delays are months.
+            assert round(delay * 1e6) <= max(0, first - now_ns) / 1000 + 1
+            self.clock.advance(delay + 1e-6)
             assert self.timer.delay_to_next() == 0
             self.drain()
 
     def drain(self):
         """Advance the timer, and the model with it."""
-        now_ms = self.clock()
-        for task, due_ms in list(self.pending.items()):
-            if due_ms <= now_ms:
+        now_ns = self.clock.now_ns()
+        for task, due_ns in list(self.pending.items()):
+            if due_ns <= now_ns:
                 self.due[task] = self.pending.pop(task)
         any_due = bool(self.due)
         self.last_due = None
@@ -223,7 +248,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.timer._check()
 
 
-@pytest.mark.parametrize("tick_ms", [1, 100])
+@pytest.mark.parametrize("tick_ms", [0.01, 1, 100])
 @pytest.mark.parametrize("wheel_size", [3, 20, 512])
 def test_timer_against_model(tick_ms, wheel_size):
     """Over thousands of steps the timer fires what the model fires, when it does."""

@@ -14,9 +14,9 @@ shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512
 times = st.integers(min_value=-(10**13), max_value=10**13)
 
 
-def make(tick_ms, size, start_ms):
+def make(tick_ns, size, start_ns):
     """Return a lowest level, with a queue of its own."""
-    return TimingWheel(tick_ms, size, start_ms, DelayQueue(ReadWriteLock(), TimerCounters()))
+    return TimingWheel(tick_ns, size, start_ns, DelayQueue(ReadWriteLock(), TimerCounters()))
 
 
 class TestDue:
@@ -35,12 +35,12 @@ class TestDue:
     )
     def test_examples(self, tick, deadline, due):
         """A deadline is rounded up, also below zero."""
-        assert make(tick, 20, 0).due_ms(deadline) == due
+        assert make(tick, 20, 0).due_ns(deadline) == due
 
     @given(shapes, times)
     def test_less_than_a_tick_late(self, shape, deadline):
         """A due time is not before the deadline, and less than a tick after it."""
-        due = make(*shape, 0).due_ms(deadline)
+        due = make(*shape, 0).due_ns(deadline)
         assert deadline <= due < deadline + shape[0]
         assert due % shape[0] == 0
 
@@ -52,28 +52,28 @@ class TestLevels:
         """TimingWheelTest: start 1000, tick 10, size 5; the clock moves by whole ticks."""
         wheel = make(10, 5, 1000)
         wheel.advance(1005)
-        assert wheel.now_ms == 1000
+        assert wheel.now_ns == 1000
         wheel.advance(1010)
-        assert wheel.now_ms == 1010
+        assert wheel.now_ns == 1010
         assert wheel.overflow is None
         overflow = wheel.level_for(1060)
         assert overflow is wheel.overflow
         assert wheel.level_for(1065) is overflow
         wheel.advance(1060)
-        assert (wheel.now_ms, overflow.now_ms) == (1060, 1050)
+        assert (wheel.now_ns, overflow.now_ns) == (1060, 1050)
 
     def test_worked_example(self):
         """The example of the module: tick 1, size 3, clock at 0."""
         wheel = make(1, 3, 0)
         levels = [wheel.level_for(due).level for due in (1, 2, 3, 8, 9, 26, 27)]
         assert levels == [0, 0, 1, 1, 2, 2, 3]
-        assert [w.tick_ms for w in wheel.levels()] == [1, 3, 9, 27]
+        assert [w.tick_ns for w in wheel.levels()] == [1, 3, 9, 27]
 
     def test_level_k_has_tick_times_size_to_the_k(self):
         """Levels are made on demand; the tick of each is the span of the one below."""
         wheel = make(100, 20, 0)
         wheel.level_for(100 * 20**4)
-        assert [w.tick_ms for w in wheel.levels()] == [100 * 20**k for k in range(5)]
+        assert [w.tick_ns for w in wheel.levels()] == [100 * 20**k for k in range(5)]
 
     def test_an_interrupted_advance_goes_on(self):
         """A lower level that stayed behind catches up with the next call."""
@@ -82,7 +82,7 @@ class TestLevels:
         wheel.overflow.advance(19)
         wheel._check()
         wheel.advance(19)
-        assert [w.now_ms for w in wheel.levels()] == [19, 18, 18, 0]
+        assert [w.now_ns for w in wheel.levels()] == [19, 18, 18, 0]
 
     @given(shapes, times, st.lists(st.integers(0, 10**7), max_size=5), st.integers(1, 10**9))
     def test_the_slot_of_a_due_time_lies_ahead(self, shape, start, steps, delay):
@@ -90,13 +90,13 @@ class TestLevels:
         state = WheelState(*shape, start)
         wheel = state.wheel
         for step in steps:
-            wheel.advance(wheel.now_ms + step)
+            wheel.advance(wheel.now_ns + step)
             wheel._check()
-        due = wheel.due_ms(wheel.now_ms + delay)
+        due = wheel.due_ns(wheel.now_ns + delay)
         bucket = state.wheel.bucket_for(due)
         level = wheel.levels()[bucket.level]
-        assert wheel.now_ms < bucket.expiration_ms <= due < bucket.expiration_ms + level.tick_ms
-        assert bucket.level == 0 or due >= wheel.levels()[bucket.level - 1].limit_ms
+        assert wheel.now_ns < bucket.expiration_ns <= due < bucket.expiration_ns + level.tick_ns
+        assert bucket.level == 0 or due >= wheel.levels()[bucket.level - 1].limit_ns
         state._check()
 
     def test_detach_frees_only_its_own_slot(self):
@@ -112,4 +112,4 @@ class TestLevels:
 
     def test_repr(self):
         """repr shows level, use and time."""
-        assert repr(make(10, 5, 1003)) == ("<TimingWheel level 0, 0 of 5 slots of 10 ms, now 1000>")
+        assert repr(make(10, 5, 1003)) == ("<TimingWheel level 0, 0 of 5 slots of 10 ns, now 1000>")

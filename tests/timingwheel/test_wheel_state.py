@@ -24,13 +24,13 @@ def place(state, *deadlines):
 
 def dispatched(state):
     """Return the deadlines in the dispatch queue, in order."""
-    return [task.deadline_ms for bucket in state.dispatch_queue for task in bucket.tasks()]
+    return [task.deadline_ns for bucket in state.dispatch_queue for task in bucket.tasks()]
 
 
-def drain(state, now_ms):
+def drain(state, now_ns):
     """Drain batch by batch; return how many there were."""
     batches = 0
-    while state.drain_batch(now_ms):
+    while state.drain_batch(now_ns):
         batches += 1
         state._check()
     return batches
@@ -40,7 +40,7 @@ def test_nothing_due(state):
     """Without a due bucket only the wheel's time moves."""
     place(state, 5)
     assert not state.drain_batch(4)
-    assert state.wheel.now_ms == 4
+    assert state.wheel.now_ns == 4
     assert not state.dispatch_queue
 
 
@@ -95,7 +95,7 @@ def test_emptied_buckets_are_dropped_unseen(state):
     """A bucket without tasks neither comes due nor counts as the next."""
     near, far = place(state, 3, 300)
     near.cancel()
-    assert state.next_occupied().expiration_ms == 300
+    assert state.next_occupied().expiration_ns == 300
     assert len(state.queue) == 1
     far.cancel()
     assert not state.drain_batch(1000)

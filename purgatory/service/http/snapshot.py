@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from timingwheel import monotonic_ms
+from timingwheel.lowlevel import NS_PER_MS
 
 if TYPE_CHECKING:
     from purgatory.core.start_and_close import Purgatory
@@ -104,7 +105,7 @@ def _lateness(lateness: Lateness) -> dict[str, Any]:
 
 
 def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
-    hand = now_ms // level.tick_ms % len(level.slots)
+    hand = now_ms * NS_PER_MS // level.tick_ns % len(level.slots)
     return {"tick_ms": level.tick_ms, "hand": hand, "slots": list(level.slots)}
 
 

@@ -53,7 +53,8 @@ class ServerState:
     def __init__(self, name: str, start_ms: int, registry: CollectorRegistry | None = None) -> None:
         self.clock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
-        self.timer = Timer(name, clock=self.clock, executor=self._executor)
+        # A millisecond is the unit of all that the server stores and tells.
+        self.timer = Timer(name, tick_ms=1, clock=self.clock, executor=self._executor)
         self.purgatory = Purgatory(name, timer=self.timer, journal=self, registry=registry)
         #: By operation id: what waits, and what has ended until it is deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
