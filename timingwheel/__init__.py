@@ -7,7 +7,8 @@ for code that builds on a timer.
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket` (a timer
 and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (levels of slots),
 `rwlock` and `wheel_state` (all of these under one lock), `runner` and `executor` (they run what is
-due), `reaper` (the thread that advances the clock), `timer_core` and `timer` (all of it).
+due), `reaper` (the thread that advances the clock), `timer_core`, `recurring` and `timer` (all of
+it).
 docs/design.md explains it.
 """
 
@@ -16,6 +17,7 @@ from timingwheel._cpython.atomicity import COMPILED
 from timingwheel.clock import ManualClock, monotonic_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import InlineExecutor
+from timingwheel.recurring import Recurring
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.timer import Timer
@@ -25,6 +27,7 @@ __all__ = [
     "InlineExecutor",
     "Lateness",
     "ManualClock",
+    "Recurring",
     "Timer",
     "TimerClosed",
     "TimerError",

@@ -101,5 +101,7 @@ def _checked_ns(what: str, value_ms: int) -> int:
     check_reading(what, value_ms)
     now_ns = value_ms * NS_PER_MS
     if not -MAX_NOW_NS <= now_ns <= MAX_NOW_NS:
-        raise ValueError(f"{what} is {value_ms!r}; expected at most {MAX_NOW_NS // NS_PER_MS} either way")
+        raise ValueError(
+            f"{what} is {value_ms!r}; expected at most {MAX_NOW_NS // NS_PER_MS} either way"
+        )
     return now_ns

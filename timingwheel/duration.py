@@ -4,7 +4,8 @@ This is the only place where a delay is converted. Any thread.
 """
 
 import math
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, overload
 
@@ -12,6 +13,9 @@ from timingwheel._cpython.mypyc_types import i64
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # 146 years, and the latest reading of a clock to which a delay is added: the year 2079 for one that
 # counts from 1970. The bounds keep each sum, rounded up to a tick, within 64 bits.
@@ -43,10 +47,31 @@ def to_ns(delay: object) -> i64:
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)
         return delay_ns if float(delay_ns) / 1e9 >= delay else delay_ns + 1
-    delay_ns = seconds_to_ns("delay", delay)
+    return delay_to_ns("delay", delay)
+
+
+def delay_to_ns(name: str, delay: object) -> int:
+    """Convert a delay of any type, as `to_ns` does; `name` is for the error."""
+    delay_ns = seconds_to_ns(name, delay)
     if delay_ns <= 0 and _is_negative(delay):
-        raise ValueError(f"delay is {delay!r}; expected 0 or more seconds")
+        raise ValueError(f"{name} is {delay!r}; expected 0 or more seconds")
     return delay_ns
+
+
+def moment_to_ns(when: object, now_ns: int) -> int:
+    """Convert a moment to a reading of a clock that reads `now_ns`.
+
+    `when`: seconds on that clock, or an aware datetime, whose distance from the system's wall clock
+    counts. Raises TypeError for another type, ValueError for NaN, infinity and a naive datetime.
+    """
+    if not isinstance(when, datetime):
+        if isinstance(when, timedelta):
+            raise TypeError(f"when is {when!r}; expected seconds or an aware datetime")
+        return seconds_to_ns("when", when)
+    if when.utcoffset() is None:
+        raise ValueError(f"when is {when!r}; expected a datetime with a time zone")
+    # Read by attribute: freezegun replaces it.
+    return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - time.time_ns())
 
 
 def _is_negative(delay: Any) -> bool:
@@ -64,7 +89,7 @@ def seconds_to_ns(name: str, value: object) -> int:
     Rounds and raises as `to_ns`; `name` is for the error.
     """
     if isinstance(value, timedelta):
-        microseconds: Any = value // timedelta(microseconds=1)
+        microseconds: Any = value // _MICROSECOND
         return _limited(microseconds * 1000)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is {value!r}; expected seconds (int, float) or a timedelta")

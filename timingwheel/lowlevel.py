@@ -13,8 +13,8 @@ from timingwheel.timer_core import add_task
 
 __all__ = [
     "ATOMIC_SECTIONS",
-    "UNTRACKS_FROM_GC",
     "NS_PER_MS",
+    "UNTRACKS_FROM_GC",
     "ConditionWaiter",
     "Reaper",
     "TaskExecutor",

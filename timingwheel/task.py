@@ -9,11 +9,13 @@ again, or runs it. No other thread does any of these until the task is in a buck
 """
 
 from collections.abc import Callable
+from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
+from timingwheel.callback import check_callback
 from timingwheel.duration import NS_PER_MS, to_ns
 
 # States of an entry that is in no list, kept in _tt_index. Written only by the thread that took
@@ -22,9 +24,6 @@ NEW: Final = -1
 RUNNING: Final = -2
 DONE: Final = -3
 CANCELLED: Final = -4
-
-# Bound once: compiled, that saves a look-up in a dict for each task.
-_callable: Final = callable
 
 
 class _RunOverrideCache:
@@ -41,6 +40,12 @@ class _RunOverrideCache:
 
 
 _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
+
+
+def _runner_of(context: object) -> Callable[..., object]:
+    if not isinstance(context, Context):
+        raise TypeError(f"context is {context!r}; expected a contextvars.Context or None")
+    return context.run
 
 
 class TaskList:
@@ -80,8 +85,9 @@ class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
     `delay`: seconds (float or int) or a timedelta, counted from the moment the task is added.
-    Raises TypeError and ValueError for a bad delay, TypeError if there is nothing to run. Any
-    thread may call any method.
+    `context`: a `contextvars.Context` to call it in, as asyncio's `call_later` has it. Raises
+    TypeError and ValueError for a bad delay, TypeError if there is nothing to run, or a coroutine
+    function. Any thread may call any method.
     """
 
     __slots__ = ("_tt_call", "delay_ns")
@@ -91,6 +97,7 @@ class TimerTask(TimerTaskEntry):
         delay: float | timedelta,
         callback: Callable[..., object] | None = None,
         *args: Any,
+        context: Context | None = None,
     ) -> None:
         if callback is None:
             kind = type(self)
@@ -98,9 +105,13 @@ class TimerTask(TimerTaskEntry):
             if not ATOMIC_SECTIONS or kind is not _RUN_OVERRIDE_CACHE.last:
                 if kind.run is TimerTask.run:
                     raise TypeError("callback is None; expected a callable")
+                check_callback("run", kind.run)
                 _RUN_OVERRIDE_CACHE.last = kind
-        elif not _callable(callback):
-            raise TypeError(f"callback is {callback!r}; expected a callable")
+        else:
+            check_callback("callback", callback)
+            if context is not None:
+                args = (callback, *args)
+                callback = _runner_of(context)
         self._tt_list = None
         self._tt_index = NEW
         self.deadline_ns = 0

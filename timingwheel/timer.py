@@ -14,21 +14,26 @@ import contextlib
 import os
 import threading
 import weakref
-from datetime import timedelta
+from collections.abc import Callable
+from contextvars import Context
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from timingwheel._freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
+from timingwheel.callback import check_callback
 from timingwheel.clock import Clock
 from timingwheel.clock_reader import clock_reader_for
-from timingwheel.duration import to_ns, tick_to_ns
+from timingwheel.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import TaskExecutor, executor_for
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
+from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
-from timingwheel.timer_core import TimerCore
+from timingwheel.task import TimerTask
+from timingwheel.timer_core import TimerCore, add_task_at
 from timingwheel.wheel_state import WheelState
 
 # Seconds that `close` waits for a thread to notice that its time is over.
@@ -69,8 +74,8 @@ class Timer(TimerCore):
     ) -> None:
         if not isinstance(name, str):
             raise TypeError(f"name is {name!r}; expected a str")
-        if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+        if on_error is not None:
+            check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
         _check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
@@ -93,6 +98,50 @@ class Timer(TimerCore):
     def __bool__(self) -> bool:
         """Return True, with or without pending tasks."""
         return True
+
+    def schedule_at(
+        self,
+        when: float | datetime,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> TimerTask:
+        """Run `callback(*args)` at a moment; at once if it is past.
+
+        `when`: seconds on the timer's clock (see `TimerTask.when`), or an aware datetime, of which
+        the distance from now counts: if the wall clock is set later, the task is not moved. Returns
+        the task, already added. Raises as `schedule`, and ValueError for a naive datetime.
+        """
+        now_ns = self._clock_reader.now_ns()
+        deadline_ns = moment_to_ns(when, now_ns)
+        task = TimerTask(0, callback, *args, context=context)
+        add_task_at(self, task, deadline_ns, now_ns, limited=True)
+        return task
+
+    def every(
+        self,
+        interval: float | timedelta,
+        callback: Callable[..., object],
+        *args: Any,
+        first: float | timedelta | None = None,
+        context: Context | None = None,
+    ) -> Recurring:
+        """Run `callback(*args)` at a fixed rate, until it is cancelled or the timer closes.
+
+        `interval`, `first`: seconds or a timedelta; the first run comes after `first`, by default
+        one interval. A run that is missed is skipped: see `Recurring`. Between runs it is a pending
+        task; `max_pending` refuses the first wait only. Raises as `schedule`, and ValueError for an
+        interval of 0.
+        """
+        check_callback("callback", callback)
+        interval_ns = delay_to_ns("interval", interval)
+        if interval_ns == 0:
+            raise ValueError(f"interval is {interval!r}; expected more than 0 seconds")
+        first_ns = interval_ns if first is None else delay_to_ns("first", first)
+        recurring = Recurring(self, interval_ns, callback, args, context)
+        now_ns = self._clock_reader.now_ns()
+        add_task_at(self, recurring, now_ns + first_ns, now_ns, limited=True)
+        return recurring
 
     def stats(self) -> TimerStats:
         """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""

@@ -5,6 +5,7 @@ rare: it starts, closes, and drains batch by batch. Any thread.
 """
 
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from datetime import timedelta
 from typing import Any, overload
 
@@ -44,19 +45,32 @@ class TimerCore:
         self._closed = False  # guarded by _lock, set once
 
     @overload
-    def schedule(self, delay: float, callback: Callable[..., object], *args: Any) -> TimerTask: ...
+    def schedule(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> TimerTask: ...
     @overload
     def schedule(
-        self, delay: float | timedelta, callback: Callable[..., object], *args: Any
+        self,
+        delay: float | timedelta,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
     ) -> TimerTask: ...
-    def schedule(self, delay: Any, callback: Any, *args: Any) -> TimerTask:
+    def schedule(self, delay: Any, callback: Any, *args: Any, context: Any = None) -> TimerTask:
         """Run `callback(*args)` after `delay`: seconds, or a timedelta; 0 runs it at once.
 
-        Returns the task, already added. Raises TypeError and ValueError for bad arguments,
-        TimerFull, TimerClosed.
+        `context`: the `contextvars.Context` to call it in. Returns the task, already added. Raises
+        TypeError and ValueError for bad arguments, TimerFull, TimerClosed.
         """
         # Two calls: a compiled call without star arguments builds no tuple.
-        task = TimerTask(delay, callback, *args) if args else TimerTask(delay, callback)
+        if args or context is not None:
+            task = TimerTask(delay, callback, *args, context=context)
+        else:
+            task = TimerTask(delay, callback)
         add_task(self, task)
         return task
 
@@ -122,9 +136,21 @@ class TimerCore:
 def add_task(timer: TimerCore, task: TimerTask) -> None:
     """Start a task's delay, as `Timer.add` does if no subclass overrides it."""
     if task.delay_ns == 0:
-        _add_due(timer, task)
+        now_ns = timer._clock_reader.now_ns()
+        _add_due(timer, task, now_ns, now_ns, limited=True)
     else:
-        _add(timer, task, _now_ns(timer) + task.delay_ns)
+        _add(timer, task, _now_ns(timer) + task.delay_ns, limited=True)
+
+
+def add_task_at(
+    timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
+) -> None:
+    """Add a task for a reading of the clock, which may be past. `limited`: by `max_pending`."""
+    task.delay_ns = max(0, deadline_ns - now_ns)
+    if deadline_ns <= now_ns:
+        _add_due(timer, task, deadline_ns, now_ns, limited)
+    else:
+        _add(timer, task, deadline_ns, limited)
 
 
 def _now_ns(timer: TimerCore) -> i64:
@@ -138,12 +164,12 @@ def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
     now_ns = _now_ns(timer)
     for task in tasks:
         if task.delay_ns == 0:
-            _add_due(timer, task)
+            _add_due(timer, task, now_ns, now_ns, limited=True)
         else:
-            _add(timer, task, now_ns + task.delay_ns)
+            _add(timer, task, now_ns + task.delay_ns, limited=True)
 
 
-def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64) -> None:
+def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> None:
     state = timer._wheel_state
     lock = timer._lock
     # Where sections are atomic, all of this is one.
@@ -158,21 +184,30 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64) -> None:
     try:
         with lock.reading():
             if timer._max_pending or timer._closed:
-                _check_open(timer, task)
+                _check_open(timer, task, limited)
             if not state.try_place_fast(task, deadline_ns):
                 due = state.place(task, deadline_ns)
     finally:
         if state.queue.wake_owed:
             timer._wake()
     if due is not None:  # the clock passed its due time meanwhile
-        timer._deliver(due)
-        timer._executor.flush()
+        _dispatch(timer, due)
+
+
+def _add_due(
+    timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
+) -> None:
+    with timer._lock.reading():
+        _check_open(timer, task, limited)
+        due = timer._wheel_state.place_due(task, deadline_ns, now_ns)
+    _dispatch(timer, due)
 
 
 def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
     deadline_ns = _now_ns(timer) + delay_ns
     state = timer._wheel_state
     lock = timer._lock
+    # Where sections are atomic, all of this is one.
     if (
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
@@ -197,27 +232,22 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
         if state.queue.wake_owed:
             timer._wake()
     if due is not None:
-        timer._deliver(due)
-        timer._executor.flush()
+        _dispatch(timer, due)
     return True
 
 
-def _add_due(timer: TimerCore, task: TimerTask) -> None:
-    now_ns: i64 = timer._clock_reader.now_ns()
-    with timer._lock.reading():
-        _check_open(timer, task)
-        due = timer._wheel_state.place_due(task, now_ns, now_ns)
+def _dispatch(timer: TimerCore, due: TimerTaskList) -> None:
     timer._deliver(due)
     timer._executor.flush()
 
 
-def _check_open(timer: TimerCore, task: TimerTask) -> None:
+def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
     """Raise TimerClosed or TimerFull if the task cannot be added. Locked."""
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
     # A task with delay 0 never waits, so the limit is not for it.
-    if limit and task.delay_ns and timer._wheel_state.counters.pending >= limit:
+    if limit and limited and task.delay_ns and timer._wheel_state.counters.pending >= limit:
         bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:
             raise TimerFull(f"timer {timer.name!r} has max_pending={limit} tasks")

@@ -1,0 +1,242 @@
+"""Timer.every: a task that runs again and again, at a fixed rate."""
+
+import contextvars
+import math
+import threading
+from datetime import timedelta
+
+import pytest
+
+from timingwheel import InlineExecutor, ManualClock, Recurring, Timer, TimerFull
+
+VARIABLE = contextvars.ContextVar("VARIABLE", default="none")
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(10_000)
+
+
+@pytest.fixture
+def timer(clock):
+    errors = []
+    with_errors = Timer(
+        clock=clock, executor=InlineExecutor(), on_error=lambda error, _: errors.append(error)
+    )
+    with_errors.errors = errors
+    yield with_errors
+    with_errors._check()
+    with_errors.close()
+
+
+def move(timer, clock, seconds):
+    clock.advance(seconds)
+    while timer.advance_clock():
+        pass
+
+
+def test_runs_at_a_fixed_rate(timer, clock):
+    """The n-th run is due n intervals after the start, in nanoseconds, and never early."""
+    at = []
+    recurring = timer.every(0.3, lambda: at.append(clock.now_ns()))
+    assert isinstance(recurring, Recurring)
+    for _ in range(100):
+        move(timer, clock, 0.1)
+    assert at == [10_000_000_000 + n * 300_000_000 for n in range(1, 34)]
+    assert (recurring.skipped, len(timer)) == (0, 1)
+    assert recurring.when() == pytest.approx(10 + 34 * 0.3)
+
+
+@pytest.mark.parametrize("first", [0, 0.25, timedelta(seconds=5)])
+def test_the_first_run(timer, clock, first):
+    """It comes after `first`, which may be 0, and the rate counts from there."""
+    at = []
+    timer.every(1, lambda: at.append(clock() - 10_000), first=first)
+    first_ms = 1000 * (5 if isinstance(first, timedelta) else first)
+    for _ in range(40):
+        move(timer, clock, 0.25)
+    assert at[:4] == [first_ms + n * 1000 for n in range(4)]
+
+
+def test_missed_runs_are_skipped_and_counted(timer, clock):
+    """After a pause one run comes late, those missed do not come, and the rate goes on."""
+    at = []
+    recurring = timer.every(1, lambda: at.append(clock() - 10_000))
+    move(timer, clock, 10.5)
+    assert (at, recurring.skipped) == ([10_500], 9)
+    move(timer, clock, 0.5)
+    assert (at, recurring.skipped) == ([10_500, 11_000], 9)
+
+
+def test_a_callback_longer_than_the_interval(timer, clock):
+    """Runs do not overlap; those that come due meanwhile are skipped, but for one due right now."""
+    at = []
+
+    def work():
+        at.append(clock() - 10_000)
+        clock.advance(2 if len(at) < 3 else 0.5)
+
+    recurring = timer.every(1, work)
+    move(timer, clock, 1)
+    assert at == [1000, 3000, 5000]
+    assert recurring.skipped == 2
+
+
+def test_cancel(timer, clock):
+    """True for the one call that ends it; it is gone from the timer at once."""
+    ran = []
+    recurring = timer.every(1, ran.append, 1)
+    move(timer, clock, 1)
+    assert not recurring.cancelled()
+    assert not recurring.done()
+    assert recurring.cancel() is True
+    assert recurring.cancel() is False
+    assert recurring.cancelled()
+    assert recurring.done()
+    assert len(timer) == 0
+    move(timer, clock, 5)
+    assert ran == [1]
+
+
+def test_cancel_from_the_callback(timer, clock):
+    """No further run starts."""
+    ran = []
+
+    def work():
+        ran.append(recurring.cancel())
+
+    recurring = timer.every(1, work)
+    move(timer, clock, 5)
+    move(timer, clock, 5)
+    assert ran == [True]
+    assert len(timer) == 0
+
+
+def test_cancel_while_the_next_run_is_armed(timer, clock, monkeypatch):
+    """A cancel between the look at the flag and the adding leaves no task behind."""
+    recurring = timer.every(1, lambda: None)
+    cancelled = recurring.cancelled
+    answers = iter([False])
+
+    class Racing(type(recurring)):
+        __slots__ = ()
+
+        def cancelled(self):
+            answer = next(answers, None)
+            if answer is None:
+                return cancelled()
+            recurring._end()
+            return answer
+
+    try:
+        recurring.__class__ = Racing
+    except TypeError:
+        pytest.skip("compiled objects keep their class")
+    move(timer, clock, 1)
+    assert len(timer) == 0
+
+
+def test_an_exception_stops_nothing(timer, clock):
+    """It is reported, and the next run comes."""
+    recurring = timer.every(1, lambda: 1 / 0)
+    for _ in range(3):
+        move(timer, clock, 1)
+    assert [type(error) for error in timer.errors] == [ZeroDivisionError] * 3
+    assert recurring.skipped == 0
+
+
+@pytest.mark.parametrize("cancel_pending", [True, False])
+def test_the_timer_closes(clock, cancel_pending):
+    """A closed timer ends it, at once or after the run that was pending."""
+    ran = []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    recurring = timer.every(1, ran.append, 1)
+    timer.close(cancel_pending=cancel_pending)
+    move(timer, clock, 1)
+    move(timer, clock, 1)
+    assert ran == [1] * (not cancel_pending)
+    assert recurring.done()
+    assert len(timer) == 0
+    assert recurring.cancel() is False
+
+
+def test_the_limit_is_for_the_first_wait_only(clock):
+    """A run that has come due is not refused its next one."""
+    timer = Timer(clock=clock, executor=InlineExecutor(), max_pending=2)
+    ran = []
+
+    def work():
+        ran.append(clock())
+        if len(ran) == 1:
+            timer.schedule(100, print)
+            timer.schedule(100, print)
+
+    timer.every(1, work)
+    timer.schedule(1, len, ())
+    with pytest.raises(TimerFull):
+        timer.every(1, work)
+    for _ in range(3):
+        move(timer, clock, 1)
+    assert len(ran) == 3
+    timer.close()
+
+
+def test_reschedule_moves_the_rate(timer, clock):
+    """The runs after it count from the new one."""
+    at = []
+    recurring = timer.every(1, lambda: at.append(clock() - 10_000))
+    assert timer.reschedule(recurring, 1.5)
+    for _ in range(8):
+        move(timer, clock, 0.5)
+    assert at == [1500, 2500, 3500]
+
+
+@pytest.mark.parametrize("bad", [0, 0.0, timedelta(), -1, math.nan, math.inf])
+def test_bad_intervals(timer, bad):
+    """An interval of 0, or of no length, is a ValueError that names it."""
+    with pytest.raises(ValueError, match="interval is"):
+        timer.every(bad, print)
+    assert len(timer) == 0
+
+
+def test_bad_arguments(timer):
+    """Each is named; nothing is added."""
+    with pytest.raises(TypeError, match="interval is"):
+        timer.every("1", print)
+    with pytest.raises(ValueError, match="first is"):
+        timer.every(1, print, first=-1)
+    with pytest.raises(TypeError, match="callback is"):
+        timer.every(1, None)
+    assert len(timer) == 0
+
+
+def test_in_a_context(timer, clock):
+    """Every run is in the context that was given."""
+    context = contextvars.copy_context()
+    context.run(VARIABLE.set, "given")
+    seen = []
+    timer.every(1, lambda: seen.append(VARIABLE.get()), context=context)
+    move(timer, clock, 1)
+    move(timer, clock, 1)
+    assert seen == ["given", "given"]
+
+
+def test_cancelled_by_many_threads():
+    """Exactly one cancel is told that it ended the task, while it runs all the time."""
+    for _ in range(20):
+        with Timer(tick_ms=0.01) as timer:
+            recurring = timer.every(0.00001, lambda: None)
+            won, start = [], threading.Barrier(4)
+
+            def cancel(recurring=recurring, won=won, start=start):
+                start.wait(30)
+                won.append(recurring.cancel())
+
+            threads = [threading.Thread(target=cancel) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(30)
+            assert sorted(won) == [False, False, False, True]
+        assert len(timer) == 0
+        timer._check()

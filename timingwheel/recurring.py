@@ -1,0 +1,85 @@
+"""Recurring: a task that runs again and again, at a fixed rate."""
+
+import threading
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from timingwheel._cpython.mypyc_types import i64, mypyc_attr
+from timingwheel.errors import TimerClosed
+from timingwheel.task import TimerTask
+from timingwheel.timer_core import TimerCore, add_task_at
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Recurring(TimerTask):
+    """What `Timer.every` returns. Any thread may call any method.
+
+    The n-th run is due n intervals after the first, however long the callback takes. A run that
+    has been missed when the one before has ended is skipped, and counted in `skipped`; so two runs
+    never overlap. `Timer.reschedule` moves the next run, and with it those that follow.
+    """
+
+    __slots__ = ("_rc_ended", "_rc_interval_ns", "_rc_lock", "_rc_timer", "skipped")
+
+    def __init__(
+        self,
+        timer: TimerCore,
+        interval_ns: i64,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        super().__init__(0, callback, *args, context=context)
+        self._rc_timer = timer
+        self._rc_interval_ns: i64 = interval_ns
+        self._rc_lock = threading.RLock()  # guards _rc_ended; a leaf lock
+        self._rc_ended = False  # set once
+        #: Runs that were missed. Written by the thread that runs the callback.
+        self.skipped = 0
+
+    def run(self) -> object:
+        """Call the callback, then wait for the next run, whatever the callback raised."""
+        try:
+            return super().run()
+        finally:
+            self._arm_next()
+
+    def _arm_next(self) -> None:
+        now_ns = self._rc_timer._clock_reader.now_ns()
+        interval_ns = self._rc_interval_ns
+        next_ns = self.deadline_ns + interval_ns
+        if next_ns < now_ns:
+            missed = -(-(now_ns - next_ns) // interval_ns)
+            self.skipped += missed
+            next_ns += missed * interval_ns
+        if self.cancelled():
+            return
+        try:
+            add_task_at(self._rc_timer, self, next_ns, now_ns, limited=False)
+        except TimerClosed:
+            self._end()
+        if self.cancelled():  # since: that call did not find the task in the timer
+            super().cancel()
+
+    def _end(self) -> bool:
+        with self._rc_lock:
+            ended, self._rc_ended = self._rc_ended, True
+            return not ended
+
+    def cancel(self) -> bool:
+        """End it: no further run starts. True for the one call that ended it."""
+        first = self._end()
+        super().cancel()
+        return first
+
+    def cancelled(self) -> bool:
+        """Return whether it was ended, by `cancel` or by the timer's end."""
+        return self._rc_ended
+
+    def done(self) -> bool:
+        """Return whether it was ended; its last run may be under way."""
+        return self._rc_ended
+
+    def _tt_on_close(self) -> None:
+        self._end()
