@@ -10,7 +10,8 @@ class Note(TimerTask):
     """Notes the time at which it runs."""
 
     def __init__(self, delay_ms, clock, notes):
-        super().__init__(delay_ms / 1000)
+        super().__init__(0)
+        self.delay_ns = delay_ms  # the replay's timer counts milliseconds
         self.clock, self.notes = clock, notes
 
     def run(self):
