@@ -1,10 +1,13 @@
 """Timer: its contract, on a manual clock."""
 
+import concurrent.futures
+import contextvars
 import dataclasses
+import functools
 import math
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import freezegun
 import pytest
@@ -394,6 +397,236 @@ class TestRearm:
         task.delay_ms = 0
         timer.add(task)
         assert (ran, len(timer)) == ([1], 0)
+
+
+class TestReschedule:
+    """reschedule: the delay of a pending task counts anew from now."""
+
+    @pytest.mark.parametrize(("tick", "size"), SHAPES)
+    def test_later_and_earlier_on_every_level(self, tick, size):
+        """Wherever it is moved, it stays one task and runs at its last deadline."""
+        timer, clock = make(tick, size)
+        ran = []
+        task = timer.schedule(1, lambda: ran.append(clock()))
+        for delay in (1.5, 60, 59.9, 0.2, 3600, 2, 1.9999):
+            assert timer.reschedule(task, delay) is True
+            assert task.when() == pytest.approx(clock() / 1000 + delay)
+            assert (len(timer), timer.stats().fired) == (1, 0)
+            timer._check()
+            clock.advance(0.1)
+            timer.advance_clock()
+        for _ in range(40):
+            clock.advance(0.05)
+            timer.advance_clock()
+        # The last reschedule was at 600 ms.
+        assert ran == [2600]
+        timer._check()
+        timer.close()
+
+    def test_the_task_stays_in_its_bucket_until_that_comes(self, timer, clock):
+        """A later deadline changes no bucket; when the bucket comes, the others in it run."""
+        ran = []
+        tasks = [timer.schedule(0.005, ran.append, number) for number in range(4)]
+        bucket = tasks[0]._tt_list
+        for task in tasks[1:3]:
+            assert timer.reschedule(task, 0.050)
+            assert task._tt_list is bucket
+        clock.advance(0.005)
+        assert timer.advance_clock()
+        assert (ran, len(timer)) == ([0, 3], 2)
+        assert timer.delay_to_next() <= 0.045
+        timer._check()
+        clock.advance(0.044)
+        timer.advance_clock()
+        assert ran == [0, 3]
+        clock.advance(0.001)
+        timer.advance_clock()
+        assert ran == [0, 3, 1, 2]
+
+    def test_all_of_a_bucket_is_moved(self, timer, clock):
+        """The old bucket wakes the timer, and nothing runs."""
+        ran = []
+        task = timer.schedule(0.005, ran.append, 1)
+        timer.reschedule(task, 0.006)
+        clock.advance(0.005)
+        assert timer.advance_clock()
+        assert (ran, len(timer), timer.delay_to_next()) == ([], 1, 0.001)
+        assert task.cancel()
+        assert timer.delay_to_next() is None
+
+    def test_what_is_not_pending(self, timer, clock):
+        """A new, cancelled or finished task, and one that runs: False, and nothing is done."""
+        answers = []
+        new, cancelled = TimerTask(1, print), timer.schedule(1, print)
+        cancelled.cancel()
+        finished = timer.schedule(1, lambda: answers.append(timer.reschedule(finished, 5)))
+        clock.advance(1)
+        timer.advance_clock()
+        answers += [timer.reschedule(task, 5) for task in (new, cancelled, finished)]
+        assert answers == [False] * 4
+        assert (len(timer), cancelled.cancelled(), finished.done()) == (0, True, True)
+
+    def test_after_it_came_due_and_before_it_started(self):
+        """A task that waits for the executor is pending: it moves back into the wheel."""
+        clock, held, go, ran = ManualClock(), threading.Event(), threading.Event(), []
+        timer = Timer(clock=clock, executor=concurrent.futures.ThreadPoolExecutor(1))
+        timer.schedule(1, lambda: (held.set(), go.wait(HANG)))
+        task = timer.schedule(1, ran.append, 1)
+        clock.advance(1)
+        timer.advance_clock()
+        assert held.wait(HANG)
+        assert timer.reschedule(task, 1)
+        assert (len(timer), timer.stats().executor_backlog) == (1, 0)
+        go.set()
+        clock.advance(1)
+        timer.advance_clock()
+        timer.close()
+        timer._executor._pool.shutdown()
+        assert ran == [1]
+
+    def test_to_0_runs_at_once(self, timer):
+        """A delay of 0 is due now."""
+        ran = []
+        task = timer.schedule(1, ran.append, 1)
+        assert timer.reschedule(task, 0)
+        assert (ran, len(timer)) == ([1], 0)
+
+    def test_the_new_delay_is_kept(self, timer, clock):
+        """Added again, it waits as long as it was rescheduled for."""
+        task = timer.schedule(1, print)
+        timer.reschedule(task, 5)
+        clock.advance(1)
+        timer.add(task)
+        assert task.when() == 6
+
+    @pytest.mark.parametrize("delay", [-1, math.nan, math.inf])
+    def test_bad_delays(self, timer, delay):
+        """The value is named, and the task stays as it was."""
+        task = timer.schedule(1, print)
+        with pytest.raises(ValueError, match="delay is"):
+            timer.reschedule(task, delay)
+        assert (task.when(), len(timer)) == (1, 1)
+
+    def test_foreign_and_closed(self, timer):
+        """A task of another timer is a TimerError, a closed timer TimerClosed."""
+        with pytest.raises(TypeError):
+            timer.reschedule("task", 1)
+        other, _ = make()
+        task = other.schedule(1, print)
+        with pytest.raises(TimerError, match="another timer"):
+            timer.reschedule(task, 1)
+        other.close(cancel_pending=False)
+        with pytest.raises(TimerClosed):
+            other.reschedule(task, 2)
+        assert task.when() == 1
+        task.cancel()
+        other.close()
+
+
+class TestScheduleAt:
+    """schedule_at: at a reading of the clock, or at an aware datetime."""
+
+    def test_seconds_of_the_clock(self, timer, clock):
+        """The task is due at that reading, to the nanosecond."""
+        at = []
+        clock.advance(100)
+        task = timer.schedule_at(100.0003, lambda: at.append(clock.now_ns()))
+        assert task.when() == 100.0003
+        assert task.deadline_ms == 100_001
+        for _ in range(5):
+            clock.advance(0.0005)
+            timer.advance_clock()
+        assert at == [100_001_000_000]
+
+    @pytest.mark.parametrize("when", [100, 99.9, -5, 0])
+    def test_the_past_is_due_at_once(self, timer, clock, when):
+        """Also a reading from before the timer was made."""
+        ran = []
+        clock.advance(100)
+        assert timer.schedule_at(when, ran.append, 1).when() == when
+        assert ran == [1]
+        timer._check()
+
+    def test_datetimes(self, timer, clock):
+        """The distance from the wall clock's now counts, in any time zone."""
+        ran = []
+        zone = timezone(timedelta(hours=5, minutes=30))
+        with freezegun.freeze_time("2026-01-01 12:00:00"):
+            task = timer.schedule_at(datetime(2026, 1, 1, 17, 30, 2, 500, zone), ran.append, 1)
+            past = timer.schedule_at(datetime(2026, 1, 1, 11, tzinfo=UTC), ran.append, 0)
+        assert (task.when(), past.when()) == (2.0005, -3600)
+        assert ran == [0]
+        clock.advance(2.001)
+        timer.advance_clock()
+        assert ran == [0, 1]
+
+    def test_bad_moments(self, timer):
+        """A naive datetime, a date, a timedelta, a text and NaN are refused."""
+        with pytest.raises(ValueError, match="time zone"):
+            timer.schedule_at(datetime(2026, 1, 1), print)  # noqa: DTZ001
+        for bad in (date(2026, 1, 1), timedelta(1), "noon", None, True):
+            with pytest.raises(TypeError, match="when is"):
+                timer.schedule_at(bad, print)
+        with pytest.raises(ValueError, match="when is"):
+            timer.schedule_at(math.nan, print)
+        assert len(timer) == 0
+
+
+class TestCallbacks:
+    """What is called, and where."""
+
+    def test_context(self, timer, clock):
+        """A callback runs in the context that it was given, with its arguments."""
+        variable = contextvars.ContextVar("variable", default="none")
+        context = contextvars.copy_context()
+        context.run(variable.set, "given")
+        seen = []
+
+        def note(*args):
+            seen.append((variable.get(), *args))
+
+        timer.schedule(1, note, 1, context=context)
+        timer.add(TimerTask(1, note, context=context))
+        timer.schedule(1, note, 2)
+        timer.schedule_at(1, note, 3, context=context)
+        clock.advance(1)
+        timer.advance_clock()
+        assert seen == [("given", 1), ("given",), ("none", 2), ("given", 3)]
+        with pytest.raises(TypeError, match="context is"):
+            timer.schedule(1, note, context={})
+
+    @pytest.mark.parametrize("how", ["function", "method", "partial", "generator", "run"])
+    def test_coroutine_functions_are_refused(self, timer, how):
+        """A timer would make the coroutine and drop it: a TypeError says so at once."""
+
+        async def function():
+            pass
+
+        async def generator():
+            yield
+
+        class Owner:
+            async def method(self):
+                pass
+
+        class Task(TimerTask):
+            async def run(self):
+                pass
+
+        if how == "run":
+            with pytest.raises(TypeError, match="coroutine function"):
+                timer.add(Task(1))
+            return
+        callback = {
+            "function": function,
+            "method": Owner().method,
+            "partial": functools.partial(function),
+            "generator": generator,
+        }[how]
+        for schedule in (timer.schedule, timer.schedule_at, timer.every):
+            with pytest.raises(TypeError, match="coroutine function"):
+                schedule(1, callback)
+        assert len(timer) == 0
 
 
 class TestCancel:
