@@ -212,6 +212,7 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
         and not timer._closed
+        and delay_ns != 0
         and state.try_rearm_in_place(task, deadline_ns)
     ):
         task.delay_ns = delay_ns
