@@ -28,7 +28,11 @@ def timer(clock):
     """A timer on that clock which runs its tasks inline; a failing task fails the test."""
     errors = []
     timer = Timer(
-        clock=clock, executor=InlineExecutor(), on_error=lambda error, task: errors.append(error)
+        clock=clock,
+        executor=InlineExecutor(),
+        tick_ms=1,
+        wheel_size=20,
+        on_error=lambda error, task: errors.append(error),
     )
     yield timer
     timer._check()
