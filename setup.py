@@ -92,7 +92,7 @@ IN_C = {
     "mq._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
     "timingwheel._cpython._gc_tracking": "timingwheel/_cpython/_gc_tracking.c",
     "timingwheel._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
-    "timingwheel._cpython._plain_functions": "timingwheel/_cpython/_plain_functions.c",
+    "timingwheel._cpython._callback_kind": "timingwheel/_cpython/_callback_kind.c",
     "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
 }
 if sysconfig.get_config_var("Py_GIL_DISABLED"):

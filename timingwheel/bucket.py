@@ -56,15 +56,19 @@ _clear_slot_streaming: Final = clear_slot_streaming
 
 
 class TimerCounters:
-    """Counts of a timer's tasks. Guarded by its lock; statistics read without."""
+    """Counts of a timer's tasks. Guarded by its lock; statistics read without.
 
-    __slots__ = ("backlog", "cancelled", "fired", "pending")
+    `reaper_runs`: whether a reaper's thread holds the timer, and so all these tasks.
+    """
+
+    __slots__ = ("backlog", "cancelled", "fired", "pending", "reaper_runs")
 
     def __init__(self) -> None:
         self.pending: i64 = 0  # in the wheel
         self.backlog: i64 = 0  # dispatched to the executor, not started
         self.fired: i64 = 0
         self.cancelled: i64 = 0
+        self.reaper_runs = False
 
 
 class TimerTaskList(TaskList):
@@ -140,9 +144,11 @@ class TimerTaskList(TaskList):
         else:
             self._counters.pending += 1
         if _UNTRACKS_FROM_GC:
-            if type(task) is TimerTask:
+            # A subclass may hold anything. So may a callback: without a reaper the timer itself
+            # may be garbage, together with what its tasks refer to.
+            if type(task) is TimerTask and (self._counters.reaper_runs or task._tt_is_stateless):
                 _gc_untrack(task)
-            elif self._slots_untracked:  # a subclass may hold anything, so it stays tracked
+            elif self._slots_untracked:
                 self._retrack()
 
     def _retrack(self) -> None:

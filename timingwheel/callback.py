@@ -3,19 +3,22 @@
 import inspect
 from typing import Any, Final
 
-from timingwheel._cpython.plain_functions import is_plain_function
+from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_kind
 
 # Bound once: compiled, that saves a look-up in the module's dict for each task.
-_is_plain_function: Final = is_plain_function
+_callback_kind: Final = callback_kind
 
 
-def check_callback(name: str, callback: Any) -> None:
+def check_callback(name: str, callback: Any) -> bool:
     """Raise TypeError for what is no callable, and for a coroutine function.
 
-    A timer's threads have no event loop: they would make the coroutine and drop it.
+    A timer's threads have no event loop: they would make the coroutine and drop it. Returns whether
+    the callback is known to refer to nothing but its module.
     """
-    if not _is_plain_function(callback):
+    kind = _callback_kind(callback)
+    if kind == LOOK_CLOSER:
         _check_closely(name, callback)
+    return kind == STATELESS
 
 
 def _check_closely(name: str, callback: Any) -> None:

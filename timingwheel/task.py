@@ -62,11 +62,12 @@ class TaskList:
 class TimerTaskEntry:
     """What a bucket holds. The bucket's lock guards all fields."""
 
-    __slots__ = ("_tt_index", "_tt_list", "deadline_ns")
+    __slots__ = ("_tt_index", "_tt_is_stateless", "_tt_list", "deadline_ns")
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
     _tt_index: i32  # index of its slot in _tt_list; if it is in no list, one of the states above
+    _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
     _tt_list: TaskList | None
     deadline_ns: i64  # the clock's reading from which on it may run; 0 until it is added
 
@@ -99,6 +100,7 @@ class TimerTask(TimerTaskEntry):
         *args: Any,
         context: Context | None = None,
     ) -> None:
+        is_stateless = False
         if callback is None:
             kind = type(self)
             # Most tasks without a callback are of the same class as the one before.
@@ -108,12 +110,14 @@ class TimerTask(TimerTaskEntry):
                 check_callback("run", kind.run)
                 _RUN_OVERRIDE_CACHE.last = kind
         else:
-            check_callback("callback", callback)
+            is_stateless = check_callback("callback", callback) and not args
             if context is not None:
+                is_stateless = False
                 args = (callback, *args)
                 callback = _runner_of(context)
         self._tt_list = None
         self._tt_index = NEW
+        self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
         # The callback; or a tuple (which is no callable) of it and its arguments; or None. One

@@ -283,6 +283,7 @@ class Timer(TimerCore):
             finally:
                 if reaper.started:
                     self._reaper = reaper
+                    self._wheel_state.counters.reaper_runs = True
                 else:
                     self._change_waiters(remove=waiter)
 
@@ -337,6 +338,7 @@ class Timer(TimerCore):
             self._cancel_pending()
             self._deliver_all()
         finally:
+            self._wheel_state.counters.reaper_runs = False
             self._executor.close(wait=False, timeout=0)
 
     patience, finish = max_sleep, shut_down  # their former names
@@ -369,7 +371,7 @@ class Timer(TimerCore):
         self.close()
 
     def __del__(self) -> None:
-        # Untracked tasks keep what they refer to alive: the collector does not see their cycles.
+        # Tasks that the program holds are cancelled, and tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
             while self._wheel_state.cancel_some():
                 pass

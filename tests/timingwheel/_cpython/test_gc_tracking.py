@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from functools import partial
 
 import pytest
 
@@ -90,6 +91,55 @@ def test_a_subclass_stays_tracked(timer, clock):
     while timer.advance_clock():
         pass
     assert gc.is_tracked(special._tt_list._slots)
+
+
+class Owner:
+    """Has a timer whose tasks refer to it, in one of several ways."""
+
+    def __init__(self, how, started=False):
+        self.timer = Timer("owned", clock=ManualClock())
+        if started:
+            self.timer.start()
+        for _ in range(20):
+            if how == "method":
+                self.timer.schedule(60, self.react)
+            elif how == "argument":
+                self.timer.schedule(60, print, self)
+            elif how == "closure":
+                self.timer.schedule(60, lambda: self.react())
+            elif how == "default":
+                self.timer.schedule(60, lambda owner=self: owner.react())
+            elif how == "recurring":
+                self.timer.every(60, self.react)
+            else:
+                self.timer.schedule(60, partial(print, self))
+
+    def react(self):
+        """Do nothing."""
+
+
+WAYS = ["method", "argument", "closure", "default", "partial", "recurring"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_dropped_timer_whose_tasks_refer_to_its_owner(how):
+    """The collector finds both to be garbage, compiled and interpreted."""
+    owners = [Owner(how) for _ in range(20)]
+    references = [weakref.ref(owner) for owner in owners]
+    del owners
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 20
+
+
+@compiled_only
+@pytest.mark.parametrize("how", ["method", "argument", "closure"])
+def test_untracked_while_a_reaper_runs(how):
+    """The reaper's thread holds the timer, so whatever a task refers to is in use."""
+    owner = Owner(how, started=True)
+    task = owner.timer.schedule(60, owner.react)
+    assert not gc.is_tracked(task)
+    owner.timer.close()
+    assert gc.is_tracked(task)
 
 
 def test_pending_timers_cost_a_collection_nothing():

@@ -1,0 +1,24 @@
+"""callback_kind: tells in one call what kind of callable a callback is.
+
+Worth it: `schedule` takes 3760 instructions instead of 4380, with the same look at a callback in
+compiled Python (callgrind).
+
+Compiled only, as `gc_tracking`. Any thread.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from timingwheel._cpython.atomicity import COMPILED
+
+LOOK_CLOSER: Final = 0  # not known to be callable, or async
+PLAIN: Final = 1  # a function or a bound method, not async
+STATELESS: Final = 2  # such a function that refers to nothing but its module
+
+if COMPILED and not TYPE_CHECKING:
+    from timingwheel._cpython._callback_kind import callback_kind
+else:
+
+    def callback_kind(callback: object) -> int:
+        """Return one of the kinds above."""
+        del callback
+        return LOOK_CLOSER
