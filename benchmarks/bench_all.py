@@ -21,6 +21,7 @@ SCRIPTS: dict[str, tuple[str, str]] = {
         "--repeats 2 --seconds 3 --warm 3",
         "--sizes 10000,100000 --repeats 1 --seconds 1 --warm 1",
     ),
+    "rearm": ("--repeats 2", "--sizes 10000 --repeats 1"),
     "purgatory_load": (
         "--repeats 2 --seconds 3",
         "--rates 25000,50000,100000 --repeats 1 --seconds 2",

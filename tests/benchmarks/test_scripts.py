@@ -30,6 +30,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["Pair", "Expiry"],
             "timingwheel",
         ),
+        ("bench_rearm.py", ["--sizes", "100", "--repeats", "1"], ["Re-arm"], "timingwheel"),
         (
             "bench_mq.py",
             ["--messages", "800", "--trips", "20", "--repeats", "1"],
