@@ -94,6 +94,7 @@ class Timer(TimerCore):
         # Guarded by _lock.
         self._reaper: Reaper | None = None
         self._waiters: tuple[Waiter, ...] = ()
+        self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
         _timers.add(self)
 
@@ -175,6 +176,7 @@ class Timer(TimerCore):
         """
         timeout_ns = to_ns(timeout)
         self._lock.check_usable()
+        self._was_advanced = True
         if self._drain():
             return True
         if not timeout_ns:
@@ -325,6 +327,11 @@ class Timer(TimerCore):
         """Whether a reaper thread advances the clock now."""
         reaper = self._reaper
         return reaper is not None and not reaper.ended()
+
+    @property
+    def driven(self) -> bool:
+        """Whether it was started, or a thread has advanced its clock: else nothing comes due."""
+        return self._reaper is not None or self._was_advanced
 
     def finished(self) -> bool:
         """Return whether the timer is closed with nothing, or no time, left."""

@@ -47,6 +47,12 @@ class DeferredOperation(KeyedOperation):
         if self.state == PENDING:
             self.future = future
 
+    def on_wait(self) -> None:
+        """Warn if a thread is about to wait for a timeout that nothing drives."""
+        owner = self._op_owner
+        if owner is not None:
+            owner.warn_if_not_driven()
+
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is COMPLETED:

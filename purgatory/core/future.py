@@ -34,6 +34,9 @@ class DeferredState(Protocol):
     def on_first_access(self, future: Any) -> None:
         """Register a future of which a lazy attribute is about to be accessed."""
 
+    def on_wait(self) -> None:
+        """Note that a thread is about to wait for the future."""
+
     def cancel(self) -> bool:
         """Cancel the operation."""
 
@@ -88,6 +91,12 @@ class DeferredFuture(FastResultFuture):
         _condition = LazyAttribute(threading.Condition, _on_first_access)
         _waiters = LazyAttribute(list[Any], _on_first_access)
         _done_callbacks = LazyAttribute(list[Any], _on_first_access)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """See the class. Warns in a purgatory that was never started, where nothing expires."""
+        if self._state == PENDING:
+            self._operation.on_wait()
+        return super().result(timeout)
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""

@@ -71,6 +71,10 @@ class OperationOwner:
                 f"purgatory {self.name!r} was made before fork; make one in this process"
             )
 
+    def warn_if_not_driven(self) -> None:
+        """Warn, once, that nothing expires as long as no thread drives the purgatory's timer."""
+        raise NotImplementedError
+
     def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
         """Take a finished operation off all watch lists; count and journal its outcome.
 

@@ -6,6 +6,7 @@ while a lock is held.
 """
 
 import logging
+import warnings
 from collections.abc import Callable
 from typing import cast
 
@@ -37,6 +38,20 @@ class OutcomeRecorder(OperationOwner):
         self._own_timer = own_timer
         self._on_error = on_error
         self._journal = journal
+        self._has_warned = False  # a race may warn twice
+
+    def warn_if_not_driven(self) -> None:
+        """See `OperationOwner`."""
+        timer = self._own_timer
+        if timer is None or timer.driven or self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"purgatory {self.name!r} was never started, so nothing expires: call start(), or use "
+            "it in a with block",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def record_outcome(self, operation: OperationState, outcome: Outcome) -> None:
         """See `OperationOwner`."""

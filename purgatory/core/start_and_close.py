@@ -5,6 +5,7 @@ The rarely executed half: what is done for each operation is inherited from `Pur
 referenced weakly, as the registry of live purgatories does; mypyc's classes cannot be.
 """
 
+import atexit
 import os
 from datetime import timedelta
 from types import TracebackType
@@ -23,7 +24,7 @@ from purgatory.core.outcome import CANCELLED
 from purgatory.core.outcome_recorder import OnError, OutcomeRecorder
 from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
-from purgatory.registry import add_purgatory
+from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
 from timingwheel.lowlevel import to_ms
 
@@ -189,6 +190,16 @@ def _new_timer(name: str, workers: int | None) -> Timer:
     if workers < 1:
         raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
     return Timer(name, executor=WorkerPool(name, workers))
+
+
+def _warn_of_unstarted() -> None:
+    """Warn of operations that could not expire, in a program that ends."""
+    for purgatory in live_purgatories():
+        if isinstance(purgatory, Purgatory) and purgatory.delayed:
+            purgatory._owner.warn_if_not_driven()
+
+
+atexit.register(_warn_of_unstarted)
 
 
 def _note_fork() -> None:

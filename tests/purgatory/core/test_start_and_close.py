@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -22,6 +24,7 @@ from tests.testing.purgatory_harness import (
     Recorder,
     all_in_threads,
 )
+from timingwheel import Timer
 
 
 @pytest.fixture
@@ -277,3 +280,52 @@ class TestFork:
                 return "refused"
 
         assert self.in_child(child) == repr("refused")
+
+
+class TestNeverStarted:
+    """Nothing expires in a purgatory that no thread drives: a warning says so, once."""
+
+    def test_a_thread_that_waits_is_warned(self):
+        """result() of a pending future warns, and waits all the same."""
+        p = Purgatory("unlit")
+        future = p.defer("k", timeout=0.001)
+        with pytest.warns(RuntimeWarning, match="'unlit' was never started"):
+            with pytest.raises(TimeoutError):
+                future.result(0.01)
+        with pytest.raises(TimeoutError):
+            future.result(0.01)
+        p.complete("k", 1)
+        assert future.result() == 1
+        p.close()
+
+    @pytest.mark.parametrize("how", ["started", "stepped", "shared timer", "done"])
+    def test_no_warning_otherwise(self, how):
+        """A purgatory that was started or stepped, or was given a timer, and a done future."""
+        timer = Timer() if how == "shared timer" else None
+        p = Purgatory(timer=timer)
+        if how == "started":
+            p.start()
+        elif how == "stepped":
+            p.step()
+        future = p.defer("k", timeout=60)
+        if how == "done":
+            p.complete("k")
+            assert future.result() is None
+        else:
+            with pytest.raises(TimeoutError):
+                future.result(0.01)
+        p.close()
+
+    def test_a_program_that_ends_is_warned(self):
+        """Operations that wait at the end of the program could not expire."""
+        program = (
+            "from purgatory import Purgatory\n"
+            "p = Purgatory('unlit')\n"
+            "p.defer('k', timeout=1)\n"
+            "q = Purgatory('idle')\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert "RuntimeWarning: purgatory 'unlit' was never started" in done.stderr
+        assert "idle" not in done.stderr
