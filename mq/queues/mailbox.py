@@ -1,7 +1,8 @@
 """Mailbox: a queue of commands from any thread to the one that owns it.
 
 Thread-safety: any thread, signal handler or finalizer may call `send`, at any moment and
-re-entrantly; only the owning thread `recv` and `close`; any thread `fileno` and the counters.
+re-entrantly; only the owning thread `recv`, `head`, `drop` and `close`; any thread `fileno` and
+the counters.
 
 How no wake-up is lost, without a lock that a finalizer could find held by its own thread::
 
@@ -21,8 +22,11 @@ Without a deadline the reader does (d) and (a) in one system call and goes on at
 leaves the signal it has waited for, so that no further signal is sent until it has found the
 mailbox empty again.
 
-An interrupt (KeyboardInterrupt) during `recv` comes out of `_wait` or `_wait_until`, which first
-send the signal again that may have been consumed.
+An interrupt (KeyboardInterrupt) during `recv` or `head` comes out of `_wait` or `_wait_until`,
+which first send the signal again that may have been consumed.
+
+A command that must not be lost is kept in the mailbox until it has been carried out: `head`, the
+work, `drop`. After an interrupt in between, `head` returns the same command again.
 
 That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
@@ -96,13 +100,21 @@ class Mailbox(Generic[T]):
 
         What was sent before a `close` is still received; then `MailboxClosed`.
         """
+        command = self.head(timeout)
+        if command is not None:
+            # Not drop(): a KeyboardInterrupt can come at any call, but not between these.
+            del self._queue[0]
+            self._received += 1
+        return command
+
+    def head(self, timeout: float | None = None) -> T | None:
+        """Return the next command as `recv` does, but leave it in the mailbox until `drop`.
+
+        No signal announces a command that was left: its reader must come back on its own.
+        """
         queue = self._queue
         if queue:
-            # Not popleft(): a KeyboardInterrupt can come after any call, but not between these.
-            command = queue[0]
-            del queue[0]
-            self._received += 1
-            return command
+            return queue[0]
         self.waiting = True
         try:
             return self._wait() if timeout is None else self._wait_until(monotonic() + timeout)
@@ -146,7 +158,7 @@ class Mailbox(Generic[T]):
                 return None
             signaler.wait(remaining)
             if self._queue:
-                return self.recv()
+                return self._queue[0]
 
     def _recheck(self, signaler: Signaler) -> T | None:
         queue = self._queue
@@ -158,9 +170,16 @@ class Mailbox(Generic[T]):
             return None
         if len(queue) > 1:
             signaler.send()  # for their senders the signal consumed above may have sufficed
-        del queue[0]
-        self._received += 1
         return command
+
+    def drop(self, number: i64) -> None:
+        """Remove the command that `head` returned while `received` was `number`.
+
+        Unless that was done meanwhile: a signal handler may call in the middle of its own thread.
+        """
+        if self._received == number:
+            del self._queue[0]
+            self._received += 1
 
     def peek(self) -> bool:
         """Whether there is a command.  A plain read, cheap enough before every operation."""

@@ -61,6 +61,28 @@ def test_against_a_deque(steps):
     mailbox.close()
 
 
+def test_a_command_stays_until_it_is_dropped(mailbox):
+    """`head` returns the same command until `drop`, and then the next one."""
+    for command in ("first", "second"):
+        mailbox.send(command)
+    assert mailbox.head() == mailbox.head(0) == "first"
+    mailbox.drop(mailbox.received)
+    assert (mailbox.received, mailbox.depth) == (1, 1)
+    assert mailbox.recv() == "second"
+    assert mailbox.head(0) is None
+
+
+def test_a_command_is_dropped_once(mailbox):
+    """A signal handler may take the command during its delivery: no other goes with it."""
+    for command in ("first", "second"):
+        mailbox.send(command)
+    assert mailbox.head() == "first"
+    number = mailbox.received
+    assert mailbox.recv() == "first"  # by the handler
+    mailbox.drop(number)
+    assert mailbox.recv() == "second"
+
+
 def test_the_descriptor_falls_silent_once_drained(mailbox):
     """After a recv that returned None a poller sleeps, and the next command wakes it."""
     for command in range(5):
