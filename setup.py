@@ -40,6 +40,8 @@ HOT = [
     "mq/queues/yqueue.py",
     "mq/socket_io.py",
     "mq/sockets/base.py",
+    "mq/sockets/command_loop.py",
+    "mq/sockets/hooks.py",
     "mq/sockets/pair.py",
     "mq/sockets/pipeline.py",
     "mq/sockets/pubsub.py",

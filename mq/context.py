@@ -119,13 +119,20 @@ class Context(OptionAttributes, Generic[S]):
         if self.closed:
             raise ZMQError(Errno.ENOTSUP)
         socket = (socket_class or self._socket_class)(self, socket_type, **kwargs)
+        try:
+            self._sockets.add(socket)
+            self._set_options(socket)
+        except BaseException:  # an interrupt: the caller has nothing to close
+            socket.close()
+            raise
+        return socket
+
+    def _set_options(self, socket: Any) -> None:
         for option, value in self.sockopts.items():
             try:
                 socket.setsockopt(option, value)
             except ZMQError:
                 pass  # such as SUBSCRIBE, on a socket that does not
-        self._sockets.add(socket)
-        return socket
 
     def _create_core(self, factory: type[SocketBase]) -> SocketBase:
         """Return what a new socket handle refers to.  For `Socket` only."""

@@ -66,8 +66,11 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.context = ctx_or_socket
         if shadow:
             self._init_shadow(shadow)
+            self._init_type()
         else:
             self._init_new(ctx_or_socket, socket_type)
+
+    def _init_type(self) -> None:
         kind = SocketType(self._core.socket_type)
         self.__dict__["type"] = kind
         self._type_name = kind.name
@@ -95,6 +98,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         core = context._create_core(factory)
         try:
             self._core = core
+            self._init_type()
         except BaseException:  # an interrupt: the caller has nothing to close
             core.close()
             raise
@@ -130,14 +134,12 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     def close(self, linger: int | None = None) -> None:
         """Close the socket.  Never waits, and what was sent stays readable.  Idempotent."""
-        if self.context is not None:
-            self.context._rm_socket(self)
         core = self._core
-        if core.closed:
-            return
-        if linger is not None:
+        if linger is not None and not core.closed:
             core.options.set(SocketOption.LINGER, linger)
         core.close()
+        if self.context is not None:  # last: after an interrupt `Context.destroy` closes it
+            self.context._rm_socket(self)
 
     def __del__(self) -> None:
         if not self._shadow and not self.closed:

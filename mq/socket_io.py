@@ -84,13 +84,20 @@ class SocketIO:
         track: Any = False,
         **kwargs: Any,
     ) -> MessageTracker | None:
-        """Send all parts of a message.  TypeError before any is sent if one cannot be."""
+        """Send all parts of a message.  TypeError before any is sent if one cannot be.
+
+        After an exception in the middle, an interrupt's too, none of the parts is sent.
+        """
         for index, part in enumerate(msg_parts):
             if type(part) is not bytes:
                 _check_part(index, part)
-        for part in msg_parts[:-1]:
-            self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
-        return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
+        try:
+            for part in msg_parts[:-1]:
+                self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
+            return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
+        except BaseException:
+            self._core.rollback()
+            raise
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -99,10 +106,17 @@ class SocketIO:
 
         Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
         """
-        part = self._core.recv(flags)
+        core = self._core
+        part = core.recv(flags)
         if not copy:
-            return frame_from_part(part, bool(track))
-        return part if isinstance(part, bytes) else bytes_of(part)
+            received: Any = frame_from_part(part, bool(track))
+        else:
+            received = part if isinstance(part, bytes) else bytes_of(part)
+        if core.given_back:
+            core.drop()
+        else:
+            core.in_hand = None  # the same without a call, which would cost half a percent
+        return received
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
         """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
@@ -120,14 +134,28 @@ class SocketIO:
         size = min(len(data), nbytes or view.nbytes)
         if size:
             view.cast("B")[:size] = data[:size]
-        return len(data)
+        length = len(data)
+        self._core.drop()
+        return length
 
     def recv_multipart(self, flags: int = 0, copy: Any = True, track: Any = False) -> Any:
         """Receive all parts of a message as a list."""
-        parts = [self.recv(flags, copy=copy, track=track)]
-        while self._core.rcvmore:
+        parts: list[Any] = []
+        try:
             parts.append(self.recv(flags, copy=copy, track=track))
+            while self._core.rcvmore:
+                parts.append(self.recv(flags, copy=copy, track=track))
+        except BaseException:  # an interrupt: the next call receives the whole message
+            self._give_back(parts)
+            raise
         return parts
+
+    def _give_back(self, received: list[Any]) -> None:
+        core, parts = self._core, []
+        for number, data in enumerate(received, 1):
+            more = number < len(received) or core.mid_recv
+            parts.append(data.part(more) if isinstance(data, Frame) else part_of(data, more))
+        core.give_back(parts)
 
 
 def _check_part(index: int, part: Any) -> None:

@@ -6,6 +6,7 @@ May be called from any thread.  `mq.core.termination` says how a context ends.
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from weakref import WeakValueDictionary
@@ -17,7 +18,7 @@ from mq.core.endpoints import Endpoints
 from mq.core.reaper import Reaper
 from mq.core.socket_slots import SocketSlots, SocketT
 from mq.core.termination import Termination
-from mq.errors import ContextTerminated, ZMQError
+from mq.errors import ContextTerminated, MailboxClosed, ZMQError
 from mq.pipes.commands import Adopt
 
 _BLOCKY = int(SocketOption.BLOCKY)  # a context's option that pyzmq lists among a socket's
@@ -120,7 +121,9 @@ class ContextCore:
         """Hand a closed socket to the reaper.  Takes no lock: finalizers may call this."""
         reaper = self.termination.reaper
         if reaper is not None and not self.forked:
-            reaper.mailbox.send(Adopt(reaper, socket))
+            # After an interrupt a second time: the first may have been its end, and the reaper's.
+            with suppress(MailboxClosed):
+                reaper.mailbox.send(Adopt(reaper, socket))
 
     def destroy_socket(self, socket: AbstractSocket) -> None:
         """Free the slot of a socket that has ended.  Called by the reaper."""

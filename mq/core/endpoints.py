@@ -1,34 +1,23 @@
 """Endpoints: the inproc names of a context, and connections that wait for a bind.
 
 Called from any thread.  One lock guards both tables, so that a look-up and all that follows from
-it (a socket's sequence number, a pending entry) are atomic: a bind, an unbind, a close and the
+it (an announcement to a socket, a pending entry) are atomic: a bind, an unbind, a close and the
 end of the context see a connection either not at all or complete.
 
-Lock order: this lock, then a socket's seqnum lock or a `PendingConnection`'s. Mailboxes have none.
+An interrupt may leave a connection half complete.  Its far end is then still in the table of those
+that wait, or its near end's socket makes the call again; either completes it for the owner that was
+chosen the first time.
+
+Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
 
 from threading import Lock
-from typing import Protocol
 
 from mq.constants import Errno
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
-from mq.pipes.commands import Bind, Command
-from mq.pipes.pending import PendingConnection
-from mq.pipes.pipe import Pipe, pipepair
-from mq.queues.mailbox import Mailbox
-
-
-class FarEndOwner(Protocol):
-    """What can own the far end of a connection: a bound socket, or the reaper."""
-
-    mailbox: Mailbox[Command]
-
-    def inc_seqnum(self) -> None:
-        """Announce one command."""
-
-    def process_bind(self, pipe: Pipe) -> None:
-        """Own `pipe` from now on."""
+from mq.pipes.pending import FarEndOwner
+from mq.pipes.pipe import Pipe
 
 
 class Endpoints:
@@ -41,13 +30,23 @@ class Endpoints:
         self._orphan_owner: FarEndOwner | None = None  # gets the far ends once the context ends
 
     def bind(self, name: str, socket: AbstractSocket) -> None:
-        """Bind `socket` to `name`, and complete the connections that wait.  EADDRINUSE."""
+        """Bind `socket` to `name`, and complete the connections that wait.  EADDRINUSE.
+
+        Repeatable; so the caller checks by `is_bound` that `socket` does not have the name already.
+        """
         with self._lock:
-            if name in self._bound:
+            if self._bound.get(name, socket) is not socket:
                 raise ZMQError(Errno.EADDRINUSE)
             self._bound[name] = socket
-            for far in self._pending.pop(name, []):
-                _complete(far, socket)
+            waiting = self._pending.get(name, [])
+            while waiting:
+                _complete(waiting[0], socket)
+                del waiting[0]
+            self._pending.pop(name, None)
+
+    def is_bound(self, name: str) -> bool:
+        """Whether a socket has `name`."""
+        return name in self._bound
 
     def unbind(self, name: str, socket: AbstractSocket) -> bool:
         """Free `name` and return True, if `socket` has it.  Its connections stay."""
@@ -63,63 +62,58 @@ class Endpoints:
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]
 
-    def connect(self, name: str, socket: AbstractSocket) -> Pipe:
-        """Return the near end of a pipe to the socket bound to `name`, now or later.
+    def connect(self, name: str, far: Pipe) -> None:
+        """Give `far` to the socket bound to `name`, now or later.  Repeatable.
 
-        The caller owns the near end, and must give it a sink before it processes commands.
+        The caller owns the near end, which must have a sink before it processes commands.
         """
         with self._lock:
-            peer = self._bound.get(name)
-            near, far = pipepair(socket.hwms, None if peer is None else peer.hwms, socket.conflate)
-            near.mailbox = socket.mailbox
-            far.routing_id = socket.routing_id
-            if peer is None:
-                near.pending = PendingConnection()
-                if self._orphan_owner is None:
-                    self._pending.setdefault(name, []).append(far)
-                else:
-                    _transfer(far, self._orphan_owner)
-            else:
-                near.routing_id = peer.routing_id
-                far.mailbox = peer.mailbox
-                peer.inc_seqnum()
-                peer.mailbox.send(Bind(peer, far))
-            return near
+            owner = _chosen_owner(far) or self._bound.get(name) or self._orphan_owner
+            if owner is not None:
+                _complete(far, owner)
+            elif far not in self._pending.setdefault(name, []):
+                self._pending[name].append(far)
 
     def cancel(self, near: Pipe, orphan_owner: FarEndOwner) -> None:
-        """Stop waiting for a bind of `near`, if it does; `orphan_owner` ends its far end."""
+        """Stop waiting for a bind of `near`, if it does; `orphan_owner` ends its far end.
+
+        Repeatable.
+        """
         with self._lock:
             for name, waiting in list(self._pending.items()):
                 if near.peer in waiting:
+                    _complete(near.peer, orphan_owner)
                     waiting.remove(near.peer)
-                    _transfer(near.peer, orphan_owner)
-                    if not waiting:
-                        del self._pending[name]
+                if not waiting:
+                    del self._pending[name]
 
     def cancel_all(self, orphan_owner: FarEndOwner) -> None:
-        """Transfer all pending connections, now and from now on, to `orphan_owner`."""
+        """Transfer all pending connections, now and from now on, to `orphan_owner`.  Repeatable."""
         with self._lock:
             self._orphan_owner = orphan_owner
             for waiting in self._pending.values():
                 for far in waiting:
-                    _transfer(far, orphan_owner)
+                    _complete(far, orphan_owner)
             self._pending.clear()
 
 
-def _complete(far: Pipe, socket: AbstractSocket) -> None:
-    # The far end is complete before its owner learns of it.
-    near = far.peer
-    far.set_own_hwms_before_bind(socket.hwms)
-    _transfer(far, socket)
-    assert near.mailbox is not None
-    far.send_inproc_connected(socket.hwms, socket.routing_id)
-
-
-def _transfer(far: Pipe, owner: FarEndOwner) -> None:
+def _complete(far: Pipe, owner: FarEndOwner) -> None:
+    # Give `far` to `owner`, or to the owner that was chosen before an interrupt.  Repeatable.
     pending = far.peer.pending
     assert pending is not None
-    owner.inc_seqnum()
-    pending.attach(far, owner.mailbox, Bind(owner, far))
+    if pending.owner is None:
+        if isinstance(owner, AbstractSocket):
+            far.set_own_hwms_before_bind(owner.hwms)  # complete before its owner learns of it
+        pending.owner = owner
+    pending.attach(far)
+    if isinstance(pending.owner, AbstractSocket):
+        far.send_inproc_connected(pending.owner.hwms, pending.owner.routing_id)
+
+
+def _chosen_owner(far: Pipe) -> FarEndOwner | None:
+    pending = far.peer.pending
+    assert pending is not None
+    return pending.owner
 
 
 def inproc_name(address: str) -> str:

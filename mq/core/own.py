@@ -1,14 +1,15 @@
 """Own: objects in a tree, where an owner is destroyed only after everything it owns.
 
-Every method but `inc_seqnum` belongs to the thread that owns the object; what comes from other
+Every method but `announce` belongs to the thread that owns the object; what comes from other
 threads comes as a command.  An object is destroyed when three things hold:
 
 * it has been told to terminate;
-* every command counted by `inc_seqnum` has been processed, so nothing is on its way to it;
+* everything announced by `announce` has arrived, so nothing is on its way to it;
 * every acknowledgement it waits for (children, pipes) has arrived.
-"""
 
-from threading import Lock
+libzmq counts announcements by sequence numbers.  Here they are a set, so that the same one can be
+made again, and can arrive again, after an interrupt.
+"""
 
 from mq._cpython.mypyc_types import mypyc_attr
 from mq.pipes.commands import Adopt, Command, Term, TermAck, TermReq
@@ -26,27 +27,26 @@ class Own:
         self.terminating = False
         self.destroyed = False
         self._linger = 0  # ms, handed down to what is still owned when the end comes
-        self._seqnum_lock = Lock()  # never held with another lock inside
-        self._sent_seqnum = 0  # any thread, under the lock
-        self._processed_seqnum = 0
+        # What is on its way: any thread adds, the owner removes. A dict, as each of its single
+        # operations is atomic.
+        self._announced: dict[object, None] = {}
         self._term_acks = 0
 
     # -- from any thread ---------------------------------------------------------------------
 
-    def inc_seqnum(self) -> None:
-        """Announce one command that will call `process_seqnum`; until then this object lives on.
+    def announce(self, item: object) -> None:
+        """Announce a command that brings `item`; this object lives on until it has.  Idempotent.
 
         The caller must know by other means (a registry's lock) that it lives now.
         """
-        with self._seqnum_lock:
-            self._sent_seqnum += 1
+        self._announced[item] = None
 
     # -- the tree ----------------------------------------------------------------------------
 
     def launch_child(self, child: "Own") -> None:
         """Take `child`, which may live in another thread, into the tree below this object."""
         child.owner = self
-        self.inc_seqnum()
+        self.announce(child)
         self.mailbox.send(Adopt(self, child))
 
     def terminate(self) -> None:
@@ -65,9 +65,9 @@ class Own:
         child.mailbox.send(Term(child, linger))
 
     def process_adopt(self, child: "Own") -> None:
-        """Take a child in, which was announced by `inc_seqnum`."""
+        """Take a child in, which was announced."""
         self.adopt(child)
-        self.process_seqnum()
+        self.process_announced(child)
 
     def adopt(self, child: "Own") -> None:
         """Own a child from now on; one that comes too late is ended at once, with linger 0."""
@@ -106,19 +106,14 @@ class Own:
         """Note that a child has ended."""
         self.unregister_term_ack()
 
-    def process_seqnum(self) -> None:
-        """Count a processed command that was announced by `inc_seqnum`."""
-        self._processed_seqnum += 1
+    def process_announced(self, item: object) -> None:
+        """Note that `item`, which was announced, has arrived.  Idempotent."""
+        self._announced.pop(item, None)
         self.check_term_acks()
 
     def check_term_acks(self) -> None:
         """Destroy this object if the three conditions hold, and tell its owner."""
-        if (
-            not self.terminating
-            or self.destroyed
-            or self._term_acks
-            or self._processed_seqnum != self._sent_seqnum
-        ):
+        if not self.terminating or self.destroyed or self._term_acks or self._announced:
             return
         self.destroyed = True
         owner = self.owner

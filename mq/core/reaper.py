@@ -6,7 +6,7 @@ the reaper's thread.  It has no strong reference to the handles, so these can be
 """
 
 import select
-from threading import Thread
+from threading import Lock, Thread, current_thread
 from typing import Protocol, cast
 
 from mq.core.abstract_socket import AbstractSocket
@@ -42,19 +42,31 @@ class Reaper(Own):
         self._polled: dict[int, AbstractSocket] = {}  # by the descriptor of its mailbox
         self._poll = select.poll()
         self._poll.register(self.mailbox.fileno(), select.POLLIN)
-        # A daemon: a program may end without terminating its contexts.
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._is_started = False
+        self._running = Lock()  # held by the one thread that is the reaper, and never released
+        self._thread: Thread | None = None  # that thread
 
     def start(self) -> None:
-        """Start the thread, unless it was: an interrupt may have come between making and this."""
-        if self._thread.ident is None:
-            self._thread.start()
+        """Start the thread, unless it was started.
+
+        After an interrupt in here that is not certain: then another is started, and the second one
+        ends at once.
+        """
+        if not self._is_started:
+            # A daemon: a program may end without terminating its contexts.
+            Thread(target=self._run, name=self._name, daemon=True).start()
+            self._is_started = True
 
     def join(self) -> None:
         """Wait for the thread, which has said that it is done."""
+        assert self._thread is not None
         self._thread.join()
 
     def _run(self) -> None:
+        if not self._running.acquire(blocking=False):
+            return
+        self._thread = current_thread()
         while not self.destroyed:
             for fd, _ in self._poll.poll():
                 socket = self._polled.get(fd)
@@ -105,10 +117,12 @@ class Reaper(Own):
 
     def process_bind(self, pipe: Pipe) -> None:
         """Take the far end of a connection that will never be bound, and end it properly."""
-        pipe.sink = self
-        self.register_term_acks(1)
-        pipe.terminate(False)
-        self.process_seqnum()
+        if not pipe.attached:
+            pipe.sink = self
+            pipe.attached = True
+            self.register_term_acks(1)
+            pipe.terminate(False)
+        self.process_announced(pipe)
 
     def read_activated(self, pipe: Pipe) -> None:
         """Ignore it: such a pipe is not read."""

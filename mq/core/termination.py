@@ -75,7 +75,7 @@ class Termination:
     def _wait_for_reaper(self, reaper: Reaper) -> None:
         assert self._reaper_done is not None
         reaper.start()  # an interrupt may have come before it was started
-        self._reaper_done.recv()
+        self._reaper_done.head()  # stays there for the next call, should this one be interrupted
         reaper.join()
         self._reaper_done.close()
 

@@ -3,11 +3,17 @@
 A command names its destination; the thread that owns the destination takes the command from its
 mailbox and calls `deliver`.  Commands are immutable and may be shared between threads.  What each
 kind calls is described by a protocol here, so that commands know neither pipes nor sockets.
+
+A socket's mailbox keeps each command until it has been delivered.  An exception that a signal
+handler raises in the middle of that has the command delivered again, from its start.  So deliveries
+are repeatable: what cannot be done twice is done last, and in one step.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mq.errors import ZMQError
 from mq.pipes.hwm import HighWaterMarks
 
 
@@ -134,7 +140,7 @@ class TermAck(Command):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Command):
-    """To a bound socket: its end of a new connection.  Counted by sequence numbers."""
+    """To a bound socket: its end of a new connection, which was announced."""
 
     destination: PipeOwner
     pipe: PipeEnd
@@ -212,6 +218,24 @@ class PipeTermAck(Command):
     def deliver(self) -> None:
         """Finish the handshake on this side."""
         self.destination.process_pipe_term_ack()
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Command):
+    """To a socket, from its own thread: a repeatable call that an interrupt must not leave undone.
+
+    `errors` gets what the call raised, for the caller to raise.
+    """
+
+    call: Callable[[], None]
+    errors: list[ZMQError] = field(default_factory=list)
+
+    def deliver(self) -> None:
+        """Make the call."""
+        try:
+            self.call()
+        except ZMQError as error:
+            self.errors.append(error)
 
 
 @dataclass(frozen=True, slots=True)

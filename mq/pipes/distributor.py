@@ -18,15 +18,16 @@ class Distributor:
         self._receivers: list[Pipe] | None = None  # of the message begun
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; it gets messages begun from now on."""
-        self.pipes.append(pipe)
+        """Add a pipe; it gets messages begun from now on.  Repeatable."""
+        if pipe not in self.pipes:
+            self.pipes.append(pipe)
 
     def activated(self, pipe: Pipe) -> None:
         """Note that a full pipe has room again."""
         self._full.discard(pipe)
 
     def terminated(self, pipe: Pipe) -> None:
-        """Remove a dead pipe."""
+        """Remove a dead pipe.  Repeatable."""
         if pipe in self.pipes:
             self.pipes.remove(pipe)
         self._full.discard(pipe)
@@ -42,6 +43,13 @@ class Distributor:
         receivers = self._receivers
         if receivers is None:
             receivers = [pipe for pipe in chosen if pipe not in self._full]
+        try:
+            self._receivers = self._write(part, receivers)
+        except BaseException:  # an interrupt: some have the part, and some have not
+            self.rollback()
+            raise
+
+    def _write(self, part: Part, receivers: list[Pipe]) -> list[Pipe] | None:
         more = more_of(part)
         taken = []
         for pipe in receivers:
@@ -51,7 +59,13 @@ class Distributor:
                     pipe.flush()
             else:
                 self._full.add(pipe)
-        self._receivers = taken if more else None
+        return taken if more else None
+
+    def rollback(self) -> None:
+        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        for pipe in self.pipes:
+            pipe.rollback()
+        self._receivers = None
 
     @property
     def mid_message(self) -> bool:

@@ -3,7 +3,7 @@
 Owned by a socket's thread.
 """
 
-from mq.pipes.message import MessagePart, Part
+from mq.pipes.message import Part
 from mq.pipes.pipe_set import PipeSet
 
 
@@ -15,16 +15,22 @@ class FairQueue(PipeSet):
         self.at_message_start = False  # whether the part returned last is the first of a message
 
     def recv(self) -> Part | None:
-        """Return the next part, of the same message as the last if that has more; or None."""
+        """Return the next part, of the same message as the last if that has more; or None.
+
+        `mid_message` says whether it is followed by another.
+        """
         while self._active:
             pipe = self._pipes[self._current]
             part = pipe.read()
             if part is not None:
+                # It has been taken, and must not be lost: no call from here on.
                 self.last_pipe = pipe
                 self.at_message_start = not self._more
-                self._more = isinstance(part, MessagePart) and part.more
-                if not self._more:
-                    self._next()
+                self._more = more = pipe.more
+                if not more:
+                    self._current += 1
+                    if self._current >= self._active:
+                        self._current = 0
                 return part
             self._deactivate_current()
         return None

@@ -6,7 +6,7 @@ it knows; the reader reports after every `lwm` of them, its low-water mark.
 
 from typing import Final, NamedTuple
 
-from mq._cpython.mypyc_types import i64  # noqa: TC001 - what mypyc reads
+from mq._cpython.mypyc_types import i64
 
 # A count of messages that is never reached.
 _NEVER: Final = 2**62
@@ -71,15 +71,15 @@ class FlowControl:
         if not self._unlimited:
             self._hwm, self._lwm = effective_hwms(self._own_hwms, self._peer_hwms)
             self._recompute_write_limit()
-            self._recompute_report_at()
+            self._recompute_report_at(self._msgs_read)
 
     def _recompute_write_limit(self) -> None:
         self._write_limit = self._peers_msgs_read + self._hwm if self._hwm > 0 else _NEVER
 
-    def _recompute_report_at(self) -> None:
+    def _recompute_report_at(self, msgs_read: i64) -> None:
         # The next multiple of `lwm`.
         lwm = self._lwm
-        self._report_at = (self._msgs_read // lwm + 1) * lwm if lwm > 0 else _NEVER
+        self._report_at = (msgs_read // lwm + 1) * lwm if lwm > 0 else _NEVER
 
     def is_full(self) -> bool:
         """Whether as many messages are unread as the connection takes."""

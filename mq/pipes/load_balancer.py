@@ -6,7 +6,7 @@ Owned by a socket's thread.
 from enum import Enum
 from typing import Final
 
-from mq.pipes.message import MessagePart, Part, more_of
+from mq.pipes.message import MessagePart, Part
 from mq.pipes.pipe_set import PipeSet
 
 
@@ -32,24 +32,39 @@ class LoadBalancer(PipeSet):
 
     def send(self, part: Part) -> Sent:
         """Write a part to the next pipe in turn, all parts of a message to the same one."""
+        more = isinstance(part, MessagePart) and part.more
         if self._dropping:
-            self._dropping = more_of(part)
+            self._dropping = more
             return OK
         while self._active:
             pipe = self._pipes[self._current]
             if pipe.write(part):
                 self.last_pipe = pipe
-                self._more = more = isinstance(part, MessagePart) and part.more
+                self._more = more
                 if not more:
                     pipe.flush()
-                    self._next()
+                    self._current += 1
+                    if self._current >= self._active:
+                        self._current = 0
                 return OK
-            was_inside, self._more = self._more, False
-            self._deactivate(self._current)
-            if was_inside:  # it took the parts before this one, so it is ending, not full
-                self._dropping = more_of(part)
+            if self._more:  # it took the parts before this one, so it is ending, not full
+                self._dropping = more
+                self._more = False
+                self._deactivate(self._current)
                 return BROKEN
+            self._deactivate(self._current)
         return AGAIN
+
+    def rollback(self) -> None:
+        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        if self._more:
+            self._pipes[self._current].rollback()
+        self._more = self._dropping = False
+
+    @property
+    def mid_message(self) -> bool:
+        """Whether a message has been begun, or is being dropped, and not completed."""
+        return self._more or self._dropping
 
     def _on_pipe_lost(self) -> None:
         self._dropping = True

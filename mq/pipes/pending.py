@@ -1,20 +1,33 @@
-"""PendingConnection: keeps the commands sent to a pipe's far end until a bind gives it an owner.
+"""PendingConnection: the way of a pipe's far end to its owner, and the commands kept meanwhile.
 
 `send` is called by the thread of the near end, `attach` by the thread that completes or cancels
 the connection.  The lock is held while commands go to a mailbox, which has none of its own.
 """
 
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
-from mq.pipes.commands import Command
+from mq.pipes.commands import Bind, Command, PipeEnd
 from mq.queues.mailbox import Mailbox
 
 
-class FarEnd(Protocol):
+class FarEnd(PipeEnd, Protocol):
     """The end that waits for an owner: an `mq.pipes.pipe.Pipe`."""
 
     mailbox: Mailbox[Command] | None
+    attached: bool
+
+
+class FarEndOwner(Protocol):
+    """What can own the far end of a connection: a bound socket, or the reaper."""
+
+    mailbox: Mailbox[Command]
+
+    def announce(self, item: object) -> None:
+        """Announce a command that brings `item`."""
+
+    def process_bind(self, pipe: Any) -> None:
+        """Own `pipe` from now on."""
 
 
 class PendingConnection:
@@ -23,20 +36,30 @@ class PendingConnection:
     def __init__(self) -> None:
         self.lock = Lock()
         self.held_commands: list[Command] = []
+        self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
 
     def send(self, far_end: FarEnd, command: Command) -> None:
-        """Hold `command` for `far_end`, or send it if an owner has been found meanwhile."""
+        """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
         with self.lock:
             if far_end.mailbox is None:
                 self.held_commands.append(command)
                 return
         far_end.mailbox.send(command)
 
-    def attach(self, far_end: FarEnd, mailbox: Mailbox[Command], first: Command) -> None:
-        """Make the thread of `mailbox` the owner; send it `first`, then the commands held."""
+    def attach(self, far_end: FarEnd) -> None:
+        """Send `Bind` to the owner, then the commands held, and further ones directly.
+
+        Repeatable: interrupted, it may send the `Bind` and a command twice.
+        """
+        owner = self.owner
+        assert owner is not None
         with self.lock:
-            mailbox.send(first)
-            for command in self.held_commands:
-                mailbox.send(command)
-            self.held_commands.clear()
-            far_end.mailbox = mailbox
+            if far_end.mailbox is not None:
+                return
+            if not far_end.attached:
+                owner.announce(far_end)
+            owner.mailbox.send(Bind(owner, far_end))
+            while self.held_commands:
+                owner.mailbox.send(self.held_commands[0])
+                del self.held_commands[0]
+            far_end.mailbox = owner.mailbox

@@ -17,12 +17,17 @@ The end of a connection, as one side sees it::
 
 An end sends its acknowledgement once it will read nothing more, and is dead when it receives one.
 The end that asked first also acknowledges the acknowledgement, so that both know.
+
+An interrupt may come at any call.  So each step sends first and changes the state last, in a
+section without calls: interrupted before that, the step is made again, and a command may be sent
+twice.  The second is ignored by its receiver, as its state shows that it has had the first.
 """
 
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from mq._cpython.mypyc_types import i64
+from mq.errors import MailboxClosed
 from mq.pipes.commands import (
     ActivateRead,
     ActivateWrite,
@@ -84,9 +89,11 @@ class Pipe(FlowControl):
         "_in_active",
         "_out",
         "_out_active",
+        "attached",
         "delay",
         "endpoint",
         "mailbox",
+        "more",
         "peer",
         "pending",
         "routing_id",
@@ -101,7 +108,8 @@ class Pipe(FlowControl):
         self.mailbox: Mailbox[Command] | None = None  # set once, by the owner or under `pending`
         self.pending: PendingConnection | None = None  # set on the near end until a bind
         self.peer: Pipe = self  # replaced by pipepair
-        self.sink: PipeEventSink | None = None
+        self.sink: PipeEventSink | None = None  # None again once this end is dead
+        self.attached = False  # for good: the owner has taken this end in
         self.state = PipeState.ACTIVE
         self.delay = True  # read what is left before acknowledging the peer's end
         self.endpoint: str | None = None  # what the near socket connected to
@@ -113,10 +121,16 @@ class Pipe(FlowControl):
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
+        self.more = False  # whether the part read last is followed by another of its message
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
         self._activate_read = ActivateRead(peer)  # immutable, so one suffices
+
+    @property
+    def msgs_written(self) -> int:
+        """How many messages were written to this end."""
+        return self._msgs_written
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -129,32 +143,36 @@ class Pipe(FlowControl):
         """Return the next part; None if there is none now."""
         if not self._in_active:
             return None
-        part = self._in.read_or_none()
+        part = self._in.probe_or_none()
         if part is None:
             self._in_active = False
             return None
         if part is DELIMITER:
             self._process_delimiter()
             return None
-        if not (isinstance(part, MessagePart) and part.more):
-            self._msgs_read += 1
-            if self._msgs_read == self._report_at:
-                self._recompute_report_at()
-                self._send(ActivateWrite(self.peer, self._msgs_read))
+        msgs_read = self._msgs_read
+        more = isinstance(part, MessagePart) and part.more
+        if not more:
+            msgs_read += 1
+            if msgs_read >= self._report_at:
+                self._send(ActivateWrite(self.peer, msgs_read))
+                self._recompute_report_at(msgs_read)
+        self._in.drop()
+        # The part has been taken, and must not be lost: no call from here on.
+        self.more = more
+        self._msgs_read = msgs_read
         return part
 
     def check_read(self) -> bool:
-        """Whether `read` would return a part.  Takes a delimiter that is next in line."""
+        """Whether `read` would return a part.  Notes a delimiter that is next in line."""
         if not self._in_active:
             return False
-        if not self._in.check_read():
+        part = self._in.probe_or_none()
+        if part is None:
             self._in_active = False
-            return False
-        if self._in.probe() is DELIMITER:
-            self._in.read()
+        elif part is DELIMITER:
             self._process_delimiter()
-            return False
-        return True
+        return self._in_active
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -210,14 +228,15 @@ class Pipe(FlowControl):
 
     def set_hwms(self, own: HighWaterMarks) -> None:
         """Apply this socket's new marks; tell the peer them, and what has been read."""
-        if self._unlimited or own == self._own_hwms:
+        if self._unlimited:
             return
-        self._own_hwms = own
-        self._recompute_hwms()
-        if self.state is PipeState.ACTIVE:  # to a peer that is ending it is too late
+        active = self.state is PipeState.ACTIVE  # to a peer that is ending it is too late
+        if active and own != self._own_hwms:
             self._send(PipeHwm(self.peer, own))
             self._send(ActivateWrite(self.peer, self._msgs_read))
-            self._reactivate_write()
+        self._own_hwms = own
+        self._recompute_hwms()
+        self._reactivate_write()
 
     def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
         """Note that the peer's marks have changed.
@@ -232,22 +251,22 @@ class Pipe(FlowControl):
 
     def _reactivate_write(self) -> None:
         if not self._out_active and self.state is PipeState.ACTIVE and not self.is_full():
-            self._out_active = True
             if self.sink is not None:
                 self.sink.write_activated(self)
+            self._out_active = True
 
     # -- commands from the peer --------------------------------------------------------------
 
     def process_activate_read(self) -> None:
         """Note that the peer has flushed after this end found the pipe empty."""
-        if not self._in_active and self.state in _READABLE:
+        if self.state in _READABLE:
             self._in_active = True
             if self.sink is not None:
                 self.sink.read_activated(self)
 
     def process_activate_write(self, msgs_read: i64) -> None:
         """Note that the peer has read `msgs_read` messages in all."""
-        self._peers_msgs_read = msgs_read
+        self._peers_msgs_read = max(self._peers_msgs_read, msgs_read)
         self._recompute_write_limit()
         self._reactivate_write()
 
@@ -266,22 +285,24 @@ class Pipe(FlowControl):
             self.state = PipeState.WAITING_FOR_DELIMITER
             self._out_active = False
         elif self.state is PipeState.TERM_REQ_SENT1:
-            self.state = PipeState.TERM_REQ_SENT2
             self._send_pipe_term_ack()
-        else:
-            assert self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED), self.state
+            self.state = PipeState.TERM_REQ_SENT2
+        elif self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
             self._ack_term()
 
     def process_pipe_term_ack(self) -> None:
         """End: the peer will touch neither direction again."""
-        assert self.state not in (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER), self.state
+        # Also while we wait for the delimiter: an interrupt came after our own acknowledgement.
+        assert self.state is not PipeState.ACTIVE
+        sink = self.sink
+        if sink is None:
+            return
         if self.state is PipeState.TERM_REQ_SENT1:
             self._send_pipe_term_ack()
         self._in_active = False
         self._in = ConflatePipe()  # drops what was never read
-        sink, self.sink = self.sink, None
-        if sink is not None:
-            sink.pipe_terminated(self)  # last: it may destroy the socket
+        sink.pipe_terminated(self)  # it may destroy the socket
+        self.sink = None
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -289,41 +310,48 @@ class Pipe(FlowControl):
         """Begin to end the connection; the sink is told when it has ended.
 
         With `delay`, what the peer has sent before ending itself stays readable; without, it is
-        dropped.  May be called again with `delay=False`.
+        dropped.  May be called again, with `delay=False` or after an interrupt.
         """
         self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
             self._send(PipeTerm(self.peer))
+            self._write_delimiter()
             self.state = PipeState.TERM_REQ_SENT1
             self._in_active = False
-        elif self.state is not PipeState.WAITING_FOR_DELIMITER:
-            return
-        elif not delay:
-            self._ack_term()
+        elif self.state is PipeState.WAITING_FOR_DELIMITER:
+            if delay:
+                self._write_delimiter()
+            else:
+                self._ack_term()
+
+    def _write_delimiter(self) -> None:
         self._out_active = False
         if self._out is not None:
             self.rollback()
-            self._out.write(DELIMITER)  # not subject to the HWM
+            self._out.write(DELIMITER)  # not subject to the HWM; a second one is never read
             self.flush()
 
     def _process_delimiter(self) -> None:
-        self._in_active = False
+        # The delimiter stays where it is: what is not active is not read.
         if self.state is PipeState.ACTIVE:
             self.state = PipeState.DELIMITER_RECEIVED
-            self._out_active = False
+            self._in_active = self._out_active = False
         else:
             assert self.state is PipeState.WAITING_FOR_DELIMITER, self.state
             self._ack_term()
 
     def _ack_term(self) -> None:
         self.rollback()
+        self._send_pipe_term_ack()
         self.state = PipeState.TERM_ACK_SENT
         self._in_active = self._out_active = False
-        self._send_pipe_term_ack()
 
     def _send_pipe_term_ack(self) -> None:
         self._out = None
-        self._send(PipeTermAck(self.peer))
+        try:
+            self._send(PipeTermAck(self.peer))
+        except MailboxClosed:
+            pass  # the second one: the peer has had the first, and has ended
 
     def _send(self, command: Command) -> None:
         mailbox = self.peer.mailbox

@@ -20,9 +20,10 @@ class PipeSet:
         self.last_pipe: Pipe | None = None  # the pipe of the part passed last
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; it counts as ready until it proves not to be."""
-        self._pipes.append(pipe)
-        self._activate(len(self._pipes) - 1)
+        """Add a pipe; it counts as ready until it proves not to be.  Repeatable."""
+        if pipe not in self._pipes:
+            self._pipes.append(pipe)
+        self.activated(pipe)
 
     def activated(self, pipe: Pipe) -> None:
         """Note that a pipe is ready again."""
@@ -32,7 +33,7 @@ class PipeSet:
                 self._activate(index)
 
     def terminated(self, pipe: Pipe) -> None:
-        """Remove a dead pipe."""
+        """Remove a dead pipe.  Repeatable."""
         if pipe not in self._pipes:
             return
         if pipe is self.last_pipe:
@@ -40,8 +41,8 @@ class PipeSet:
         index = self._pipes.index(pipe)
         if index < self._active:
             if index == self._current and self._more:
-                self._more = False
                 self._on_pipe_lost()
+                self._more = False
             self._deactivate(index)
             index = self._active
         self._pipes.pop(index)
@@ -53,11 +54,6 @@ class PipeSet:
     def mid_message(self) -> bool:
         """Whether a message has been begun and not completed."""
         return self._more
-
-    def _next(self) -> None:
-        self._current += 1
-        if self._current >= self._active:
-            self._current = 0
 
     def _activate(self, index: i64) -> None:
         pipes, active = self._pipes, self._active

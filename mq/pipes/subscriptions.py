@@ -20,6 +20,9 @@ class Subscriptions(Generic[SubscriberT]):
     def __len__(self) -> int:
         return len(self._subscribers)
 
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._subscribers
+
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._subscribers)
 
@@ -29,12 +32,16 @@ class Subscriptions(Generic[SubscriberT]):
         if subscribers is not None:
             subscribers[subscriber] = subscribers.get(subscriber, 0) + 1
             return False
+        length = len(topic)
+        topics = self._lengths.get(length, 0) + 1
+        # Without calls, and so without an interrupt in between; likewise below.
         self._subscribers[topic] = {subscriber: 1}
-        self._lengths[len(topic)] = self._lengths.get(len(topic), 0) + 1
+        self._lengths[length] = topics
         return True
 
     def remove(self, topic: bytes, subscriber: SubscriberT, completely: bool = False) -> bool:
         """Unsubscribe `subscriber` once, or completely; True if the topic has none left."""
+        length = len(topic)
         subscribers = self._subscribers.get(topic)
         if subscribers is None or subscriber not in subscribers:
             return False
@@ -43,22 +50,21 @@ class Subscriptions(Generic[SubscriberT]):
             del subscribers[subscriber]
         if subscribers:
             return False
-        self._remove_topic(topic)
-        return True
-
-    def remove_subscriber(self, subscriber: SubscriberT) -> list[bytes]:
-        """Forget a subscriber; return the topics that have none left."""
-        subscribed = [
-            topic for topic, subscribers in self._subscribers.items() if subscriber in subscribers
-        ]
-        return [topic for topic in subscribed if self.remove(topic, subscriber, completely=True)]
-
-    def _remove_topic(self, topic: bytes) -> None:
         del self._subscribers[topic]
-        length = len(topic)
         self._lengths[length] -= 1
         if not self._lengths[length]:
             del self._lengths[length]
+        return True
+
+    def topics_of(self, subscriber: SubscriberT) -> list[bytes]:
+        """Return the topics of a subscriber."""
+        return [
+            topic for topic, subscribers in self._subscribers.items() if subscriber in subscribers
+        ]
+
+    def has_only(self, topic: bytes, subscriber: SubscriberT) -> bool:
+        """Whether `subscriber` is the only one of `topic`."""
+        return list(self._subscribers.get(topic, ())) == [subscriber]
 
     def matches(self, data: bytes) -> bool:
         """Whether some topic is a prefix of `data`."""

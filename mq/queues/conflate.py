@@ -19,12 +19,13 @@ class ConflatePipe(Generic[T]):
     the delimiter that ends a connection must not eat the message before it.
     """
 
-    __slots__ = ("_final_value", "_lock", "_slot")
+    __slots__ = ("_final_value", "_lock", "_probed", "_slot")
 
     def __init__(self, final_value: T | None = None) -> None:
         self._lock = Lock()  # guards the slot: both sides change it
         self._slot: list[T] = []
         self._final_value = final_value
+        self._probed: T | None = None  # the reader's
 
     def write(self, value: T, incomplete: bool = False) -> None:  # noqa: ARG002 - YPipe's signature
         """Replace what is in the slot by `value`."""
@@ -51,13 +52,22 @@ class ConflatePipe(Generic[T]):
             value, *self._slot = self._slot
         return value
 
-    def read_or_none(self) -> T | None:
-        """Empty the slot and return what was in it; None when there is nothing."""
-        return self.read() if self._slot else None
-
     def probe(self) -> T:
         """Return what is in the slot, which stays; `Empty` when there is nothing."""
         slot = self._slot
         if not slot:
             raise Empty("nothing to read")
         return slot[0]
+
+    def probe_or_none(self) -> T | None:
+        """Likewise, but None when there is nothing."""
+        slot = self._slot
+        self._probed = slot[0] if slot else None
+        return self._probed
+
+    def drop(self) -> None:
+        """Take the value that `probe_or_none` has returned, unless it was replaced meanwhile."""
+        with self._lock:
+            if self._slot and self._slot[0] is self._probed:
+                del self._slot[0]
+        self._probed = None

@@ -7,6 +7,7 @@ An eventfd where the platform has one, else a pipe; both never block their write
 import os
 import select
 import sys
+from itertools import chain, starmap
 
 #: The longest timeout poll(2) takes.
 LONGEST_MS = 2**31 - 1
@@ -41,16 +42,20 @@ class Signaler:
     when no descriptor is left.  The owner calls `close` once no thread can call `send` any more.
     """
 
-    __slots__ = ("__weakref__", "_is_blocking", "_poll", "_read_fd", "_write_fd")
+    __slots__ = ("__weakref__", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd")
 
     def __init__(self, *, use_pipe: bool = False) -> None:
-        self._read_fd = self._write_fd = -1  # for __del__, should the next line fail
+        self._fds: list[int] = []  # what __del__ closes
+        self._read_fd = self._write_fd = -1
         self._is_blocking = _BLOCKING_EVENTFD and not use_pipe
+        # An interrupt may come after any call, but not inside `extend`: each descriptor that was
+        # made is in the list.
         if use_pipe or not _HAS_EVENTFD:
-            self._read_fd, self._write_fd = os.pipe()
-            os.set_blocking(self._write_fd, False)
+            self._fds.extend(chain.from_iterable(starmap(os.pipe, [()])))
+            os.set_blocking(self._fds[-1], False)
         else:
-            self._read_fd = self._write_fd = os.eventfd(0, os.EFD_CLOEXEC)
+            self._fds.extend(starmap(os.eventfd, [(0, os.EFD_CLOEXEC)]))
+        self._read_fd, self._write_fd = self._fds[0], self._fds[-1]
         if not self._is_blocking:
             os.set_blocking(self._read_fd, False)
         self._poll = select.poll()
@@ -111,9 +116,10 @@ class Signaler:
 
     def close(self) -> None:
         """Close the descriptors.  Idempotent."""
-        fds = {self._read_fd, self._write_fd} - {-1}
         self._read_fd = self._write_fd = -1
-        for fd in fds:
+        while self._fds:
+            fd = self._fds[-1]
+            del self._fds[-1]  # first: closed twice, it could be another's
             os.close(fd)
 
     def after_fork(self) -> None:
@@ -121,7 +127,7 @@ class Signaler:
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_write_fd"):  # else an interrupt came before there was anything
+        if hasattr(self, "_fds"):  # else an interrupt came before there was anything
             self.close()
 
     def __repr__(self) -> str:

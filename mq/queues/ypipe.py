@@ -1,7 +1,7 @@
 """YPipe: a pipe from one writer thread to one reader thread.
 
 Thread-safety: only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread
-`check_read`, `read` and `probe`; any thread may call `peek`.
+`check_read`, `read`, `probe` and `drop`; any thread may call `peek`.
 
 Four positions in the queue make the pipe::
 
@@ -126,18 +126,26 @@ class YPipe(Generic[T]):
             raise Empty("nothing to read")
         return queue.pop()
 
-    def read_or_none(self) -> T | None:
-        """Return the next value; None when there is nothing.  For pipes that carry no None."""
-        queue = self._queue
-        if queue._front == self._r and not self.check_read():
-            return None
-        return queue.pop()
-
     def probe(self) -> T:
         """Return the next value without taking it; `Empty` when there is nothing."""
         if not self.check_read():
             raise Empty("nothing to read")
         return self._queue.peek()
+
+    def probe_or_none(self) -> T | None:
+        """Likewise, but None when there is nothing.  For pipes that carry no None."""
+        queue = self._queue
+        if queue._front == self._r and not self.check_read():
+            return None
+        return queue.peek()
+
+    def drop(self) -> None:
+        """Take the value that `probe` or `probe_or_none` has just returned."""
+        queue = self._queue
+        position = queue._front
+        chunk = queue._front_chunk
+        queue._front = position + 1
+        chunk.values[position - chunk.start] = None  # the queue must not keep it alive
 
     def peek(self) -> bool:
         """Whether flushed values wait to be read.  A plain read; the reader stays awake.

@@ -111,8 +111,8 @@ class YQueue(Generic[T]):
         chunk = self._front_chunk
         index = self._front - chunk.start
         if index == self._size:
-            assert chunk.next is not None
-            chunk, index = chunk.next, 0
+            chunk = self._advance(chunk)
+            index = 0
         value: T = chunk.values[index]
         return value
 

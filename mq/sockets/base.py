@@ -1,28 +1,29 @@
-"""SocketBase: what all socket types share - mailbox, endpoints, pipes, blocking, termination.
+"""SocketBase: what all socket types share - endpoints, pipes, blocking, options, termination.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.  Other threads reach
-it by commands only, save for `inc_seqnum` and the three properties the other side of a connection
-reads under the lock of `mq.core.endpoints`.
+it by commands only (`mq.sockets.command_loop`), save for `announce` and the three properties the
+other side of a connection reads under the lock of `mq.core.endpoints`.
 
-Each socket type is a subclass that implements the methods named x..., as in libzmq.
+Each socket type is a subclass that implements `mq.sockets.hooks`.
 """
 
 import errno
+from functools import partial
 from time import monotonic
 from typing import ClassVar, Final
 
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
-from mq.core.abstract_socket import AbstractSocket
 from mq.core.context_core import ContextCore
 from mq.core.endpoints import inproc_name
 from mq.core.options import Options, Value
-from mq.errors import Again, ContextTerminated, ZMQError
-from mq.pipes.commands import Command, Stop, WakeUp
+from mq.errors import Again, ZMQError
+from mq.pipes.commands import Call
 from mq.pipes.hwm import HighWaterMarks
 from mq.pipes.load_balancer import OK, Sent
 from mq.pipes.message import MessagePart, Part
-from mq.pipes.pipe import Pipe
-from mq.queues.mailbox import Mailbox
+from mq.pipes.pending import PendingConnection
+from mq.pipes.pipe import Pipe, pipepair
+from mq.sockets.command_loop import CommandLoop
 
 DONTWAIT: Final = 1
 _POLLIN: Final = int(PollEvent.POLLIN)
@@ -36,24 +37,23 @@ _CONFLATING: Final = (
 )
 
 
-class SocketBase(AbstractSocket):
+class SocketBase(CommandLoop):
     """A socket without a type."""
 
     socket_type: ClassVar[SocketType]
     default_linger: ClassVar[int] = -1
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
-        mailbox: Mailbox[Command] = Mailbox()
-        super().__init__(mailbox, slot)
-        self.ctx = ctx
+        super().__init__(ctx, slot)
         self.options = Options()
         self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
         self.rcvmore = False
+        # The part received last until its caller has it, then parts that were given back.
+        self.in_hand: Part | None = None
+        self.given_back: list[Part] = []
         self.last_endpoint = b""
-        self._stopped = False  # the context is terminating
-        self._unusable = False  # closed, stopped or forked; the hot path checks this alone
-        self._forked = False
-        self._pipes: list[Pipe] = []
+        # A dict, as each of its single operations is atomic, and makes no call.
+        self._pipes: dict[Pipe, None] = {}
 
     # -- read by the other side of a connection ------------------------------------------------
 
@@ -78,18 +78,24 @@ class SocketBase(AbstractSocket):
         """Accept connections to an inproc address."""
         self._check_usable()
         name = inproc_name(address)
-        self.ctx.endpoints.bind(name, self)
+        if self.ctx.endpoints.is_bound(name):
+            raise ZMQError(Errno.EADDRINUSE)
+        self._perform(partial(self.ctx.endpoints.bind, name, self))
         self.last_endpoint = address.encode()
-        self._process_queued_commands()
 
     def connect(self, address: str) -> None:
         """Connect to an inproc address, bound or not yet bound."""
         self._check_usable()
         name = inproc_name(address)
-        pipe = self.ctx.endpoints.connect(name, self)
-        pipe.endpoint = name
+        near, far = pipepair(self.hwms, None, self.conflate)
+        near.endpoint, near.mailbox, near.pending = name, self.mailbox, PendingConnection()
+        far.routing_id = self.routing_id
+        self._perform(partial(self._connect, name, near))
         self.last_endpoint = address.encode()
-        self._attach(pipe)
+
+    def _connect(self, name: str, near: Pipe) -> None:
+        self.ctx.endpoints.connect(name, near.peer)
+        self._attach(near)
 
     def unbind(self, address: str) -> None:
         """Accept no more connections to `address`; those there are stay.  ENOENT if not bound."""
@@ -100,24 +106,28 @@ class SocketBase(AbstractSocket):
     def disconnect(self, address: str) -> None:
         """End all connections made to `address` from here.  ENOENT if there are none."""
         self._check_usable()
-        name = inproc_name(address)
+        self._perform(partial(self._disconnect, inproc_name(address)))
+        self.process_commands()
+
+    def _disconnect(self, name: str) -> None:
         pipes = [pipe for pipe in self._pipes if pipe.endpoint == name]
         if not pipes:
             raise ZMQError(errno.ENOENT)
         for pipe in pipes:
-            pipe.endpoint = None
-            if pipe.pending is not None:
-                self.ctx.endpoints.cancel(pipe, self.ctx.reaper)
+            self.ctx.endpoints.cancel(pipe, self.ctx.reaper)
             pipe.terminate(False)
             self._drop_partial_message(pipe)
-        self.process_commands()
+            pipe.endpoint = None
 
     def _attach(self, pipe: Pipe) -> None:
+        if pipe.attached:
+            return
         pipe.sink = self
-        self._pipes.append(pipe)
         pipe.set_hwms(self.hwms)  # the options may have changed since
         self.xattach(pipe)
-        if self.terminating:
+        self._pipes[pipe] = None
+        pipe.attached = True
+        if self.terminating:  # in the reaper, which no signal interrupts
             self.register_term_acks(1)
             pipe.terminate(False)
 
@@ -125,6 +135,9 @@ class SocketBase(AbstractSocket):
         # If the pipe ends in mid-message, no more parts of that message will come.
         if pipe is self.xsource():
             self.rcvmore = False
+            self.given_back = []
+            if isinstance(self.in_hand, MessagePart) and self.in_hand.more:
+                self.in_hand = None
 
     # -- sending and receiving ---------------------------------------------------------------
 
@@ -132,11 +145,26 @@ class SocketBase(AbstractSocket):
         """Send a part, waiting for room as long as SNDTIMEO allows; else `Again`."""
         if self._unusable:
             self._raise_unusable()
-        if self.mailbox.peek():
+        if self.mailbox._queue:  # what `peek` returns, without the call
             self._process_queued_commands()
-        sent = self.xsend(part)
-        if sent is not OK:
-            self._send_blocking(part, flags, sent)
+        try:
+            sent = self.xsend(part)
+            if sent is not OK:
+                self._send_blocking(part, flags, sent)
+        except ZMQError:
+            raise
+        except BaseException:  # an interrupt: what was written may not have been flushed
+            self.mailbox.send(Call(self, self._flush))
+            raise
+
+    def _flush(self) -> None:
+        for pipe in self._pipes:
+            pipe.flush()
+
+    def rollback(self) -> None:
+        """Take back the parts of a message begun: the next part begins another."""
+        if not self._unusable:
+            self.xrollback()
 
     def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
@@ -153,16 +181,43 @@ class SocketBase(AbstractSocket):
                 raise Again
 
     def recv(self, flags: int) -> Part:
-        """Receive a part, waiting for it as long as RCVTIMEO allows; else `Again`."""
+        """Return the next part, waiting for it as long as RCVTIMEO allows; else `Again`.
+
+        It stays in hand, and is returned again, until `drop`: its caller may be interrupted.
+        """
         if self._unusable:
             self._raise_unusable()
-        if self.mailbox.peek():
+        if self.mailbox._queue:  # what `peek` returns, without the call
             self._process_queued_commands()
-        part = self.xrecv()
+        part = self.in_hand
         if part is None:
-            part = self._recv_blocking(flags)
+            part = self.xrecv()
+            if part is None:
+                part = self._recv_blocking(flags)
+            self.in_hand = part
         self.rcvmore = isinstance(part, MessagePart) and part.more
         return part
+
+    def drop(self) -> None:
+        """Drop the part that `recv` has returned: its caller has it."""
+        given_back = self.given_back
+        if given_back:
+            self.in_hand = given_back[0]
+            del given_back[0]
+        else:
+            self.in_hand = None
+
+    @property
+    def mid_recv(self) -> bool:
+        """Whether the part received and dropped last is followed by another of its message."""
+        return self.in_hand is not None or self.rcvmore
+
+    def give_back(self, parts: list[Part]) -> None:
+        """Have `recv` return `parts` once more, in front of all else."""
+        if self.in_hand is not None:
+            parts = [*parts, self.in_hand]
+        self.given_back[:0] = parts[1:]
+        self.in_hand = parts[0] if parts else None
 
     def _recv_blocking(self, flags: int) -> Part:
         timeout = 0 if flags & DONTWAIT else self.options.rcvtimeo
@@ -175,51 +230,12 @@ class SocketBase(AbstractSocket):
             if _is_past(deadline):
                 raise Again
 
-    def _wait_for_command(self, deadline: float | None) -> None:
-        # Process commands once more when the deadline has passed: to raise `Again` while a command
-        # is there would be wrong.
-        timeout = None if deadline is None else max(0.0, deadline - monotonic())
-        command = self.mailbox.recv(timeout)
-        if command is not None:
-            command.deliver()
-        if self.closed:
-            self.ctx.reap(self)  # another thread closed it and left the hand-over to this one
-        self._process_queued_commands()
-
     def events(self) -> int:
         """Say what could be done without waiting: POLLIN, POLLOUT or both."""
         self._check_usable()
         self.process_commands()
-        return (_POLLIN if self.xhas_in() else 0) | (_POLLOUT if self.xhas_out() else 0)
-
-    def process_commands(self) -> None:
-        """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
-
-        Afterwards the descriptor signals the next command, as a reader of EVENTS expects.
-        """
-        while (command := self.mailbox.recv(0)) is not None:
-            command.deliver()
-        if self._unusable:
-            self._raise_unusable()
-
-    def _process_queued_commands(self) -> None:
-        # While the mailbox has not been found empty its reader counts as awake, and commands need
-        # no signal.
-        mailbox = self.mailbox
-        while mailbox.peek() and (command := mailbox.recv(0)) is not None:
-            command.deliver()
-        if self._unusable:
-            self._raise_unusable()
-
-    def _check_usable(self) -> None:
-        if self._unusable:
-            self._raise_unusable()
-        self._process_queued_commands()
-
-    def _raise_unusable(self) -> None:
-        if self.closed or self._forked:
-            raise ZMQError(Errno.ENOTSOCK)
-        raise ContextTerminated
+        readable = self.in_hand is not None or self.xhas_in()
+        return (_POLLIN if readable else 0) | (_POLLOUT if self.xhas_out() else 0)
 
     # -- options -----------------------------------------------------------------------------
 
@@ -233,14 +249,10 @@ class SocketBase(AbstractSocket):
             raise ZMQError(Errno.EINVAL)  # handled by `xset` of the types that have it
         self.options.set(option, value)
         if option in (SocketOption.SNDHWM, SocketOption.RCVHWM):
-            self._change_hwms()
+            self._perform(self._change_hwms)
 
     def _change_hwms(self) -> None:
-        if self.mailbox.peek():
-            # Attach connections announced meanwhile.  That may consume the descriptor's edge, which
-            # only `events` may do, so it is restored.
-            self.process_commands()
-            self.mailbox.send(WakeUp(self))
+        # Connections announced before have been attached, as commands are delivered in order.
         for pipe in self._pipes:
             pipe.set_hwms(self.hwms)
 
@@ -267,14 +279,10 @@ class SocketBase(AbstractSocket):
 
     # -- commands ----------------------------------------------------------------------------
 
-    def process_stop(self) -> None:
-        """Note that the context is terminating."""
-        self._stopped = self._unusable = True
-
     def process_bind(self, pipe: Pipe) -> None:
         """Attach the pipe of a socket that has connected to this one."""
         self._attach(pipe)
-        self.process_seqnum()
+        self.process_announced(pipe)
 
     # -- events of pipes ---------------------------------------------------------------------
 
@@ -292,43 +300,13 @@ class SocketBase(AbstractSocket):
 
     def pipe_terminated(self, pipe: Pipe) -> None:
         """Note that a pipe is dead."""
-        self.xterminated(pipe)
-        self._pipes.remove(pipe)
-        if self.terminating:
-            self.unregister_term_ack()
+        if pipe in self._pipes:
+            self.xterminated(pipe)
+            del self._pipes[pipe]
+            if self.terminating:
+                self.unregister_term_ack()
 
     # -- the end -----------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
-
-        Messages sent and not yet read stay readable for their receivers.  If another thread waits
-        inside `send` or `recv`, against the rules, that thread is woken and hands the socket over:
-        the mailbox must not have two readers.
-        """
-        if self.closed:
-            return
-        if self._forked:  # the socket and a thread that waits in it are the parent's
-            self.closed = True
-            return
-        self._unusable = True
-        if self.mailbox.waiting:
-            self.closed = True
-            self.mailbox.send(Stop(self))
-        else:
-            # Last: after an interrupt before it, close can be called again, and the reaper adopts
-            # a socket only once.
-            self.ctx.reap(self)
-            self.closed = True
-
-    def disown(self) -> None:
-        """Refuse all calls: in a forked child the socket is the parent's."""
-        self._forked = self._unusable = True
-
-    def process_in_reaper(self) -> None:
-        """Deliver the commands to a closed socket."""
-        while not self.destroyed and (command := self.mailbox.recv(0)) is not None:
-            command.deliver()
 
     def process_term(self, linger: int) -> None:
         """Free the names first, so that no socket connects any more; then end the connections."""
@@ -343,52 +321,9 @@ class SocketBase(AbstractSocket):
         self.ctx.destroy_socket(self)
         self.mailbox.close()
 
-    # -- for the socket types-----------------------------------------------------------------
-
-    def xattach(self, pipe: Pipe) -> None:
-        """Note that a connection was made."""
-        raise NotImplementedError
-
-    def xterminated(self, pipe: Pipe) -> None:
-        """Note that a connection has ended."""
-        raise NotImplementedError
-
-    def xsend(self, part: Part) -> Sent:  # noqa: ARG002 - for types that do send
-        """Send a part if that can be done at once."""
-        raise ZMQError(Errno.ENOTSUP)
-
-    def xrecv(self) -> Part | None:
-        """Receive a part if that can be done at once."""
-        raise ZMQError(Errno.ENOTSUP)
-
-    def xhas_in(self) -> bool:
-        """Whether `xrecv` would return a part."""
-        return False
-
-    def xhas_out(self) -> bool:
-        """Whether `xsend` would accept a part."""
-        return False
-
-    def xsource(self) -> Pipe | None:
-        """Where the part received last came from."""
-        return None
-
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Note that a pipe that was dry is not."""
-
-    def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that a pipe that was full is not."""
-
-    def xconnected(self, pipe: Pipe) -> None:
-        """Note that the far end of a pipe attached earlier is known now."""
-
-    def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
-        """Set an option of this socket type; False if `option` is another."""
-        return False
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else "stopped" if self._stopped else "open"
-        return f"<{self.socket_type.name} {state} slot {self.slot} pipes {self._pipes}>"
+        return f"<{self.socket_type.name} {state} slot {self.slot} pipes {list(self._pipes)}>"
 
 
 def _is_past(deadline: float | None) -> bool:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from mq.constants import SocketType
 from mq.pipes.load_balancer import AGAIN, OK, Sent
-from mq.pipes.message import Part, more_of
+from mq.pipes.message import MessagePart, Part
 from mq.pipes.pipe import Pipe
 from mq.sockets.base import SocketBase
 
@@ -19,7 +19,7 @@ class Pair(SocketBase):
 
     def xattach(self, pipe: Pipe) -> None:
         """Keep the first connection, end others."""
-        if self._pipe is None:
+        if self._pipe is None or self._pipe is pipe:
             self._pipe = pipe
         else:
             pipe.terminate(False)
@@ -32,23 +32,30 @@ class Pair(SocketBase):
 
     def xsend(self, part: Part) -> Sent:
         """Write to the peer, if there is one and it has room."""
+        more = isinstance(part, MessagePart) and part.more
         if self._dropping:
-            self._dropping = self._mid_message = more_of(part)
+            self._dropping = self._mid_message = more
             return OK
         pipe = self._pipe
         if pipe is None or not pipe.write(part):
-            return self._refuse_part(part)
-        self._mid_message = more_of(part)
-        if not self._mid_message:
+            return self._refuse_part(more)
+        self._mid_message = more
+        if not more:
             pipe.flush()
         return OK
 
-    def _refuse_part(self, part: Part) -> Sent:
+    def _refuse_part(self, more: bool) -> Sent:
         if not self._mid_message:
             return AGAIN
         # The connection is ending: there was room when the message was begun.
-        self._dropping = self._mid_message = more_of(part)
+        self._dropping = self._mid_message = more
         return Sent.BROKEN
+
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        if self._pipe is not None:
+            self._pipe.rollback()
+        self._dropping = self._mid_message = False
 
     def xrecv(self) -> Part | None:
         """Read from the peer."""

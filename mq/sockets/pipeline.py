@@ -37,6 +37,10 @@ class Push(SocketBase):
         """Send the part to the next peer in turn that has room."""
         return self._load_balancer.send(part)
 
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        self._load_balancer.rollback()
+
     def xhas_out(self) -> bool:
         """Whether some peer has room."""
         return self._load_balancer.has_out()

@@ -32,7 +32,9 @@ class Xpub(SocketBase):
         self._distributor = Distributor()
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
-        self._mid_message_pipes: set[Pipe] = set()  # peers in the middle of a message of their own
+        # Peers in the middle of a message of their own; a dict, as its operations make no call.
+        self._mid_message_pipes: dict[Pipe, None] = {}
+        self._taken: Part | None = None  # what was taken from a peer, and not processed yet
         self._last_sender: Pipe | None = None  # of what was received last; for XPUB_MANUAL
         self._welcome = b""
 
@@ -42,7 +44,8 @@ class Xpub(SocketBase):
         """Add a subscriber, and read subscriptions it has sent already."""
         self._distributor.attach(pipe)
         if self._welcome:
-            pipe.write_ignoring_hwm(self._welcome)
+            if not pipe.msgs_written:
+                pipe.write_ignoring_hwm(self._welcome)
             pipe.flush()
         self.xread_activated(pipe)
 
@@ -53,40 +56,55 @@ class Xpub(SocketBase):
     def xterminated(self, pipe: Pipe) -> None:
         """Forget a subscriber and its subscriptions."""
         self._distributor.terminated(pipe)
-        self._mid_message_pipes.discard(pipe)
+        self._mid_message_pipes.pop(pipe, None)
         if pipe is self._last_sender:
             self._last_sender = None
-        for topic in self._subscriptions.remove_subscriber(pipe):
-            self._queue_notification(_UNSUBSCRIBE, topic, None)
+        for topic in self._subscriptions.topics_of(pipe):
+            if self._subscriptions.has_only(topic, pipe):
+                self._queue_notification(_UNSUBSCRIBE, topic, None)
+            self._subscriptions.remove(topic, pipe, completely=True)
 
     def xread_activated(self, pipe: Pipe) -> None:
         """Read what a peer sent: subscriptions, their ends, or messages of its own."""
-        while (part := pipe.read()) is not None:
-            data = bytes_of(part)
-            mid_message = pipe in self._mid_message_pipes
-            if more_of(part):
-                self._mid_message_pipes.add(pipe)
-            else:
-                self._mid_message_pipes.discard(pipe)
-            if mid_message or data[:1] not in (b"\0", b"\1"):
-                self._queue_received(part, pipe)
-            else:
-                self._process_subscription(data[0], data[1:], pipe)
+        while True:
+            if self._taken is None:
+                self._taken = pipe.read()
+            if self._taken is None:
+                return
+            self._process_taken(self._taken, pipe)
+
+    def _process_taken(self, part: Part, pipe: Pipe) -> None:
+        # Repeated after an interrupt: what is queued for our caller may then be queued twice.
+        data = bytes_of(part)
+        more = more_of(part)
+        if pipe in self._mid_message_pipes or data[:1] not in (b"\0", b"\1"):
+            self._queue_received(part, pipe)
+        else:
+            self._process_subscription(data[0], data[1:], pipe)
+        # Without calls, and so without an interrupt in between.
+        if more:
+            self._mid_message_pipes[pipe] = None
+        elif pipe in self._mid_message_pipes:
+            del self._mid_message_pipes[pipe]
+        self._taken = None
 
     def _process_subscription(self, kind: int, topic: bytes, pipe: Pipe) -> None:
-        options = self.options
-        if options[SocketOption.XPUB_MANUAL]:
-            notify = True
-        elif kind == _SUBSCRIBE:
-            notify = self._subscriptions.add(topic, pipe)
-            notify |= bool(
-                options[SocketOption.XPUB_VERBOSE] or options[SocketOption.XPUB_VERBOSER]
-            )
-        else:
-            notify = self._subscriptions.remove(topic, pipe, completely=True)
-            notify |= bool(options[SocketOption.XPUB_VERBOSER])
-        if notify:
+        if self._is_notified(kind, topic, pipe):
             self._queue_notification(kind, topic, pipe)
+        if self.options[SocketOption.XPUB_MANUAL]:
+            return
+        if kind == _SUBSCRIBE:
+            self._subscriptions.add(topic, pipe)
+        else:
+            self._subscriptions.remove(topic, pipe, completely=True)
+
+    def _is_notified(self, kind: int, topic: bytes, pipe: Pipe) -> bool:
+        options = self.options
+        if options[SocketOption.XPUB_MANUAL] or options[SocketOption.XPUB_VERBOSER]:
+            return True
+        if kind == _SUBSCRIBE:
+            return bool(options[SocketOption.XPUB_VERBOSE]) or topic not in self._subscriptions
+        return self._subscriptions.has_only(topic, pipe)
 
     def _queue_notification(self, kind: int, topic: bytes, pipe: Pipe | None) -> None:
         self._queue_received(bytes([kind]) + topic, pipe)
@@ -113,11 +131,16 @@ class Xpub(SocketBase):
         """Return True always: a peer without room misses the message."""
         return True
 
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        self._distributor.rollback()
+
     def xrecv(self) -> Part | None:
         """Return a new subscription, or a message that a subscriber sent."""
         if not self._received:
             return None
-        part, self._last_sender = self._received.popleft()
+        part, self._last_sender = self._received[0]
+        del self._received[0]  # not popleft(), a call, after which an interrupt could come
         return part
 
     def xhas_in(self) -> bool:
@@ -171,7 +194,8 @@ class Xsub(SocketBase):
         self._subscriptions: Subscriptions[None] = Subscriptions()
         self._filtering = False  # whether messages that no subscription matches are dropped
         self._current_matches = True  # the message being received matches
-        self._prefetched: Part | None = None
+        self._prefetched: Part | None = None  # a part that was taken and not returned yet
+        self._is_checked = False  # whether that matches
 
     # -- peers -------------------------------------------------------------------------------
 
@@ -179,7 +203,7 @@ class Xsub(SocketBase):
         """Add a publisher, and send it the current subscriptions."""
         self._fair_queue.attach(pipe)
         self._distributor.attach(pipe)
-        for topic in self._subscriptions:
+        for topic in list(self._subscriptions)[pipe.msgs_written :]:  # each once
             pipe.write_ignoring_hwm(b"\1" + topic)
         pipe.flush()
 
@@ -221,29 +245,46 @@ class Xsub(SocketBase):
         """Return True always: a peer without room misses the message."""
         return True
 
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        self._distributor.rollback()
+
     # -- receiving ---------------------------------------------------------------------------
 
     def xrecv(self) -> Part | None:
         """Return the next part of a message that a subscription matches."""
+        if not self._filtering:
+            return self._fair_queue.recv()
+        if not self._fetch():
+            return None
         part = self._prefetched
-        if part is not None:
-            self._prefetched = None
-            return part
-        while (part := self._fair_queue.recv()) is not None:
-            if not self._filtering:
-                return part
-            if self._fair_queue.at_message_start:
-                matches = self._subscriptions.matches(bytes_of(part))
-                self._current_matches = matches != bool(self.options[SocketOption.INVERT_MATCHING])
-            if self._current_matches:
-                return part
-        return None
+        self._prefetched = None
+        return part
+
+    def _fetch(self) -> bool:
+        # Take parts until one that matches is in `_prefetched`.
+        while self._prefetched is None or not self._is_checked:
+            if self._prefetched is None:
+                self._prefetched = self._fair_queue.recv()
+                self._is_checked = False
+            if self._prefetched is None:
+                return False
+            matches = self._matches(self._prefetched)
+            # Without calls: after an interrupt before this, the part is checked again.
+            self._current_matches = self._is_checked = matches
+            if not matches:
+                self._prefetched = None
+        return True
+
+    def _matches(self, part: Part) -> bool:
+        if not self._fair_queue.at_message_start:
+            return self._current_matches
+        matches = self._subscriptions.matches(bytes_of(part))
+        return matches != bool(self.options[SocketOption.INVERT_MATCHING])
 
     def xhas_in(self) -> bool:
         """Whether a message that a subscription matches is here."""
-        if self._prefetched is None:
-            self._prefetched = self.xrecv()
-        return self._prefetched is not None
+        return self._fetch() if self._filtering else self._fair_queue.has_in()
 
     def xsource(self) -> Pipe | None:
         """Return the pipe the last part came from."""

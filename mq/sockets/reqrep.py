@@ -30,10 +30,12 @@ class Req(Dealer):
         self._reply_pipe: Pipe | None = None  # of the request; None: it has gone
         self._envelope: list[bytes] = [b""]  # what the reply must begin with
         self._envelope_position = _SKIP  # parts of the envelope matched so far
-        self._prefetched: Part | None = None
+        self._prefetched: Part | None = None  # a part that was taken and not returned yet
+        self._is_reply = False  # whether that is a part of the reply
 
     def xsend(self, part: Part) -> Sent:
         """Send a part of a request; EFSM while a reply is awaited."""
+        self._note_request_end()
         if self._awaiting:
             if not self.options[SocketOption.REQ_RELAXED]:
                 raise ZMQError(Errno.EFSM)
@@ -42,16 +44,30 @@ class Req(Dealer):
             sent = self._send_envelope()
             if sent is not OK:
                 return sent
-            self._mid_message = True
             self._drop_stale_replies()
+            self._mid_message = True
         sent = super().xsend(part)
-        self._mid_message = more_of(part)
-        if sent is OK and not self._mid_message:
-            self._awaiting = True
-            self._envelope_position = _SKIP
+        if sent is OK:
+            self._note_request_end()
+        else:
+            self._mid_message = more_of(part)
         return sent
 
+    def _note_request_end(self) -> None:
+        # A request has ended when its last part was written: also if an interrupt came right after.
+        if self._mid_message and not self._load_balancer.mid_message:
+            self._mid_message = False
+            self._awaiting = True
+            self._envelope_position = _SKIP
+
+    def xrollback(self) -> None:
+        """Take back the parts of a request begun."""
+        self._note_request_end()
+        super().xrollback()
+        self._mid_message = False
+
     def _send_envelope(self) -> Sent:
+        self._load_balancer.rollback()  # of an envelope that an interrupt has cut short
         envelope = [b""]
         if self.options[SocketOption.REQ_CORRELATE]:
             next_id = (self._request_id + 1) & 0xFFFFFFFF
@@ -74,42 +90,57 @@ class Req(Dealer):
 
     def xrecv(self) -> Part | None:
         """Receive a part of the reply; EFSM if no request was sent."""
+        self._note_request_end()
         if not self._awaiting:
             raise ZMQError(Errno.EFSM)
+        if not self._fetch():
+            return None
         part = self._prefetched
+        assert part is not None
+        more = more_of(part)
+        # From here on no call, which an interrupt could follow: the part would be lost.
         self._prefetched = None
-        if part is None:
-            part = self._fetch()
-        if part is not None and not more_of(part):
-            self._awaiting = False
+        self._awaiting = more
         return part
 
-    def _fetch(self) -> Part | None:
-        # Skips every message that is not the reply.
-        while (part := super().xrecv()) is not None:
-            if self._fair_queue.at_message_start:
-                reply_pipe = self._reply_pipe
-                expected = (
-                    reply_pipe is None
-                    or reply_pipe is self._fair_queue.last_pipe
-                    or not reply_pipe.readable
-                )
-                self._envelope_position = 0 if expected else _SKIP
-            if self._envelope_position == len(self._envelope):
-                return part
-            if self._envelope_position != _SKIP:
-                fits = more_of(part) and data_of(part) == self._envelope[self._envelope_position]
-                self._envelope_position = self._envelope_position + 1 if fits else _SKIP
-        return None
+    def _fetch(self) -> bool:
+        # Take parts until one of the reply is in `_prefetched`.  All others are skipped.
+        while self._prefetched is None or not self._is_reply:
+            if self._prefetched is None:
+                self._prefetched = super().xrecv()
+                self._is_reply = False
+            if self._prefetched is None:
+                return False
+            self._check_prefetched(self._prefetched)
+        return True
+
+    def _check_prefetched(self, part: Part) -> None:
+        position = self._envelope_position
+        if self._fair_queue.at_message_start:
+            position = 0 if self._is_reply_expected() else _SKIP
+        is_reply = position == len(self._envelope)
+        if not is_reply and position != _SKIP:
+            fits = more_of(part) and data_of(part) == self._envelope[position]
+            position = position + 1 if fits else _SKIP
+        # Without calls: after an interrupt before this, the part is checked again.
+        self._envelope_position = position
+        self._is_reply = is_reply
+        if not is_reply:
+            self._prefetched = None
+
+    def _is_reply_expected(self) -> bool:
+        # Of the pipe that the last part came from.
+        pipe = self._reply_pipe
+        return pipe is None or pipe is self._fair_queue.last_pipe or not pipe.readable
 
     def xhas_in(self) -> bool:
         """Whether the reply is here; other messages do not count."""
-        if self._awaiting and self._prefetched is None:
-            self._prefetched = self._fetch()
-        return self._awaiting and self._prefetched is not None
+        self._note_request_end()
+        return self._awaiting and self._fetch()
 
     def xhas_out(self) -> bool:
         """Whether a request may be sent."""
+        self._note_request_end()
         if self._awaiting and not self.options[SocketOption.REQ_RELAXED]:
             return False
         return super().xhas_out()
@@ -135,61 +166,75 @@ class Rep(Router):
 
     def xrecv(self) -> Part | None:
         """Receive a part of a request; EFSM while a reply is due."""
-        if self._replying:
+        if self._is_reply_due():
             raise ZMQError(Errno.EFSM)
         while self._read_envelope():
-            part = self._fair_queue.recv()
-            if part is None or self._fair_queue.at_message_start:  # its sender went in mid-message
-                self._envelope_complete = False
-                if part is not None:
-                    self._add_to_envelope(part)
+            if not self._prefetch() or self._prefetched_id is not None:
+                self._envelope_complete = False  # its sender went in mid-message
                 continue
-            if not more_of(part):
-                self._replying = True
-                self._envelope_complete = False
+            part = self._prefetched
+            assert part is not None
+            more = more_of(part)
+            # From here on no call, which an interrupt could follow: the part would be lost.
+            self._prefetched = None
+            self._envelope_complete = more
+            self._replying = not more
             return part
         return None
 
     def _read_envelope(self) -> bool:
-        # Reads envelopes until one is complete.  A message without the empty part is dropped.
+        # Read envelopes until one is complete.  A message without the empty part is dropped.
         while not self._envelope_complete:
-            part = self._fair_queue.recv()
-            if part is None:
+            if not self._prefetch():
                 return False
-            self._add_to_envelope(part)
+            assert self._prefetched is not None
+            self._add_to_envelope(self._prefetched)
         return True
 
     def _add_to_envelope(self, part: Part) -> None:
-        if self._fair_queue.at_message_start:
-            self._envelope = [self._routing_id_part()]
-        if not self._envelope:
-            return  # the rest of a malformed message
-        self._envelope.append(part)
-        more = more_of(part)
-        self._envelope_complete = more and not data_of(part)
-        if not more:
-            self._envelope = []
+        envelope = self._envelope
+        if self._prefetched_id is not None:
+            envelope = [MessagePart(self._prefetched_id, True)]
+        # Empty: the rest of a malformed message.
+        envelope = [*envelope, part] if envelope and more_of(part) else []
+        complete = len(envelope) > 0 and not data_of(part)
+        # Without calls: after an interrupt before this, the part is added again.
+        self._envelope = envelope
+        self._envelope_complete = complete
+        self._prefetched = self._prefetched_id = None
 
     def xhas_in(self) -> bool:
         """Whether a request is here."""
-        return not self._replying and self._read_envelope()
+        return not self._is_reply_due() and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
         """Send a part of the reply; EFSM if no request was received."""
-        if not self._replying:
+        if not self._is_reply_due():
             raise ZMQError(Errno.EFSM)
         if not self._reply_started:
+            super().xrollback()  # of an envelope that an interrupt has cut short
             for header in self._envelope:
                 super().xsend(header)
             self._reply_started = True
         sent = super().xsend(part)
-        if not more_of(part):
-            self._replying = self._reply_started = False
+        self._is_reply_due()
         return sent
+
+    def xrollback(self) -> None:
+        """Take back the parts of a reply begun."""
+        self._is_reply_due()
+        super().xrollback()
+        self._reply_started = False
+
+    def _is_reply_due(self) -> bool:
+        # A reply has ended when its last part was written: also if an interrupt came right after.
+        if self._reply_started and not self._mid_message:
+            self._replying = self._reply_started = False
+        return self._replying
 
     def _is_mandatory(self) -> bool:
         return False  # a reply to a peer that has gone is always dropped
 
     def xhas_out(self) -> bool:
         """Whether a reply is due."""
-        return self._replying
+        return self._is_reply_due()

@@ -47,6 +47,10 @@ class Dealer(SocketBase):
         """Send the part to the next peer in turn that has room."""
         return self._load_balancer.send(part)
 
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        self._load_balancer.rollback()
+
     def xrecv(self) -> Part | None:
         """Receive a part from the next peer in turn."""
         return self._fair_queue.recv()
@@ -78,33 +82,34 @@ class Router(SocketBase):
         self._id_counter = count(1)
         self._by_id: dict[bytes, Pipe] = {}
         self._id_of: dict[Pipe, bytes] = {}  # the inverse
-        self._prefetched: Part | None = None  # what follows the id handed out last
+        # A part that was taken and not returned yet, and the id to return before it.
+        self._prefetched: Part | None = None
+        self._prefetched_id: bytes | None = None
         self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
         self._mid_message = False  # the id of a message was taken, and not yet its last part
 
     # -- routing ids -------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a peer, unless its routing id will be known only after a bind."""
+        """Add a peer that has connected; one connected to comes when its routing id is known."""
         probe(self, pipe)
-        if pipe.pending is None or pipe.peer.mailbox is not None:
+        if pipe.pending is None:
             self._identify(pipe)
 
     def xconnected(self, pipe: Pipe) -> None:
         """Add a peer whose routing id has become known by a bind."""
-        if pipe not in self._id_of and pipe.state is PipeState.ACTIVE:
+        if pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
 
     def _identify(self, pipe: Pipe) -> None:
-        routing_id = pipe.routing_id
-        if not routing_id:
-            routing_id = self._automatic_id()
-        elif routing_id in self._by_id:
-            if not self.options[SocketOption.ROUTER_HANDOVER]:
-                return  # a peer with an id that is taken is ignored
-            self._reassign_id(routing_id)
-        self._by_id[routing_id] = pipe
-        self._id_of[pipe] = routing_id
+        if pipe not in self._id_of:
+            routing_id = pipe.routing_id or self._automatic_id()
+            if routing_id in self._by_id:
+                if not self.options[SocketOption.ROUTER_HANDOVER]:
+                    return  # a peer with an id that is taken is ignored
+                self._reassign_id(routing_id)
+            self._by_id[routing_id] = pipe
+            self._id_of[pipe] = routing_id
         self._fair_queue.attach(pipe)
 
     def _automatic_id(self) -> bytes:
@@ -113,24 +118,26 @@ class Router(SocketBase):
 
     def _reassign_id(self, routing_id: bytes) -> None:
         old = self._by_id[routing_id]
+        old.terminate(True)
         new_id = self._automatic_id()
+        del self._by_id[routing_id]
         self._by_id[new_id] = old
         self._id_of[old] = new_id
         if old is self._send_pipe:
             self._send_pipe = None
-        old.terminate(True)
 
     def xterminated(self, pipe: Pipe) -> None:
         """Forget the pipe of a peer that has gone."""
-        routing_id = self._id_of.pop(pipe, None)
+        routing_id = self._id_of.get(pipe)
         if routing_id is not None:
             del self._by_id[routing_id]
+            del self._id_of[pipe]
         if (
             pipe is self._fair_queue.last_pipe
             and self._prefetched is not None
             and more_of(self._prefetched)
         ):
-            self._prefetched = None  # the parts after it will not come
+            self._prefetched = self._prefetched_id = None  # the parts after it will not come
         self._fair_queue.terminated(pipe)
         if pipe is self._send_pipe:
             self._send_pipe = None
@@ -143,19 +150,26 @@ class Router(SocketBase):
 
     def xrecv(self) -> Part | None:
         """Return a routing id, then the parts of the message."""
+        if not self._prefetch():
+            return None
+        if self._prefetched_id is not None:
+            routing_id = MessagePart(self._prefetched_id, True)
+            self._prefetched_id = None
+            return routing_id
         part = self._prefetched
-        if part is not None:
-            self._prefetched = None
-            return part
-        part = self._fair_queue.recv()
-        if part is None or not self._fair_queue.at_message_start:
-            return part
-        self._prefetched = part
-        return self._routing_id_part()
+        self._prefetched = None
+        return part
 
-    def _routing_id_part(self) -> Part:
-        assert self._fair_queue.last_pipe is not None
-        return MessagePart(self._id_of[self._fair_queue.last_pipe], True)
+    def _prefetch(self) -> bool:
+        if self._prefetched is None:
+            fair_queue = self._fair_queue
+            part = fair_queue.recv()
+            # From here on no call, which an interrupt could follow: the part would be lost.
+            if part is not None and fair_queue.at_message_start:
+                assert fair_queue.last_pipe is not None
+                self._prefetched_id = self._id_of[fair_queue.last_pipe]
+            self._prefetched = part
+        return self._prefetched is not None
 
     def xhas_in(self) -> bool:
         """Whether a message of some peer is here."""
@@ -200,14 +214,20 @@ class Router(SocketBase):
 
     def _send_body(self, part: Part) -> None:
         pipe = self._send_pipe
-        more = self._mid_message = more_of(part)
-        if pipe is None:
-            return
-        if not pipe.write(part):
-            self._send_pipe = None
-        elif not more:
+        more = more_of(part)
+        if pipe is not None and not pipe.write(part):
+            pipe = None
+        self._mid_message = more
+        self._send_pipe = pipe if more else None
+        if pipe is not None and not more:
             pipe.flush()
-            self._send_pipe = None
+
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        if self._send_pipe is not None:
+            self._send_pipe.rollback()
+        self._mid_message = False
+        self._send_pipe = None
 
     def xhas_out(self) -> bool:
         """Return True; with ROUTER_MANDATORY, whether some peer has room."""
@@ -221,6 +241,8 @@ class Router(SocketBase):
 
 
 def probe(socket: SocketBase, pipe: Pipe) -> None:
-    """Send a new peer an empty message if PROBE_ROUTER is set."""
-    if socket.options[SocketOption.PROBE_ROUTER] and pipe.write(b""):
+    """Send a new peer an empty message, once, if PROBE_ROUTER is set."""
+    if socket.options[SocketOption.PROBE_ROUTER]:
+        if not pipe.msgs_written:
+            pipe.write(b"")
         pipe.flush()

@@ -304,7 +304,7 @@ def test_fork_while_locks_are_held(ctx, socket):
     """Locks that other threads hold at the fork are not waited for in the child."""
     pull = socket(zmq.PULL)
     core = ctx._core
-    with core.slots.lock, core.endpoints._lock, pull._core._seqnum_lock:
+    with core.slots.lock, core.endpoints._lock:
 
         def child():
             with pytest.raises(zmq.ZMQError):

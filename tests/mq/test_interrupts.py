@@ -3,97 +3,31 @@
 Compiled code is not traced, and not interrupted: the interpreted modules around it are.
 """
 
-import dis
-import gc
-import inspect
-import sys
+import os
+import random
 import threading
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
 
 import pytest
 
 import mq
 from mq._cpython.atomicity import COMPILED
+from tests.mq.interrupted_scenes import SCENES
 from tests.testing.leaks import HANG_TIMEOUT_S, assert_terminates, close_all, new_context
+from tests.testing.mq_interrupts import PlaceInterrupter, TimerInterrupter
 from tests.testing.sockets import drain
 
-CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
+# How many interrupts a timer aims at random; if set, every place is interrupted too, and not some.
+INTERRUPTS = int(os.environ.get("MQ_INTERRUPTS", "300"))
+STRIDE = 1 if "MQ_INTERRUPTS" in os.environ else 11
 
-
-@cache
-def interruptible(code):
-    """The offsets in `code` at which a signal's exception can come.
-
-    Not between the body and the end of a `with`: CPython does not look there, and so a lock taken
-    by one is always released.
-    """
-    ranges = dis._parse_exception_table(code)
-
-    def handler(offset):
-        return next((r.target for r in ranges if r.start <= offset < r.end), None)
-
-    found = [(i.offset, i.opname) for i in dis.get_instructions(code)]
-    return {
-        offset
-        for (before, name), (offset, _) in pairwise(found)
-        if name.startswith(CHECKED) and handler(before) == handler(offset)
-    }
-
-
-class Interrupter:
-    """Raises KeyboardInterrupt at the n-th place where a signal could, in the package's code."""
-
-    def __init__(self, place):
-        self.left = place
-        self.raised = False
-        self.where = "nowhere"
-        self.back_in = None  # the frame a call of ours has just returned to
-
-    def trace(self, frame, event, arg):
-        """See `sys.settrace`."""
-        code = frame.f_code
-        if "/mq/" not in code.co_filename or "/tests/" in code.co_filename:
-            return None
-        if code.co_flags & inspect.CO_GENERATOR:
-            return None  # which is also called to be thrown away
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "call" or (
-            event == "opcode" and frame is not self.back_in and frame.f_lasti in interruptible(code)
-        ):
-            self.step(frame)
-        # Signals are not looked for when a function in Python returns to one, unless by way of C.
-        inlined = event == "return" and not code.co_name.startswith("__")
-        self.back_in = frame.f_back if inlined else None
-        return self.trace
-
-    def step(self, frame):
-        """Count one place."""
-        self.left -= 1
-        if self.left < 0 and not self.raised:
-            self.raised = True
-            self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-            raise KeyboardInterrupt
-
-    def run(self, call):
-        """Call; whether the interrupt came before it was done."""
-        gc.disable()  # finalizers of earlier scenes would be interrupted instead
-        sys.settrace(self.trace)
-        try:
-            call()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(None)
-            self.back_in = None  # or what it refers to would live until it is collected
-            gc.enable()
-        return self.raised
+CASES = [(scene, kind) for scene, kinds in SCENES.items() for kind in kinds]
 
 
 def sweep(scene):
     """Play a scene again and again, interrupted one place later each time, until it is not."""
     for place in range(2000):
-        if not scene(Interrupter(place)):
+        if not scene(PlaceInterrupter(place)):
             assert COMPILED or place > 3, "nothing was traced"
             return
     pytest.fail("the scene never ended")
@@ -212,3 +146,42 @@ def test_interrupted_while_a_socket_is_made(others):
         return raised
 
     sweep(scene)
+
+
+def play(scene, kind, interrupter):
+    """Play a scene, interrupted; whether the interrupt came before its call was done."""
+    ctx = new_context()
+    running = scene(kind, ctx)
+    raised = interrupter.run(next(running))
+    try:
+        for _ in running:
+            pytest.fail("a scene yields one call")
+    except (AssertionError, mq.ZMQError) as error:
+        raise AssertionError(f"interrupted in {interrupter.where}") from error
+    finally:
+        close_all(list(ctx._sockets))
+        assert_terminates(ctx, interrupter.where)
+    return raised
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed socket:ResourceWarning")
+@pytest.mark.parametrize(
+    ("scene", "kind"), CASES, ids=[f"{scene.__name__} of {kind}" for scene, kind in CASES]
+)
+def test_an_interrupted_call_is_made_good(scene, kind):
+    """Interrupted at any place: no socket is deaf, no message is torn, `term` returns."""
+    place = CASES.index((scene, kind)) % STRIDE
+    while play(scene, kind, PlaceInterrupter(place)):
+        place += STRIDE
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed socket:ResourceWarning")
+def test_interrupts_at_random_times():
+    """The same by a timer's signals, which also come inside system calls, and while one waits."""
+    choice = random.Random(0)
+    interrupters = [TimerInterrupter(seed) for seed in range(len(CASES))]
+    interrupts = 0
+    while interrupts < INTERRUPTS:
+        number = choice.randrange(len(CASES))
+        with interrupters[number] as interrupter:
+            interrupts += play(*CASES[number], interrupter)

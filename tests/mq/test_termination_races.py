@@ -108,7 +108,7 @@ def test_fork_while_all_locks_are_held(ctx):
         exchange_message(own)
         own.term()
 
-    with core.slots.lock, core.endpoints._lock, made._core._seqnum_lock:
+    with core.slots.lock, core.endpoints._lock:
         code = run_in_child(work)
     made.close()
     assert code == 0

@@ -86,12 +86,13 @@ def test_a_request_that_crosses_the_term_is_ignored():
 
 
 def test_an_announced_command_is_waited_for():
-    """What inc_seqnum announced must be processed before the end."""
+    """What was announced must arrive before the end, once or twice."""
     (root,), log = make(["root"])
-    root.inc_seqnum()
+    root.announce("it")
     root.terminate()
     assert log == []
-    root.process_seqnum()
+    root.process_announced("it")
+    root.process_announced("it")
     assert log == ["root"]
 
 

@@ -1,0 +1,134 @@
+"""CommandLoop: how a socket takes commands from its mailbox and carries them out.
+
+A signal handler may raise an exception at any call (KeyboardInterrupt).  No command is lost by
+that: the mailbox keeps each until it has been delivered, and the next call on the socket, or the
+reaper, delivers it again.  What a program asks of the socket in more than one step (`connect`) is a
+command to the socket itself.  `mq.pipes.commands` says what that asks of a delivery.
+
+A socket belongs to one thread at a time, and to the reaper once it is closed.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+
+from mq.constants import Errno
+from mq.core.context_core import ContextCore
+from mq.errors import ContextTerminated, ZMQError
+from mq.pipes.commands import Call, Command, Stop, WakeUp
+from mq.queues.mailbox import Mailbox
+from mq.sockets.hooks import SocketHooks
+
+
+class CommandLoop(SocketHooks):
+    """A socket's mailbox, and whether the socket may be used."""
+
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
+        mailbox: Mailbox[Command] = Mailbox()
+        super().__init__(mailbox, slot)
+        self.ctx = ctx
+        self._stopped = False  # the context is terminating
+        self._unusable = False  # closed, stopped or forked; the hot path checks this alone
+        self._forked = False
+        self._handed_over = False  # to the reaper
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def _deliver_next(self) -> bool:
+        # Deliver a command; False if there is none.
+        mailbox = self.mailbox
+        command = mailbox.head(0)
+        if command is None:
+            return False
+        number = mailbox._received  # no call comes between this and `head`
+        command.deliver()
+        mailbox.drop(number)
+        return True
+
+    def process_commands(self) -> None:
+        """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
+
+        Afterwards the descriptor signals the next command, as a reader of EVENTS expects.
+        """
+        try:
+            while self._deliver_next():
+                pass
+        except BaseException:  # an interrupt: commands may be left, and their signal consumed
+            self.mailbox.send(WakeUp(self))
+            raise
+        if self._unusable:
+            self._raise_unusable()
+
+    def _process_queued_commands(self) -> None:
+        # While the mailbox has not been found empty its reader counts as awake, and commands need
+        # no signal.
+        while self.mailbox.peek() and self._deliver_next():
+            pass
+        if self._unusable:
+            self._raise_unusable()
+
+    def _wait_for_command(self, deadline: float | None) -> None:
+        # Process commands once more when the deadline has passed: to raise `Again` while a command
+        # is there would be wrong.
+        self.mailbox.head(None if deadline is None else max(0.0, deadline - monotonic()))
+        if self.closed:  # another thread closed it and left the hand-over to this one
+            self._hand_over()
+            self._raise_unusable()
+        self._process_queued_commands()
+
+    def _perform(self, call: Callable[[], None]) -> None:
+        # Make a repeatable call as a command to this socket: interrupted, it is made again.
+        command = Call(self, call)
+        self.mailbox.send(command)
+        self._process_queued_commands()
+        for error in command.errors:
+            raise error
+
+    def _check_usable(self) -> None:
+        if self._unusable:
+            self._raise_unusable()
+        self._process_queued_commands()
+
+    def _raise_unusable(self) -> None:
+        if self.closed or self._forked:
+            raise ZMQError(Errno.ENOTSOCK)
+        raise ContextTerminated
+
+    def process_stop(self) -> None:
+        """Note that the context is terminating."""
+        self._stopped = self._unusable = True
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
+
+        Messages sent and not yet read stay readable for their receivers.  If another thread waits
+        inside `send` or `recv`, against the rules, that thread is woken and hands the socket over:
+        the mailbox must not have two readers.
+        """
+        if self._handed_over:
+            return
+        if self._forked:  # the socket and a thread that waits in it are the parent's
+            self.closed = True
+            return
+        self._unusable = True
+        if self.mailbox.waiting:
+            self.closed = True
+            self.mailbox.send(Stop(self))
+        else:
+            self._hand_over()
+            self.closed = True
+
+    def _hand_over(self) -> None:
+        # After an interrupt close can be called again: the reaper adopts a socket only once.
+        self.ctx.reap(self)
+        self._handed_over = True
+
+    def disown(self) -> None:
+        """Refuse all calls: in a forked child the socket is the parent's."""
+        self._forked = self._unusable = True
+
+    def process_in_reaper(self) -> None:
+        """Deliver the commands to a closed socket."""
+        while not self.destroyed and self._deliver_next():
+            pass
