@@ -1,7 +1,10 @@
-"""Settings of all tests: hypothesis has no deadlines, and Ctrl-C works."""
+"""Settings of all tests: hypothesis has no deadlines, Ctrl-C works, Spark may be missing."""
 
 import signal
+from importlib.util import find_spec
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -10,3 +13,28 @@ settings.load_profile("ours")
 # A shell starts background jobs with SIGINT ignored, and processes that tests start inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# These import the extra `spark`.
+OF_SPARK = (
+    "benchmarks/test_draw.py",
+    "benchmarks/test_jvm.py",
+    "benchmarks/test_scripts.py",
+    "purgatory/cli/spark/",
+    "purgatory/spark/",
+)
+
+
+class SkippedModule(pytest.Module):
+    """A module of tests for a Python that PySpark, or the pandas it wants, has no wheel for."""
+
+    def collect(self):
+        """Skip, before what it imports is missed."""
+        pytest.skip("no PySpark for this Python", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    """Skip the modules that need PySpark where it is not installed."""
+    inside = module_path.relative_to(Path(__file__).parent).as_posix()
+    if inside.startswith(OF_SPARK) and find_spec("pyspark") is None:
+        return SkippedModule.from_parent(parent, path=module_path)
+    return None
