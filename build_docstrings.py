@@ -13,16 +13,20 @@ from pathlib import Path
 
 # A string literal in C, as mypyc writes it: one line, without its quotes.
 STRING = r'"((?:[^"\\\n]|\\.)*)"'
-MODULE = re.compile(r'PyModuleDef (\w+)module = \{\s+PyModuleDef_HEAD_INIT,\s+"([\w.]+)",\s+(NULL)')
+MODULE = re.compile(r'PyModuleDef (\w+)module = \{\s+PyModuleDef_HEAD_INIT,\s+"([\w.]+)",')
 METHOD = re.compile(rf"\(PyCFunction\)CPyPy_(\w+),\s+[A-Z_| ]+, PyDoc_STR\({STRING}\)")
 CLASS = re.compile(
     rf"PyTypeObject CPyType_(\w+)_template_ = \{{[^{{}}]*?\.tp_doc = PyDoc_STR\({STRING}\)"
 )
 PROPERTY = re.compile(r"\(getter\)(\w+_get_\w+),\s+(?:\(setter\)\w+|NULL),\s+(NULL), NULL\}")
-# Enums and named tuples are made by running the module, of which this is the end.
+# Enums and named tuples are made by running the module, of which this is the end. The module object
+# itself may come from elsewhere: on a free-threaded Python it is made by the file that is imported.
 MODULE_HAS_RUN = re.compile(
     r"char result = CPyDef_(\w+)_____top_level__\(\);\s+if \(result == 2\)\s+goto fail;"
 )
+SET_MODULE_DOCSTRING = """
+    if (PyModule_SetDocString(module, "{docstring}") < 0)
+        PyErr_Clear();"""
 SET_DOCSTRING = """
     {{
         PyObject *owner = PyObject_GetAttrString(module, "{name}");
@@ -43,7 +47,7 @@ def add_docstrings(c_files: Iterable[str], modules: Iterable[str]) -> int:
     for c_file in map(Path, c_files):
         before = c_file.read_text(encoding="utf-8")
         docstrings: dict[str, str] = {}
-        for prefix, module, _ in MODULE.findall(before):
+        for prefix, module in MODULE.findall(before):
             if module in sources:
                 docstrings |= read_docstrings(sources[module], prefix)
         after, count = with_docstrings(before, docstrings)
@@ -95,6 +99,9 @@ def with_docstrings(code: str, docstrings: dict[str, str]) -> tuple[str, int]:
 
     def set_others(match: re.Match[str]) -> str:
         lines = [match[0]]
+        if match[1] in docstrings:
+            placed.add(match[1])
+            lines.append(SET_MODULE_DOCSTRING.format(docstring=as_c(docstrings[match[1]])))
         for name, docstring in docstrings.items():
             prefix, _, own_name = name.rpartition("___")
             if prefix == match[1] and name not in placed:
@@ -104,8 +111,7 @@ def with_docstrings(code: str, docstrings: dict[str, str]) -> tuple[str, int]:
 
     for pattern in (METHOD, CLASS):  # behind the signature, which is there already
         code = pattern.sub(replacing(lambda old, new: old + new), code)
-    for pattern in (MODULE, PROPERTY):  # instead of NULL
-        code = pattern.sub(replacing(lambda _, new: f'PyDoc_STR("{new}")'), code)
+    code = PROPERTY.sub(replacing(lambda _, new: f'PyDoc_STR("{new}")'), code)  # instead of NULL
     return MODULE_HAS_RUN.sub(set_others, code), len(placed)
 
 

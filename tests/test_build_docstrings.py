@@ -94,7 +94,7 @@ def test_each_docstring_finds_its_place(tree):
     assert r'PyDoc_STR("hello()\n--\n\nSay hello.\012\012Twice.") /* docstring */' in code
     assert 'hello___Greeter_set_count,\n     PyDoc_STR("How many were greeted."), NULL}' in code
     assert "hello___Greeter_set__private,\n     NULL, NULL}" in code
-    assert r'PyDoc_STR("Say \042hello\042."), /* docstring */' in code
+    assert r'PyModule_SetDocString(module, "Say \042hello\042.")' in code
 
 
 def test_classes_made_at_run_time_get_theirs_when_the_module_has_run(tree):
