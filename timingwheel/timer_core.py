@@ -177,7 +177,10 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
         and not (timer._max_pending or timer._closed)
-        and state.try_place_fast(task, deadline_ns)
+        and (
+            state.try_place_fast(task, deadline_ns)
+            or (task._tt_list is not None and state.try_rearm_in_place(task, deadline_ns))
+        )
     ):
         return
     due = None
