@@ -19,7 +19,7 @@ from tests.testing.sockets import drain
 
 # How many interrupts a timer aims at random; if set, every place is interrupted too, and not some.
 INTERRUPTS = int(os.environ.get("MQ_INTERRUPTS", "300"))
-STRIDE = 1 if "MQ_INTERRUPTS" in os.environ else 11
+STRIDE = 1 if "MQ_INTERRUPTS" in os.environ else 23
 
 CASES = [(scene, kind) for scene, kinds in SCENES.items() for kind in kinds]
 

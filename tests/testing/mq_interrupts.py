@@ -10,6 +10,8 @@ from functools import cache
 from itertools import pairwise
 from time import perf_counter
 
+from tests.testing.interrupts import is_entering_with
+
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 
 
@@ -117,7 +119,7 @@ class TimerInterrupter:
         signal.signal(signal.SIGALRM, self._before)
 
     def _interrupt(self, _number, frame):
-        if self._armed and in_finalizer(frame):
+        if self._armed and (in_finalizer(frame) or is_entering_with(frame)):
             signal.setitimer(signal.ITIMER_REAL, 1e-4)
         elif self._armed:
             self._armed = False
