@@ -93,6 +93,7 @@ class TimerTaskList(TaskList):
         "expiration_ns",
         "has_rearmed",
         "level",
+        "turn",
     )
 
     def __init__(
@@ -115,6 +116,9 @@ class TimerTaskList(TaskList):
         self.expiration_ns: i64 = expiration_ns
         self.has_rearmed = False
         self.dispatched = False  # to the executor, as a whole
+        # How often a thread took over from another one that ran this. A thread that finds that it
+        # has changed runs no more tasks of it.
+        self.turn: i64 = 0
         if _UNTRACKS_FROM_GC:
             _gc_untrack(self._slots)
 
@@ -340,6 +344,15 @@ class TimerTaskList(TaskList):
             task._tt_index = self._head
             self._counters.fired -= 1
             self._counters.backlog += 1
+
+    def take_over(self) -> None:
+        """Let the thread that runs this stop after its present task. One thread at a time."""
+        self.turn += 1
+
+    def left(self) -> list[TimerTask]:
+        """Return the tasks that have not started, in order. O(n)."""
+        with self._lock.reading():
+            return self.tasks()
 
     def tasks(self) -> list[TimerTask]:
         """Return the tasks, in order. O(n). Locked."""

@@ -12,7 +12,8 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-# Seconds to pause after an error that is not a task's (a clock that raises), instead of spinning.
+# Seconds to pause after the second error in a row that is not a task's (a clock that raises),
+# instead of spinning.
 ERROR_PAUSE_S = 1.0
 
 
@@ -100,21 +101,57 @@ class Reaper:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        try:
+            self._repeat_steps()
+        except BaseException:  # noqa: BLE001  # one from another thread, between two steps
+            self._run()
+            return
+        if self.started:
+            self._timer.shut_down()
+
+    def _repeat_steps(self) -> None:
         with self._starting:
             if not self.started:
                 return
-        _reduce_timer_slack()
+        reduce_timer_slack()
+        failure = Failure(self._waiter)
         while not self._timer.finished():
             try:
+                failure.report()
                 self.step()
-            except BaseException:
-                # Tasks report to on_error; only a clock that raises comes here.
-                log.exception("%s goes on after an error", self._thread.name)
+                failure.count = 0
+            except BaseException as error:  # noqa: BLE001  # it is reported
+                failure.add(error)
+
+
+class Failure:
+    """What ended a step of a thread that goes on: an error that is not a task's.
+
+    Tasks report to on_error. What comes here is a clock that raises, or an exception from another
+    thread that was to kill this one. It is reported within the next step, where another exception
+    does no harm either.
+    """
+
+    def __init__(self, waiter: Waiter) -> None:
+        self._waiter = waiter
+        self._error: BaseException | None = None
+        self.count = 0  # in a row
+
+    def add(self, error: BaseException) -> None:
+        """Keep an error for the report."""
+        self._error = error
+        self.count += 1
+
+    def report(self) -> None:
+        """Log the last error, if any, and pause if it was not the first in a row."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            log.error("%s goes on after an error", threading.current_thread().name, exc_info=error)
+            if self.count > 1:
                 self._waiter.wait(ERROR_PAUSE_S)
-        self._timer.shut_down()
 
 
-def _reduce_timer_slack() -> None:
+def reduce_timer_slack() -> None:
     """Let this thread's sleeps end on time. Linux only.
 
     Linux ends them up to 50 us late, to save work (timer slack, see prctl(2)).

@@ -46,8 +46,12 @@ class TaskRunner:
         self._on_error = on_error
 
     def run(self, bucket: TimerTaskList) -> None:
-        """Run the tasks of `bucket`; cancel them after the close deadline."""
-        while self._run_batch(bucket):
+        """Run the tasks of `bucket`; cancel them after the close deadline.
+
+        Ends early if another thread takes the bucket over meanwhile.
+        """
+        turn = bucket.turn
+        while self._run_batch(bucket, turn):
             yield_gil()
         while self._past_close_deadline() and (tasks := bucket.cancel_some(TASKS_PER_CLOCK_READ)):
             self.close(tasks)
@@ -71,12 +75,14 @@ class TaskRunner:
             log.exception("the clock of timer %r raised", self._name)
             return 0
 
-    def _run_batch(self, bucket: TimerTaskList) -> bool:
+    def _run_batch(self, bucket: TimerTaskList, turn: i64) -> bool:
         late_ns = self._late_ns(bucket)
         count: i64 = 0
         try:
-            while count < TASKS_PER_CLOCK_READ and (
-                self.close_deadline is None or not self._past_close_deadline()
+            while (
+                count < TASKS_PER_CLOCK_READ
+                and bucket.turn == turn
+                and (self.close_deadline is None or not self._past_close_deadline())
             ):
                 task = bucket.take()
                 if task is None:
@@ -98,12 +104,14 @@ class TaskRunner:
                 self.lateness.observe(late_ns, count)
         return count == TASKS_PER_CLOCK_READ
 
-    def fail_bucket(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Report `error` for each task of a bucket, and end the task."""
-        while (task := bucket.take()) is not None:
-            task._tt_index = DONE
-            if _UNTRACKS_FROM_GC and type(task) is TimerTask:
-                _gc_track(task)
+    def report_refused(self, tasks: list[TimerTask], error: BaseException) -> None:
+        """Report `error` for each task that the executor refused; log it once for all."""
+        if self._on_error is None:
+            log.error(
+                "the executor of timer %r refused %d tasks", self._name, len(tasks), exc_info=error
+            )
+            return
+        for task in tasks:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:

@@ -27,7 +27,11 @@ from timingwheel.clock import Clock
 from timingwheel.clock_reader import clock_reader_for
 from timingwheel.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
-from timingwheel.executor import TaskExecutor, executor_for
+from timingwheel.executor import TaskExecutor
+from timingwheel.executors.choice import executor_for
+from timingwheel.executors.clock_leader import ClockLeader
+from timingwheel.executors.refused import RefusedBuckets
+from timingwheel.executors.worker import WorkerExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
@@ -51,8 +55,9 @@ class Timer(TimerCore):
 
     `tick_ms`: resolution; deadlines are rounded up to it, so nothing runs early. `wheel_size`:
     slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
-    None for one thread of its own, an `InlineExecutor`, or any `concurrent.futures.Executor` that
-    runs in this process. `max_pending`: how many tasks may be pending at once.
+    None for workers of its own, which run one task at a time unless one is slow, an
+    `InlineExecutor`, or any `concurrent.futures.Executor` that runs in this process; a worker runs
+    what that refuses. `max_pending`: how many tasks may be pending at once.
     `on_error(exc, task)`: called with each exception of a task; default: it is logged.
 
     Nothing runs until a thread advances the clock: `start` one for that (`with Timer() as timer`
@@ -84,15 +89,13 @@ class Timer(TimerCore):
             _check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
-        super().__init__(
-            name,
-            reader,
-            WheelState(tick_ns, wheel_size, reader.now_ns()),
-            executor_for(executor, name, self._runner.fail_bucket),
-            max_pending or 0,
-        )
+        state = WheelState(tick_ns, wheel_size, reader.now_ns())
+        workers = f"{name}-executor"
+        self._refused = RefusedBuckets(workers, state.counters, self._runner)
+        task_executor = executor_for(executor, workers, state.counters, self._refused.run)
+        super().__init__(name, reader, state, task_executor, max_pending or 0)
         # Guarded by _lock.
-        self._reaper: Reaper | None = None
+        self._reaper: Reaper | ClockLeader | None = None
         self._waiters: tuple[Waiter, ...] = ()
         self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
@@ -245,7 +248,7 @@ class Timer(TimerCore):
         try:
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
-            self._runner.fail_bucket(bucket, error)
+            self._refused.run(bucket, error)
         try:
             self._wheel_state.dispatch_queue.remove(bucket)
         except ValueError:  # another thread delivered it as well
@@ -276,9 +279,7 @@ class Timer(TimerCore):
                 raise TimerClosed(f"timer {self.name!r} is closed")
             if self._reaper is not None:
                 return
-            if waiter is None:
-                waiter = ConditionWaiter()
-            reaper = Reaper(self, waiter, f"{self.name}-reaper")
+            reaper, waiter = self._new_reaper(waiter)
             self._change_waiters(add=waiter)
             try:
                 reaper.start()
@@ -288,6 +289,15 @@ class Timer(TimerCore):
                     self._wheel_state.counters.reaper_runs = True
                 else:
                     self._change_waiters(remove=waiter)
+
+    def _new_reaper(self, waiter: Waiter | None) -> tuple[Reaper | ClockLeader, Waiter]:
+        name = f"{self.name}-reaper"
+        if waiter is not None:
+            return Reaper(self, waiter, name), waiter
+        waiter = ConditionWaiter()
+        if isinstance(self._executor, WorkerExecutor):
+            return ClockLeader(self._executor, self, waiter, name), waiter
+        return Reaper(self, waiter, name), waiter
 
     def close(
         self,
@@ -320,7 +330,7 @@ class Timer(TimerCore):
             if self._time_left() == 0:
                 self._cancel_pending()  # the reaper may be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
-            self._executor.close(wait=wait, timeout=self._join_timeout())
+            self._close_executors(wait)
 
     @property
     def running(self) -> bool:
@@ -346,7 +356,11 @@ class Timer(TimerCore):
             self._deliver_all()
         finally:
             self._wheel_state.counters.reaper_runs = False
-            self._executor.close(wait=False, timeout=0)
+            self._close_executors(wait=False)
+
+    def _close_executors(self, wait: bool) -> None:
+        self._executor.close(wait=wait, timeout=self._join_timeout() if wait else 0)
+        self._refused.close(wait=wait, timeout=self._join_timeout() if wait else 0)
 
     patience, finish = max_sleep, shut_down  # their former names
 

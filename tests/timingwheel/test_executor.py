@@ -1,14 +1,11 @@
 """Executors: in which thread tasks run, what they cost, and what happens when they fail."""
 
-import concurrent.futures
-import contextlib
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
 from timingwheel import InlineExecutor, ManualClock, Timer
-from timingwheel.executor import MAX_JOBS, WorkerExecutor
 
 
 class Recorder:
@@ -21,13 +18,6 @@ class Recorder:
         self.errors.append(error)
 
 
-class Box:
-    """Stands for a bucket."""
-
-    def __init__(self, name):
-        self.name = name
-
-
 def timer_on(executor, **options):
     """Return a timer on a manual clock."""
     return Timer(clock=ManualClock(), executor=executor, **options)
@@ -37,19 +27,6 @@ def fire(timer, seconds=1):
     """Move the clock and run what is due."""
     timer._clock_reader.clock.advance(seconds)
     return timer.advance_clock()
-
-
-class CountingPool(ThreadPoolExecutor):
-    """Counts jobs."""
-
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        self.jobs = 0
-
-    def submit(self, *args, **options):
-        """Submit and count."""
-        self.jobs += 1
-        return super().submit(*args, **options)
 
 
 class TestChoice:
@@ -179,239 +156,3 @@ class TestInline:
         assert order == ["one", "two"]
         one.close()
         two.close()
-
-
-class TestWorker:
-    """executor=None: one thread of its own."""
-
-    def test_one_named_thread_made_when_needed(self):
-        """The thread starts with the first due task, has the timer's name, and ends with close."""
-        timer, seen = timer_on(None, name="tea"), []
-        assert not any(t.name == "tea-executor" for t in threading.enumerate())
-        for _ in range(3):
-            timer.schedule(1, lambda: seen.append(threading.current_thread()))
-            fire(timer)
-        timer.close()
-        assert len(seen) == 3
-        assert {(t.name, t.daemon) for t in seen} == {("tea-executor", True)}
-        assert not any(t.name == "tea-executor" for t in threading.enumerate())
-
-    @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
-    @pytest.mark.parametrize("on_error_raises", [None, ValueError, SystemExit])
-    def test_nothing_stops_the_worker(self, error, on_error_raises):
-        """Whatever a task and on_error raise, the next task runs."""
-        told, ran = [], []
-
-        def fail():
-            raise error
-
-        def on_error(exc, task):
-            told.append(type(exc))
-            if on_error_raises:
-                raise on_error_raises
-
-        timer = timer_on(None, on_error=on_error)
-        for _ in range(2):
-            timer.schedule(1, fail)
-            timer.schedule(1, ran.append, 1)
-            fire(timer)
-        timer.close()
-        assert (told, ran) == ([error] * 2, [1] * 2)
-
-    def test_after_close_the_caller_runs_what_was_due(self):
-        """A bucket that is dispatched after close runs in the caller's thread."""
-        worker, ran = WorkerExecutor("w"), []
-        worker.close(wait=True, timeout=None)
-        worker.execute(ran.append, "bucket")
-        assert ran == ["bucket"]
-        assert not any(t.name == "w" for t in threading.enumerate())
-
-    def test_interrupted_start_leaves_one_worker(self, monkeypatch):
-        """If start is interrupted after the thread began, that thread ends and a new one works."""
-        worker, ran, start = WorkerExecutor("w"), [], threading.Thread.start
-
-        def interrupted(thread):
-            start(thread)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            worker.execute(ran.append, "lost? no: the timer keeps it")
-        monkeypatch.undo()
-        worker.execute(ran.append, "bucket")
-        worker.close(wait=True, timeout=None)
-        assert ran == ["bucket"]
-
-    def test_a_finalizer_that_adds_while_the_worker_starts(self, monkeypatch):
-        """It neither deadlocks nor leaves a second worker running."""
-        worker, ran, start = WorkerExecutor("w"), [], threading.Thread.start
-
-        def start_with_finalizer(thread):
-            monkeypatch.undo()
-            worker.execute(ran.append, "finalizer's")
-            start(thread)
-
-        monkeypatch.setattr(threading.Thread, "start", start_with_finalizer)
-        worker.execute(ran.append, "own")
-        worker.close(wait=True, timeout=None)
-        assert sorted(ran) == ["finalizer's", "own"]
-
-    def test_without_a_thread_tasks_are_reported(self, monkeypatch):
-        """If the system has no thread left, on_error is told so for each due task."""
-        told = Recorder()
-        timer = timer_on(None, on_error=told)
-        timer.schedule(1, print)
-
-        def refuse(thread):
-            raise RuntimeError("can't start new thread")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
-            fire(timer)
-        assert [str(e) for e in told.errors] == ["can't start new thread"]
-        timer.close()
-
-    def test_a_clock_that_fails_in_the_worker(self):
-        """The tasks run; only their lateness is not known."""
-        readings, ran = [0, 0], threading.Event()
-
-        def clock():
-            if threading.current_thread() is not threading.main_thread():
-                raise OSError("no clock")
-            return readings[0]
-
-        timer = Timer(clock=clock)
-        timer.schedule(0.001, ran.set)
-        readings[0] = 1
-        timer.advance_clock()
-        assert ran.wait(30)
-        timer.close()
-
-
-class TestPool:
-    """Any concurrent.futures.Executor."""
-
-    def test_one_job_a_thousand_tasks(self):
-        """A small bucket is one job; a large one is shared by few jobs, not one a task."""
-        with CountingPool(2) as pool:
-            timer, ran = timer_on(pool), []
-            for _ in range(10_000):
-                timer.schedule(1.001, ran.append, 1)
-            fire(timer, 1.001)
-            assert pool.jobs == 10
-            timer.schedule(1, ran.append, 1)
-            fire(timer)
-            assert pool.jobs == 11
-            for _ in range(40_000):
-                timer.schedule(1.001, ran.append, 1)
-            fire(timer, 1.001)
-            assert pool.jobs == 11 + MAX_JOBS
-            timer.close()
-            assert len(ran) == 50_001
-
-    def test_close_waits_for_jobs_and_leaves_the_pool(self):
-        """close waits for the timer's jobs and does not shut the pool down."""
-        with ThreadPoolExecutor(1) as pool:
-            timer, ran = timer_on(pool), []
-            timer.schedule(1, ran.append, 1)
-            fire(timer)
-            timer.close()
-            assert ran == [1]
-            assert pool.submit(int).result() == 0
-
-    @pytest.mark.parametrize("callers", [1, 2])
-    def test_close_from_jobs_does_not_wait_for_itself(self, callers):
-        """A job that closes the timer does not wait for its own job, nor two for each other."""
-        with ThreadPoolExecutor(callers) as pool:
-            timer, closed = timer_on(pool), []
-            together = threading.Barrier(callers)
-
-            def close():
-                together.wait(30)
-                timer.close()
-                closed.append(1)
-
-            for delay in range(1, callers + 1):
-                timer.schedule(delay, close)
-            fire(timer, 10)
-            timer.close(timeout=30)
-        assert len(closed) == callers
-
-    def test_shut_down_pool(self):
-        """on_error is called for each task; the timer goes on."""
-        pool, told = ThreadPoolExecutor(1), Recorder()
-        pool.shutdown()
-        timer = timer_on(pool, on_error=told)
-        tasks = [timer.schedule(1, print) for _ in range(3)]
-        assert fire(timer)
-        assert [type(e) for e in told.errors] == [RuntimeError] * 3
-        assert all(task.done() for task in tasks)
-        timer.close()
-
-    @pytest.mark.parametrize("error", [ValueError, IndexError, OSError])
-    def test_a_pool_that_refuses_in_its_own_way(self, error):
-        """Whatever submit raises is reported once for each task."""
-
-        class Full(concurrent.futures.Executor):
-            def submit(self, fn, /, *args, **kwargs):
-                raise error("full")
-
-        told = Recorder()
-        timer = timer_on(Full(), on_error=told)
-        timer.schedule(1, print)
-        fire(timer)
-        assert [type(e) for e in told.errors] == [error]
-        timer.close()
-
-    def test_a_pool_that_accepts_one_job_of_many(self):
-        """The accepted job runs the whole bucket."""
-
-        class Grudging(ThreadPoolExecutor):
-            def submit(self, *args, **kwargs):
-                if self._work_queue.qsize() or self._threads:
-                    raise RuntimeError("one is enough")
-                return super().submit(*args, **kwargs)
-
-        told, ran = Recorder(), []
-        with Grudging(1) as pool:
-            timer = timer_on(pool, on_error=told)
-            for _ in range(5000):
-                timer.schedule(1.001, ran.append, 1)
-            fire(timer, 1.001)
-            timer.close()
-        assert (len(ran), told.errors) == (5000, [])
-
-    def test_a_pool_that_drops_its_jobs(self):
-        """If the pool drops a job, its tasks end with CancelledError."""
-        told, go = Recorder(), threading.Event()
-        pool = ThreadPoolExecutor(1)
-        timer = timer_on(pool, on_error=told)
-        pool.submit(go.wait)
-        tasks = [timer.schedule(1, print) for _ in range(3000)]
-        fire(timer)
-        pool.shutdown(wait=False, cancel_futures=True)
-        go.set()
-        timer.close()
-        assert len(told.errors) == 3000
-        assert all(isinstance(e, concurrent.futures.CancelledError) for e in told.errors)
-        assert all(task.done() for task in tasks)
-        assert timer.stats().executor_backlog == 0
-        pool.shutdown()
-
-    def test_a_pool_that_runs_at_once(self):
-        """An executor may run jobs in submit, and be interrupted there."""
-
-        class AtOnce(concurrent.futures.Executor):
-            def submit(self, fn, /, *args, **kwargs):
-                future = concurrent.futures.Future()
-                fn(*args, **kwargs)
-                future.set_result(None)
-                return future
-
-        timer, ran = timer_on(AtOnce()), []
-        timer.schedule(1, ran.append, 1)
-        fire(timer)
-        timer.schedule(0, timer.close)
-        assert ran == [1]
-        with contextlib.suppress(Exception):
-            timer.close()

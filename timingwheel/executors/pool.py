@@ -1,0 +1,94 @@
+"""PoolExecutor: runs tasks in a `concurrent.futures.Executor` of the user's.
+
+The pool may refuse a bucket, or drop its jobs (`shutdown(cancel_futures=True)`): then the tasks are
+run elsewhere, see `refused`. Any thread. The lock is re-entrant: a finalizer in the thread that
+holds it may add a task.
+"""
+
+import concurrent.futures
+import threading
+from collections.abc import Callable
+
+from timingwheel.bucket import TimerTaskList
+from timingwheel.executor import RunBucket
+
+Refuse = Callable[[TimerTaskList, BaseException], None]
+
+# A pool gets one job for so many tasks of a bucket; the jobs share the bucket.
+TASKS_PER_JOB = 1024
+MAX_JOBS = 16
+
+
+class _PoolContext(threading.local):
+    """Whether this thread runs a job of the pool."""
+
+    in_job = False
+
+
+class PoolExecutor:
+    """Adapts any `concurrent.futures.Executor`, and never shuts it down. Any thread.
+
+    `refuse(bucket, error)` is called for a bucket with tasks left if the pool dropped its jobs, or
+    they died.
+    """
+
+    def __init__(self, pool: concurrent.futures.Executor, refuse: Refuse) -> None:
+        self._pool = pool
+        self._refuse = refuse
+        self._context = _PoolContext()
+        self._lock = threading.RLock()  # guards _running
+        self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
+
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
+        """Submit a job for each thousand tasks or so; raises what `submit` raises."""
+        more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
+        self._submit(run, bucket)
+        for _ in range(more_jobs):
+            try:
+                self._submit(run, bucket)
+            except Exception:  # noqa: BLE001  # the job that the pool accepted does it all
+                return
+
+    def flush(self) -> None:
+        """Do nothing: the pool wakes its threads."""
+
+    def resume(self) -> None:
+        """Do nothing: the pool continues by itself."""
+
+    def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
+        future = self._pool.submit(self._job, run, bucket)
+        with self._lock:
+            self._running[future] = bucket
+        future.add_done_callback(self._on_job_done)
+
+    def _job(self, run: RunBucket, bucket: TimerTaskList) -> None:
+        in_job, self._context.in_job = self._context.in_job, True
+        try:
+            run(bucket)
+        finally:
+            self._context.in_job = in_job
+
+    def _on_job_done(self, future: concurrent.futures.Future[None]) -> None:
+        with self._lock:
+            bucket = self._running.pop(future)
+            left = len(bucket) and bucket not in self._running.values()
+        if left:
+            self._refuse(bucket, _error_of(future))
+
+    def close(self, *, wait: bool, timeout: float | None) -> None:
+        """Wait for the jobs in the pool, unless called by one.
+
+        Two jobs that close the timer would wait for each other.
+        """
+        if wait and not self._context.in_job:
+            with self._lock:
+                running = list(self._running)
+            concurrent.futures.wait(running, timeout)
+
+
+def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
+    """Return why a job that is done did not run all its tasks."""
+    error = concurrent.futures.CancelledError("the pool dropped its job")
+    if not future.cancelled():  # an exception from another thread ended it
+        error.__cause__ = future.exception()
+    return error

@@ -1,0 +1,369 @@
+"""WorkerExecutor: the default executor, a leader that runs what is due and a standby.
+
+Its threads, the *workers*, are all alike; what differs is their role.
+
+The *leader* sleeps until something is due or dispatched, and runs it. If the timer was started, the
+leader advances the clock as well, so the thread that the clock wakes starts the due task itself. It
+runs one task at a time, in order of expiry.
+
+The *standby* watches the leader: it looks when the next bucket has been due for `SLOW_TASK_S`, and
+as often while the leader runs tasks. If one task takes the leader longer than that, the standby
+becomes the leader: it continues with the next task and with the clock. The former leader stands by
+when its task has ended, or ends, if another worker stands by already.
+
+    leader    sleep ──> drain ──> run a, b, c (c is slow) ─ ─ ─ ─ ─ ─ ─ ─> stand by
+    standby   sleep ─────────────────────────────> look ──> look: lead, run d, sleep ──> ...
+
+An idle timer has no standby yet, or one that sleeps as long as the leader does: nothing polls.
+
+A worker may be killed by an exception from another thread (`PyThreadState_SetAsyncExc`). In a task
+that is an error of the task. Elsewhere the worker goes on, or is replaced as it ends, and jobs stay
+queued until they are done; leader and standby look whether the other one lives.
+
+Lock order: `_lock` is a leaf, except that a thread is started under it. It may be taken under the
+timer's lock (`Timer.start`), and the timer is never called under it.
+"""
+
+import contextlib
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+from timingwheel._freezegun import real_seconds
+from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.errors import TimerForked
+from timingwheel.executor import RunBucket
+from timingwheel.reaper import (
+    Advanceable,
+    ConditionWaiter,
+    Failure,
+    Waiter,
+    reduce_timer_slack,
+)
+
+# Seconds in one task after which the leader is replaced. The standby notices after up to twice as
+# long. Shorter, and ordinary tasks would often overlap; longer, and other tasks would be late.
+SLOW_TASK_S = 0.002
+
+# A standby that wakes up late is on a busy machine, or had to wait for the interpreter lock. So may
+# the leader, which is granted so many times as much.
+PATIENCE = 4
+
+# When so many workers are in slow tasks, the next task waits for one of them.
+MAX_WORKERS = 32
+
+Job = tuple[RunBucket, TimerTaskList]
+
+
+class Worker(threading.Thread):
+    """A thread of a `WorkerExecutor`."""
+
+    def __init__(self, executor: "WorkerExecutor", name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.waiter = ConditionWaiter()  # it sleeps on that as the standby
+        self._executor = executor
+
+    def run(self) -> None:
+        """Work until the executor needs this worker no more."""
+        try:
+            self._executor._work(self)
+        finally:
+            self._executor._on_worker_end(self)
+
+
+class WorkerExecutor:
+    """Runs tasks one at a time in workers of its own; see the module. Any thread.
+
+    The first worker is started with the first bucket, or by `lead_clock`. `counters`: the timer's.
+    """
+
+    def __init__(self, name: str, counters: TimerCounters) -> None:
+        self._name = name
+        self._counters = counters
+        self._lock = threading.RLock()  # guards all fields below
+        self._jobs: deque[Job] = deque()  # the first one stays here while it runs
+        self._clock: Advanceable | None = None
+        self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
+        self._workers: set[Worker] = set()  # all that may be alive
+        self._leader: Worker | None = None
+        self._standby: Worker | None = None
+        self._running = False  # whether the leader runs tasks now
+        self._runs = 0  # how often it began to
+        # What the standby saw first, and when: the leader's run and the count of started tasks.
+        self._seen: tuple[int, int] | None = None
+        self._seen_s = 0.0
+        self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
+        self._next_look_s = 0.0  # when it looks again
+        self._closed = False
+        _executors.add(self)
+
+    def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
+        """Queue the bucket for the leader; after `close`, run it in the caller's thread.
+
+        Raises RuntimeError if the system has no thread left.
+        """
+        with self._lock:
+            if not self._closed or self._leader is not None:
+                self._ensure_leader(self._name)
+                self._jobs.append((run, bucket))
+                return
+        run(bucket)
+
+    def flush(self) -> None:
+        """Run what is queued, in the leader; in other threads wake it."""
+        if not self._jobs:
+            return
+        me = threading.current_thread()
+        if self._leader is not me:
+            if not self._running:  # else it looks at the queue before it sleeps
+                self._waiter.wake()
+        elif not self._running:  # else this is called by a task
+            self._run_jobs(me)
+
+    def resume(self) -> None:
+        """Do nothing: the leader continues by itself."""
+
+    def close(self, *, wait: bool, timeout: float | None) -> None:
+        """End the workers once nothing is queued; a worker waits for none of them."""
+        with self._lock:
+            self._closed = True
+            self._wake_all()
+        if wait:
+            self.join(timeout)
+
+    def join(self, timeout: float | None) -> None:
+        """Wait until all workers have ended; does nothing in one of them."""
+        deadline_s = None if timeout is None else real_seconds() + timeout
+        while workers := self._living():
+            if threading.current_thread() in workers:
+                return
+            for worker in workers:
+                worker.join(None if deadline_s is None else max(0.0, deadline_s - real_seconds()))
+            if deadline_s is not None and real_seconds() >= deadline_s:
+                return
+
+    # The clock of a started timer.
+
+    def lead_clock(self, clock: Advanceable, waiter: Waiter, name: str) -> None:
+        """Let the leader advance `clock`, and sleep on `waiter`, until the clock is finished.
+
+        `name`: of the leader, if it must be started. Raises RuntimeError if it cannot be.
+        """
+        with self._lock:
+            former, self._waiter, self._clock = self._waiter, waiter, clock
+            self._ensure_leader(name)
+        former.wake()
+
+    def leave_clock(self, clock: Advanceable) -> None:
+        """Take back `lead_clock`, which was interrupted."""
+        with self._lock:
+            if self._clock is clock:
+                self._clock = None
+                if not self._jobs:
+                    self._leader = None
+                self._wake_all()
+
+    def leads(self, clock: Advanceable) -> bool:
+        """Return whether the leader advances that clock."""
+        return self._clock is clock
+
+    # The roles.
+
+    def _work(self, me: Worker) -> None:
+        reduce_timer_slack()
+        failure = Failure(me.waiter)
+        while (role := self._role_of(me)) is not None:
+            try:
+                failure.report()
+                role(me)
+                failure.count = 0
+            except TimerForked:  # a task forked, and this is the child, which has no leader
+                pass
+            except BaseException as error:  # noqa: BLE001  # it is reported
+                failure.add(error)
+
+    def _role_of(self, me: Worker) -> Callable[[Worker], None] | None:
+        """Return what a worker is to do next; None: to end."""
+        with self._lock:
+            if me is self._leader:
+                self._running = False
+                if not self._is_over():
+                    return self._lead
+                self._wake_all()
+                self._leader = None
+            # One whose start was interrupted is not among the workers.
+            elif self._leader is not None and self._standby in (None, me) and me in self._workers:
+                self._standby = me
+                return self._stand_by
+            return None
+
+    def _lead(self, me: Worker) -> None:
+        """Sleep until something is due or dispatched, and run it."""
+        clock = self._clock
+        if clock is not None and clock.finished():
+            clock.shut_down()
+            self._clock = None
+            return
+        delay = None if clock is None else clock.max_sleep()
+        self._waiter.wait(0.0 if self._jobs else delay)
+        self.flush()
+        if clock is not None and self._leader is me:
+            clock.advance_clock()
+
+    def _run_jobs(self, me: threading.Thread) -> None:
+        with self._lock:
+            self._running = True
+            self._runs += 1
+            self._ensure_watched()
+        job = self._next_job(me, None)
+        while job is not None:
+            run, bucket = job
+            run(bucket)
+            job = self._next_job(me, job)
+
+    def _next_job(self, me: threading.Thread, done: Job | None) -> Job | None:
+        """Return the job to run next, if this thread still leads; it stays queued until done."""
+        with self._lock:
+            if me is not self._leader:
+                return None
+            if self._jobs and self._jobs[0] is done:
+                self._jobs.popleft()
+            if self._jobs:
+                return self._jobs[0]
+            self._running = False
+            return None
+
+    def _stand_by(self, me: Worker) -> None:
+        """Look after the leader, then sleep until the next look."""
+        delay = None
+        with contextlib.suppress(Exception):  # the leader reports that the clock raises
+            delay = None if self._clock is None else self._clock.max_sleep()
+        with self._lock:
+            delay = self._look(me, delay)
+        me.waiter.wait(delay)
+
+    def _look(self, me: Worker, delay: float | None) -> float | None:
+        """Take over from a leader that is slow or dead, or return the seconds to the next look.
+
+        `delay`: the seconds until the next bucket is due. Locked.
+        """
+        leader, now_s = self._leader, real_seconds()
+        if me is not self._standby or leader is None:
+            return 0.0
+        if self._is_slow(now_s) or not leader.is_alive():
+            self._take_over(me)
+            return 0.0
+        if self._seen is not None:
+            delay = self._seen_s + self._grace_s - now_s
+        if delay is None:
+            self._next_look_s = threading.TIMEOUT_MAX
+            return None
+        self._next_look_s = now_s + delay + SLOW_TASK_S
+        return delay + SLOW_TASK_S
+
+    def _is_slow(self, now_s: float) -> bool:
+        """Return whether the leader has been in one task for long. Locked; by the standby."""
+        seen = (self._runs, int(self._counters.fired)) if self._running else None
+        if seen is None or seen != self._seen:
+            self._seen, self._seen_s, self._grace_s = seen, now_s, 0.0
+            return False
+        late_s = now_s - self._next_look_s
+        if late_s > SLOW_TASK_S / 2:
+            self._grace_s = max(self._grace_s, PATIENCE * late_s)
+        return now_s - self._seen_s >= SLOW_TASK_S + self._grace_s
+
+    def _take_over(self, me: Worker) -> None:
+        """Make the standby the leader. Locked."""
+        self._leader, self._standby, self._seen = me, None, None
+        self._running = False
+        if self._jobs:  # the former leader runs none of its tasks but the present one
+            self._jobs[0][1].take_over()
+
+    def _is_over(self) -> bool:
+        """Return whether no worker is needed any more. Locked."""
+        return self._closed and self._clock is None and not self._jobs
+
+    # The workers.
+
+    def _ensure_leader(self, name: str) -> None:
+        """Replace a leader that does not live. Locked."""
+        if self._leader is not None and self._leader.is_alive():
+            return
+        self._running = False
+        if self._standby is not None and self._standby.is_alive():
+            self._leader, self._standby = self._standby, None
+            self._wake_all()
+        else:
+            self._leader = self._start_worker(name)
+
+    def _ensure_watched(self) -> None:
+        """Let a living standby look within `SLOW_TASK_S`. Locked."""
+        standby = self._standby
+        if standby is not None and standby.is_alive():
+            if self._next_look_s > real_seconds() + SLOW_TASK_S:
+                standby.waiter.wake()
+        elif len(self._living()) < MAX_WORKERS:
+            try:
+                self._standby = self._start_worker(self._name)
+            except RuntimeError:  # no thread is left: tasks run all the same
+                self._standby = None
+
+    def _start_worker(self, name: str) -> Worker:
+        names = [worker.name for worker in self._living()]
+        number = 0
+        while _numbered(name, number) in names:
+            number += 1
+        worker = Worker(self, _numbered(name, number))
+        worker.start()
+        # It waits for the lock. If this was interrupted, it finds that it does not belong here.
+        self._workers.add(worker)
+        return worker
+
+    def _living(self) -> list[Worker]:
+        with self._lock:
+            living = [worker for worker in self._workers if worker.is_alive()]
+            self._workers = set(living)
+        return living
+
+    def _wake_all(self) -> None:
+        self._waiter.wake()
+        for worker in self._workers:
+            worker.waiter.wake()
+
+    def _on_worker_end(self, me: Worker) -> None:
+        """Replace a worker that was killed between two steps."""
+        with self._lock:
+            if me is self._standby:
+                self._standby = None
+                if self._running:
+                    self._ensure_watched()
+            elif me is self._leader:
+                self._leader = None
+                if self._is_over():
+                    self._wake_all()
+                else:
+                    self._ensure_leader(me.name)
+
+    def _abandon(self) -> None:
+        """Forget all threads and jobs, which are the parent's, and what the threads hold."""
+        self._lock = threading.RLock()
+        self._closed = True
+        self._jobs.clear()
+        self._clock = self._leader = self._standby = None
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}-{number + 1}" if number else name
+
+
+_executors: "weakref.WeakSet[WorkerExecutor]" = weakref.WeakSet()
+
+
+def _abandon_in_child() -> None:
+    for executor in list(_executors):
+        executor._abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_in_child)
