@@ -9,12 +9,14 @@ Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and 
 when it has finished them.
 """
 
+import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mq import Mailbox, YPipe
+from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
 
 Run = Callable[[Any], object]
@@ -32,6 +34,10 @@ class Worker:
         self._pipe: YPipe[ExpiredBatch] = YPipe()
         self._written = 0  # batches; the writer's
         self._finished = 0  # batches; the worker's
+        # Written and not finished. The worker may be killed by an exception from another thread,
+        # with a batch or command in its hands; it then goes on from what is kept here.
+        self._unfinished: deque[ExpiredBatch] = deque()
+        self._term: Term | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
@@ -45,6 +51,7 @@ class Worker:
 
     def write(self, batch: ExpiredBatch) -> None:
         """Queue a batch; the worker sees it from the next `flush` on."""
+        self._unfinished.append(batch)
         self._pipe.write(batch)
         self._written += 1
 
@@ -55,7 +62,8 @@ class Worker:
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
         """Ask it to end once its pipe is empty."""
-        self._mailbox.send(Term(reply_to))
+        self._term = Term(reply_to)
+        self._mailbox.send(self._term)
 
     def is_here(self) -> bool:
         """Whether the calling thread is this worker's."""
@@ -66,21 +74,33 @@ class Worker:
         self._thread.join(timeout)
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException:  # noqa: BLE001  # one that was to kill it
+            self._run()
+
+    def _work(self) -> None:
+        for batch in list(self._unfinished):  # left by an exception
+            self._run_batch(batch)
         # A new pipe takes its reader for awake: read it before the first sleep.
-        command: WorkerCommand | None = None
-        while not isinstance(command, Term):
+        while self._term is None:
             self._run_batches()
-            command = self._mailbox.recv()
+            if self._term is None:
+                self._mailbox.recv()
         self._run_batches()  # Term comes behind the last flush
-        command.reply_to.send(TermAck(self.name))
+        with contextlib.suppress(MailboxClosed):  # the closing thread waits no more
+            self._term.reply_to.send(TermAck(self.name))
         self._mailbox.close()
 
     def _run_batches(self) -> None:
         while self._pipe.check_read():
-            batch = self._pipe.read()
-            batch.run(batch.bucket)
-            self._finished += 1
-            del batch  # or the last one would be referenced until the next comes
+            self._run_batch(self._pipe.read())
+
+    def _run_batch(self, batch: ExpiredBatch) -> None:
+        batch.run(batch.bucket)
+        self._finished += 1
+        with contextlib.suppress(ValueError):  # it ran twice
+            self._unfinished.remove(batch)
 
 
 class WorkerPool:
@@ -158,7 +178,8 @@ class WorkerPool:
             worker.term(acks)
         for _ in workers:
             if acks.recv(_remaining(close_deadline)) is None:
-                return
+                break
+        acks.close()
 
 
 def _remaining(close_deadline: float | None) -> float | None:

@@ -261,7 +261,7 @@ class TestStartedTimer:
 
     def test_idle_costs_nothing(self):
         """With far tasks pending, the reaper sleeps until the first is due: it does not poll."""
-        timer, waiter = Timer(wheel_size=10**6), RecordingWaiter()
+        timer, waiter = Timer(tick_ms=1, wheel_size=10**6), RecordingWaiter()
         for delay in (100, 200, 300):
             timer.schedule(delay, print)
         timer.start(waiter)

@@ -1,5 +1,6 @@
 """WorkerPool: each expired task runs once, in several threads; Term and TermAck at the end."""
 
+import ctypes
 import threading
 from collections import Counter
 
@@ -89,6 +90,30 @@ def test_exceptions_stop_no_worker():
     assert done.wait(PATIENCE)
     timer.close()
     assert [type(error) for error in errors] == [SystemExit]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_killed_worker_goes_on(count):
+    """Exceptions from another thread, between tasks and in them, lose none; and close returns."""
+    clock, runs, told = ManualClock(), Counter(), []
+    timer = Timer(
+        "w", clock=clock, executor=WorkerPool("w", count), on_error=lambda e, t: told.append(e)
+    )
+    tasks, pause = [], threading.Event()
+    for number in range(100):
+        tasks += [timer.schedule(0.001, runs.update, [(number, letter)]) for letter in "abc"]
+        clock.advance(0.001)
+        timer.advance_clock()
+        worker = timer._executor._workers[0]._thread
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(worker.ident), ctypes.py_object(SystemExit)
+        )
+        pause.wait(0.003)  # a second exception must not hit the handling of the first
+    timer.close()
+    assert all(task.done() for task in tasks)
+    assert len(runs) + len(told) >= len(tasks)
+    assert set(runs.values()) == {1}
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
 
 
 def test_close_finishes_what_was_handed_over():
