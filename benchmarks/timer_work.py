@@ -6,6 +6,7 @@ unless stated otherwise.
 
 import gc
 import random
+import resource
 import statistics
 import threading
 import time
@@ -90,9 +91,9 @@ def wait_until_due(size: int) -> None:
     threading.Event().wait(span(size) + 0.1)
 
 
-def lateness(peer_name: str, size: int) -> dict[str, list[float]]:
+def lateness(peer_name: str, size: int, peer: Peer | None = None) -> dict[str, list[float]]:
     """Fire a timer each millisecond; how late each was, in ms of wall time."""
-    peer = PEERS[peer_name]()
+    peer = PEERS[peer_name]() if peer is None else peer
     late: list[float] = []
     for number in range(size):
         delay = (500 + number) / 1000  # whole milliseconds: a sum of floats may be a bit more
@@ -110,6 +111,20 @@ def wait_for_all(peer: Peer, size: int) -> None:
         peer.drain(1.0 + size / 1000)
     else:
         peer.drain()
+
+
+def beside_a_sleep(peer_name: str, size: int) -> dict[str, float]:
+    """Fire timers as `lateness` does, beside a callback that sleeps for a second; ms of wall time.
+
+    `switches`: voluntary context switches a timer, where the system tells them.
+    """
+    peer = PEERS[peer_name]()
+    peer.schedule([0.5 + size / 3000], partial(time.sleep, 1.0))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    late = lateness(peer_name, size, peer)["late"]
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+    _, *inner, longest = quantiles(late, 100)
+    return {"p50": inner[49], "p99": inner[98], "max": longest, "switches": switches / size}
 
 
 def note_lateness(late: list[float], due: float) -> None:
@@ -144,6 +159,7 @@ WORK: dict[str, Callable[[str, int], dict[str, Any]]] = {
     "collect": collect,
     "drain": drain,
     "lateness": lateness,
+    "beside": beside_a_sleep,
     "stall": stall,
 }
 
