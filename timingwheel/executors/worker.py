@@ -48,8 +48,9 @@ from timingwheel.reaper import (
 SLOW_TASK_S = 0.002
 
 # A standby that wakes up late is on a busy machine, or had to wait for the interpreter lock. So may
-# the leader, which is granted so many times as much.
+# the leader, which is granted so many times as much, within bounds.
 PATIENCE = 4
+MAX_GRACE_S = 0.02
 
 # When so many workers are in slow tasks, the next task waits for one of them.
 MAX_WORKERS = 32
@@ -271,7 +272,7 @@ class WorkerExecutor:
             return False
         late_s = now_s - self._next_look_s
         if late_s > SLOW_TASK_S / 2:
-            self._grace_s = max(self._grace_s, PATIENCE * late_s)
+            self._grace_s = max(self._grace_s, min(PATIENCE * late_s, MAX_GRACE_S))
         return now_s - self._seen_s >= SLOW_TASK_S + self._grace_s
 
     def _take_over(self, me: Worker) -> None:
