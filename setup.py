@@ -15,6 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent))
+from build_boxing import add_boxing
 from build_docstrings import add_docstrings
 
 # The modules that run for each timer and each operation. Those that need weak references to their
@@ -154,6 +155,7 @@ def extensions() -> list[Extension]:
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
     document(compiled)
+    guard_boxing(compiled)
     return [*compiled, *beside]
 
 
@@ -165,6 +167,12 @@ def document(compiled: list[Extension]) -> None:
         say(f"no docstrings in what is compiled ({error!r})")
     else:
         say(f"{count} docstrings in what is compiled")
+
+
+def guard_boxing(compiled: list[Extension]) -> None:
+    """Keep compiled code from crashing where a number cannot be boxed."""
+    count = add_boxing({path for each in compiled for path in each.sources})
+    say(f"boxing with spare memory in {count} files")
 
 
 def say(what: str) -> None:

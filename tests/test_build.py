@@ -14,6 +14,7 @@ from packaging.tags import sys_tags
 ROOT = Path(__file__).parents[1]
 NEEDED = [
     "setup.py",
+    "build_boxing.py",
     "build_docstrings.py",
     "pyproject.toml",
     "README.md",

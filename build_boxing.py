@@ -1,0 +1,38 @@
+"""Let compiled code box numbers where memory is short, instead of crashing.
+
+mypyc goes on with a null pointer where an int or a float cannot be made of a native value, and ends
+the process where a tuple cannot. `setup.py` calls `add_boxing` between mypyc and the C compiler; it
+puts `_boxing.h`, which says more, into the C code. Where mypyc writes something else, nothing is
+found and nothing is changed.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+BOXING = Path(__file__).parent / "timingwheel/_cpython/_boxing.h"
+
+# The first of the headers that mypyc makes of the modules; before it are those of mypyc itself.
+OWN_HEADER = re.compile(r'^#include "__native', re.MULTILINE)
+MODULE_INIT = re.compile(r"^\s*PyMODINIT_FUNC PyInit_\w+\(void\) \{$", re.MULTILINE)
+
+
+def add_boxing(c_files: Iterable[str]) -> int:
+    """Put the boxing into those of `c_files` that make a module; return how many."""
+    changed = 0
+    for c_file in map(Path, c_files):
+        after = with_boxing(c_file.read_text(encoding="utf-8"))
+        if after is not None:
+            c_file.write_text(after, encoding="utf-8")
+            changed += 1
+    return changed
+
+
+def with_boxing(code: str) -> str | None:
+    """Return C code with the boxing in it; None if it has no place for it, or has it already."""
+    boxing = BOXING.read_text(encoding="utf-8")
+    header, init = OWN_HEADER.search(code), MODULE_INIT.search(code)
+    if header is None or init is None or boxing in code:
+        return None
+    filled = f"{code[: init.end()]}\n    fill_spare();{code[init.end() :]}"
+    return f"{filled[: header.start()]}{boxing}{filled[header.start() :]}"

@@ -1,0 +1,52 @@
+"""build_boxing puts the boxing into C code as mypyc writes it, and leaves other code alone."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "setup.py").exists(), reason="these tests are of the source tree, which is not here"
+)
+
+# Shortened, but in the form of mypyc 2.4.
+CODE = """#include <init.c>
+#include <function_wrapper.c>
+#include "__native_name.h"
+#include "__native_internal_name.h"
+static PyObject *f(void) { return PyLong_FromLongLong(1); }
+    PyMODINIT_FUNC PyInit_name__mypyc(void) {
+        static PyObject *module = NULL;
+"""
+
+
+def test_boxing_comes_after_mypycs_headers(tmp_path):
+    """What was compiled uses it, mypyc's own functions do not; the memory is there at once."""
+    from build_boxing import add_boxing  # noqa: PLC0415  # not where the package is installed
+
+    file = tmp_path / "name.c"
+    file.write_text(CODE, encoding="utf-8")
+    assert add_boxing([str(file)]) == 1
+    after = file.read_text(encoding="utf-8")
+    places = [
+        after.index(part)
+        for part in (
+            "<function_wrapper.c>",
+            "#define PyLong_FromLongLong",
+            '"__native_name.h"',
+            "PyInit_name__mypyc(void) {\n    fill_spare();",
+        )
+    ]
+    assert places == sorted(places)
+    assert add_boxing([str(file)]) == 0
+
+
+def test_other_code_stays(tmp_path):
+    """A file that mypyc writes in another form is left alone."""
+    from build_boxing import add_boxing  # noqa: PLC0415  # as above
+
+    file = tmp_path / "name.c"
+    file.write_text("int main(void) { return 0; }", encoding="utf-8")
+    assert add_boxing([str(file)]) == 0
+    assert file.read_text(encoding="utf-8") == "int main(void) { return 0; }"

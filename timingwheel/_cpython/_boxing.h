@@ -1,0 +1,108 @@
+/* Boxing without the crash that mypyc has where memory is short.
+ *
+ * What mypyc generates takes for granted that an int, a float or a small tuple can always be made
+ * of a native value. Where that fails it goes on with a null pointer, which crashes, or aborts. So
+ * some memory is kept for that: what cannot be boxed gives a part of it back, and tries again. The
+ * statement in Python that makes the object then succeeds; the next one that CPython checks raises
+ * MemoryError, as it should.
+ *
+ * setup.py puts this file into the C code that mypyc has written, after mypyc's own headers and
+ * before all that was compiled.
+ */
+
+/* The sizes of what is boxed, by which CPython's allocator sorts its memory. */
+static const size_t spare_sizes[] = {32, 48, 64, 80};
+#define SPARE_SIZES (sizeof(spare_sizes) / sizeof(spare_sizes[0]))
+#define SPARE_SETS 128
+
+static void *spare[SPARE_SETS][SPARE_SIZES];
+static int spare_sets = 0;
+
+#ifdef Py_GIL_DISABLED
+static PyMutex spare_lock;
+#define LOCK_SPARE() PyMutex_Lock(&spare_lock)
+#define UNLOCK_SPARE() PyMutex_Unlock(&spare_lock)
+#else
+#define LOCK_SPARE()
+#define UNLOCK_SPARE()
+#endif
+
+static void
+drop_spare_set(void **set)
+{
+    for (size_t n = 0; n < SPARE_SIZES; n++) {
+        PyObject_Free(set[n]);
+        set[n] = NULL;
+    }
+}
+
+static void
+fill_spare(void)
+{
+    LOCK_SPARE();
+    for (; spare_sets < SPARE_SETS; spare_sets++) {
+        for (size_t n = 0; n < SPARE_SIZES; n++) {
+            spare[spare_sets][n] = PyObject_Malloc(spare_sizes[n]);
+            if (spare[spare_sets][n] == NULL) {
+                drop_spare_set(spare[spare_sets]);
+                UNLOCK_SPARE();
+                return;
+            }
+        }
+    }
+    UNLOCK_SPARE();
+}
+
+/* Give memory back after a failure; 0 if there is none left. */
+static int
+give_back_spare(void)
+{
+    PyErr_Clear();
+    LOCK_SPARE();
+    int found = spare_sets > 0;
+    if (found) {
+        drop_spare_set(spare[--spare_sets]);
+    }
+    UNLOCK_SPARE();
+    return found;
+}
+
+/* Each is called in place of CPython's function of the same name. */
+#define DEFINE_BOX(name, type, box)                                \
+    static CPy_NOINLINE PyObject *name##_short(type value)         \
+    {                                                              \
+        PyObject *boxed = NULL;                                    \
+        while (boxed == NULL && give_back_spare()) {               \
+            boxed = box(value);                                    \
+        }                                                          \
+        if (boxed == NULL) {                                       \
+            CPyError_OutOfMemory();                                \
+        }                                                          \
+        fill_spare();                                              \
+        return boxed;                                              \
+    }                                                              \
+    static inline PyObject *name(type value)                       \
+    {                                                              \
+        PyObject *boxed = box(value);                              \
+        return likely(boxed != NULL) ? boxed : name##_short(value); \
+    }
+
+DEFINE_BOX(boxed_long, long, PyLong_FromLong)
+DEFINE_BOX(boxed_long_long, long long, PyLong_FromLongLong)
+DEFINE_BOX(boxed_ssize, Py_ssize_t, PyLong_FromSsize_t)
+DEFINE_BOX(boxed_double, double, PyFloat_FromDouble)
+DEFINE_BOX(new_tuple, Py_ssize_t, PyTuple_New)
+
+/* As mypyc's own, which aborts. */
+static inline PyObject *
+boxed_tagged(CPyTagged value)
+{
+    return unlikely(CPyTagged_CheckLong(value)) ? CPyTagged_LongAsObject(value)
+                                                : boxed_ssize(CPyTagged_ShortAsSsize_t(value));
+}
+
+#define PyLong_FromLong boxed_long
+#define PyLong_FromLongLong boxed_long_long
+#define PyFloat_FromDouble boxed_double
+#define PyTuple_New new_tuple
+#define CPyTagged_StealAsObject boxed_tagged
