@@ -20,6 +20,9 @@ Sections under the lock that change more than one field contain no calls, on pur
 signal handlers and the finalizers of collected objects only at calls, loops and allocations. So a
 KeyboardInterrupt, or a finalizer that adds to this very bucket, comes before or after such a
 section, never inside. (The lock alone keeps other threads out.)
+
+They make no object either, for which there might be no memory: interpreted, a number is an object.
+So the new numbers come first, then the changes.
 """
 
 from typing import Final
@@ -137,16 +140,22 @@ class TimerTaskList(TaskList):
         """Append a task that is in no list. Locked; one section unless full."""
         while self._end == self._capacity:
             self._grow_or_compact()
+        counters = self._counters
+        pending, backlog = counters.pending, counters.backlog
+        if self.dispatched:
+            backlog += 1
+        else:
+            pending += 1
         end = self._end
+        new_end, count = end + 1, self._count + 1
+        # One section from here.
         self._slots[end] = task
-        self._end = end + 1
-        self._count += 1
+        self._end = new_end
+        self._count = count
         task._tt_list = self
         task._tt_index = end
-        if self.dispatched:
-            self._counters.backlog += 1
-        else:
-            self._counters.pending += 1
+        counters.pending = pending
+        counters.backlog = backlog
         if _UNTRACKS_FROM_GC:
             # A subclass may hold anything. So may a callback: without a reaper the timer itself
             # may be garbage, together with what its tasks refer to.
@@ -171,9 +180,10 @@ class TimerTaskList(TaskList):
                 max(self._capacity >> 3, min(self._capacity, SMALL_CAPACITY)), GROWTH_LIMIT
             )
             more: list[TimerTask | None] = [None] * grown  # a collection may run here
+            capacity = self._capacity + grown
             slots = self._slots
             slots += more
-            self._capacity += grown
+            self._capacity = capacity
 
     def _compact_step(self) -> bool:
         """Move at most one task towards the head; False at the end."""
@@ -185,12 +195,13 @@ class TimerTaskList(TaskList):
             self._compact_read = self._compact_write = 0
             return False
         task = self._slots[read]
-        self._compact_read = read + 1
+        next_read, next_write = read + 1, write + 1
+        self._compact_read = next_read
         if task is not None:
             self._slots[read] = None
             self._slots[write] = task
             task._tt_index = write
-            self._compact_write = write + 1
+            self._compact_write = next_write
         return True
 
     def remove(self, task: TimerTask) -> None:
@@ -201,18 +212,23 @@ class TimerTaskList(TaskList):
         """Clear a task's slot and set its state; False if not here."""
         if task._tt_list is not self:
             return False
+        counters = self._counters
+        pending, backlog = counters.pending, counters.backlog
+        if self.dispatched:
+            backlog -= 1
+        else:
+            pending -= 1
+        count = self._count - 1
         index = task._tt_index
         if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
             _clear_slot_streaming(self._slots, index, task)
         else:
             self._slots[index] = None
-        self._count -= 1
+        self._count = count
         task._tt_list = None
         task._tt_index = state
-        if self.dispatched:
-            self._counters.backlog -= 1
-        else:
-            self._counters.pending -= 1
+        counters.pending = pending
+        counters.backlog = backlog
         return True
 
     def cancel(self, task: TimerTask) -> bool:
@@ -224,10 +240,11 @@ class TimerTaskList(TaskList):
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
+        cancelled = self._counters.cancelled + 1
         if not self._unlink(task, CANCELLED):
             return False
         # A return is no place for a signal handler or a finalizer: the two are one section.
-        self._counters.cancelled += 1
+        self._counters.cancelled = cancelled
         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
             _gc_track(task)
         if self._count == 0 and self._capacity > RETAINED_CAPACITY:
@@ -235,8 +252,11 @@ class TimerTaskList(TaskList):
         return True
 
     def _release_slots(self) -> None:
-        """Free the memory of a bucket that became empty."""
-        fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
+        """Free the memory of a bucket that became empty, if there is any for smaller slots."""
+        try:
+            fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
+        except MemoryError:
+            return
         if self._slots_untracked:
             _gc_untrack(fresh)
         if self._count == 0:
@@ -247,34 +267,47 @@ class TimerTaskList(TaskList):
     def cancel_some(self, limit: int) -> list[TimerTask]:
         """Cancel and return up to `limit` tasks; empty if none is left."""
         cancelled: list[TimerTask] = []
-        with self._lock.reading():
-            while len(cancelled) < limit and (task := self.first()) is not None:
-                self._cancel(task)
-                cancelled.append(task)
+        try:
+            with self._lock.reading():
+                while len(cancelled) < limit and (task := self.first()) is not None:
+                    cancelled.append(task)
+                    self._cancel(task)
+        except MemoryError:  # those that were cancelled must not be lost
+            if cancelled and cancelled[-1]._tt_list is not None:
+                cancelled.pop()
+            if not cancelled:
+                raise
         return cancelled
 
     def move(self, task: TimerTask, target: "TimerTaskList") -> None:
-        """Move a task to another bucket of the same timer. Locked."""
+        """Move a task to another bucket of the same timer. Locked; either may be dispatched."""
         if target._slots_untracked and not self._slots_untracked:
             target._retrack()
         while target._end == target._capacity:
             target._grow_or_compact()
-        # One section from here.
         if task._tt_list is not self:  # a finalizer cancelled it meanwhile
             return
+        counters = self._counters
+        pending, backlog = counters.pending, counters.backlog
+        if self.dispatched != target.dispatched:
+            moved: i64 = 1 if target.dispatched else -1
+            pending -= moved
+            backlog += moved
         index, end = task._tt_index, target._end
+        after, new_end = index + 1, end + 1
+        count, new_count = self._count - 1, target._count + 1
+        # One section from here.
         self._slots[index] = None
         if index == self._head:
-            self._head = index + 1
-        self._count -= 1
+            self._head = after
+        self._count = count
         target._slots[end] = task
-        target._end = end + 1
-        target._count += 1
+        target._end = new_end
+        target._count = new_count
         task._tt_list = target
         task._tt_index = end
-        if target.dispatched:
-            self._counters.backlog += 1
-            self._counters.pending -= 1
+        counters.pending = pending
+        counters.backlog = backlog
 
     def first(self) -> TimerTask | None:
         """Return the first task, or None; leaves it here. Locked."""
@@ -288,11 +321,13 @@ class TimerTaskList(TaskList):
 
     def mark_dispatched(self) -> None:
         """Count the tasks as dispatched to the executor. Locked; idempotent."""
-        count: int = self._count
+        counters = self._counters
+        count = i64(self._count)
+        pending, backlog = counters.pending - count, counters.backlog + count
         if not self.dispatched:
             self.dispatched = True
-            self._counters.pending -= count
-            self._counters.backlog += count
+            counters.pending = pending
+            counters.backlog = backlog
 
     def take(self) -> TimerTask | None:
         """Remove and return the next task to run, or None."""
@@ -319,31 +354,39 @@ class TimerTaskList(TaskList):
             self._head += 1
         if task is None:
             return None
-        self._slots[self._head] = None
-        self._head += 1
-        self._count -= 1
+        counters = self._counters
+        head = self._head
+        after, count = head + 1, self._count - 1
+        fired, backlog = counters.fired + 1, counters.backlog - 1
+        # One section from here.
+        self._slots[head] = None
+        self._head = after
+        self._count = count
         task._tt_list = None
         task._tt_index = RUNNING
-        self._counters.fired += 1
-        self._counters.backlog -= 1
+        counters.fired = fired
+        counters.backlog = backlog
         return task
 
     def _put_back(self, task: TimerTask) -> None:
         with self._lock.reading():
             if task._tt_list is not None or task._tt_index != RUNNING:
                 return  # it was added again meanwhile
+            counters = self._counters
+            fired, backlog = counters.fired - 1, counters.backlog + 1
             if self._head == 0:  # its slot is gone
                 self.add(task)
-                self._counters.fired -= 1
+                counters.fired = fired
                 return
-            self._head -= 1
+            head, count = self._head - 1, self._count + 1
+            self._head = head
             self._compact_read = self._compact_write = 0
-            self._slots[self._head] = task
-            self._count += 1
+            self._slots[head] = task
+            self._count = count
             task._tt_list = self
-            task._tt_index = self._head
-            self._counters.fired -= 1
-            self._counters.backlog += 1
+            task._tt_index = head
+            counters.fired = fired
+            counters.backlog = backlog
 
     def take_over(self) -> None:
         """Let the thread that runs this stop after its present task. One thread at a time."""

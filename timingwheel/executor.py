@@ -74,7 +74,8 @@ class InlineExecutor:
 
     def resume(self) -> None:
         """See `TaskExecutor`."""
-        if self._interrupted:
+        # A thread without memory to hand over its buckets continues with them itself.
+        if self._interrupted or self._inline_queue.waiting:
             self._run_queue(self._inline_queue)
 
     def _run_queue(self, queue: _InlineQueue) -> None:

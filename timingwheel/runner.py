@@ -71,8 +71,8 @@ class TaskRunner:
     def _late_ns(self, bucket: TimerTaskList) -> i64:
         try:
             return self._clock_reader.now_ns() - bucket.expiration_ns
-        except Exception:
-            log.exception("the clock of timer %r raised", self._name)
+        except Exception:  # noqa: BLE001  # it is logged
+            _log_raised("the clock of timer %r raised", self._name)
             return 0
 
     def _run_batch(self, bucket: TimerTaskList, turn: i64) -> bool:
@@ -101,8 +101,14 @@ class TaskRunner:
                             _gc_track(task)
         finally:
             if count:
-                self.lateness.observe(late_ns, count)
+                self._observe(late_ns, count)
         return count == TASKS_PER_CLOCK_READ
+
+    def _observe(self, late_ns: i64, count: i64) -> None:
+        try:
+            self.lateness.observe(late_ns, count)
+        except MemoryError:  # one figure less, and no task that waits for it
+            pass
 
     def report_refused(self, tasks: list[TimerTask], error: BaseException) -> None:
         """Report `error` for each task that the executor refused; log it once for all."""
@@ -126,7 +132,15 @@ class TaskRunner:
         except BaseException as another:
             if _is_process_exit(another):
                 raise
-            log.exception("on_error of timer %r raised", self._name)
+            _log_raised("on_error of timer %r raised", self._name)
+
+
+def _log_raised(message: str, name: str) -> None:
+    """Log the exception that is being handled; there may be no memory to do so."""
+    try:
+        log.exception(message, name)  # noqa: LOG004  # its callers handle one
+    except MemoryError:
+        pass
 
 
 def _is_process_exit(error: BaseException) -> bool:

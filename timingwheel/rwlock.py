@@ -27,6 +27,7 @@ from types import TracebackType
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i64
+from timingwheel._cpython.yield_gil import yield_gil
 
 
 class ReadWriteLock:
@@ -138,14 +139,24 @@ class ReadWriteLock:
         An interrupt may come on entry to `__exit__`, or within it. A caller that may be interrupted
         catches it and calls this: the lock must not stay taken.
         """
-        if self._writer != threading.get_ident():
-            return
-        if _owned(self._lock):
-            self._lock.release()
-        with self._turnstile:
-            # In this order: a call that follows an interrupt notifies again.
-            self._state_changed.notify_all()
-            self._writer = 0
+        while not self._try_release_write():
+            pass  # it takes a few bytes, which other threads give back
+
+    def _try_release_write(self) -> bool:
+        """Do what `release_write` says; False if there is no memory for that now."""
+        try:
+            if self._writer != threading.get_ident():
+                return True
+            if _owned(self._lock):
+                self._lock.release()
+            with self._turnstile:
+                # In this order: a call that follows an interrupt notifies again.
+                self._state_changed.notify_all()
+                self._writer = 0
+        except MemoryError:
+            yield_gil()
+            return False
+        return True
 
     def __repr__(self) -> str:
         state = f"writer {self._writer}" if self._writer else "no writer"

@@ -113,17 +113,11 @@ class WheelState:
         bucket.add(task)
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
-        old, old_deadline_ns = bucket_of(task), task.deadline_ns
+        old = bucket_of(task)
         assert old is not None, task
-        try:
-            old.remove(task)
-            task.deadline_ns = deadline_ns
-            bucket.add(task)
-        except BaseException:  # an interrupt: the task was pending and stays so
-            if task._tt_list is None:
-                task.deadline_ns = old_deadline_ns
-                old.add(task)
-            raise
+        # A return is no place for an interrupt, and there is nothing that may fail between the two.
+        old.move(task, bucket)
+        task.deadline_ns = deadline_ns
 
     def _check_owner(self, task: TimerTask) -> None:
         bucket = bucket_of(task)
