@@ -56,21 +56,36 @@ class DeferredOperation(KeyedOperation):
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is COMPLETED:
-            self._resolve(self.values if self.need > 1 else self._op_value, None)
+            result: object = self._op_value
+            error: Exception | None = None
+            if self.need > 1:
+                try:
+                    result = self.values
+                except MemoryError as shortage:  # threads wait for the future all the same
+                    error = shortage
+            self._resolve(result, error)
 
     def on_expiration(self) -> None:
         """Fail the future."""
-        keys = ", ".join(map(_safe_repr, self._watch_keys))
-        self._resolve(
-            None, OperationExpired(f"{self.need} of {keys} not completed within {self.delay_ms} ms")
-        )
+        try:
+            keys = ", ".join(map(_safe_repr, self._watch_keys))
+            error: Exception = OperationExpired(
+                f"{self.need} of {keys} not completed within {self.delay_ms} ms"
+            )
+        except MemoryError as shortage:  # threads wait for the future all the same
+            error = shortage
+        self._resolve(None, error)
 
     def on_cancel(self) -> None:
         """Cancel the future if its own `cancel` was called, else fail it."""
         if self.cancel_requested:
             self._resolve(None, None, CANCELLED_AND_NOTIFIED)
         else:
-            self._resolve(None, OperationCancelled("the operation was cancelled"))
+            try:
+                error: Exception = OperationCancelled("the operation was cancelled")
+            except MemoryError as shortage:  # threads wait for the future all the same
+                error = shortage
+            self._resolve(None, error)
 
     def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
         future = self.future
@@ -81,12 +96,9 @@ class DeferredOperation(KeyedOperation):
             self.state = state
         elif future is not None:
             try:
-                if state == CANCELLED_AND_NOTIFIED:
-                    future.set_cancelled()
-                elif error is None:
-                    future.set_result(result)
-                else:
-                    future.set_exception(error)
+                again = False
+                while not _try_resolve(future, result, error, state, again):
+                    again = True  # it takes a few bytes, which other threads give back
             except Exception:  # the program has resolved it; reported, and no cycle is left
                 self.future = None
                 raise
@@ -106,6 +118,24 @@ class DeferredOperation(KeyedOperation):
         if future is None:
             return ATOMIC_SECTIONS and self.state == PENDING
         return not future.done()
+
+
+def _try_resolve(
+    future: DeferredFuture, result: object, error: Exception | None, state: str, again: bool
+) -> bool:
+    """Resolve a future; False if there is no memory for that now. `again`: it was tried before."""
+    try:
+        if again and future.done():  # but its waiters may not have been told
+            future.tell_waiters()
+        elif state == CANCELLED_AND_NOTIFIED:
+            future.set_cancelled()
+        elif error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    except MemoryError:
+        return False
+    return True
 
 
 def _safe_repr(key: Hashable) -> str:

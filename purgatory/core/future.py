@@ -112,3 +112,9 @@ class DeferredFuture(FastResultFuture):
         """Become cancelled; called by the operation."""
         super().cancel()
         self.set_running_or_notify_cancel()
+
+    def tell_waiters(self) -> None:
+        """Wake the threads that wait for it, and run its callbacks; called by the operation."""
+        with self._condition:
+            self._condition.notify_all()
+        self._invoke_callbacks()  # type: ignore[attr-defined]

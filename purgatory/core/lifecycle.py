@@ -33,6 +33,10 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS, gc_track
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_track: Final = gc_track
 
+# How often a thread without memory tries to take a finished operation off its lists. It needs a few
+# bytes. (A key may raise MemoryError for ever.)
+MAX_ATTEMPTS: Final = 200
+
 # What `_next_action` returns.
 _NOTHING: Final = 0
 _BUSY: Final = 1  # nothing: another thread runs the actions
@@ -85,15 +89,25 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
 
     Idempotent: called again after an interrupt, it does what is left.
     """
-    if operation._op_stage < RELEASED:
-        owner = operation._op_owner
-        if ATOMIC_SECTIONS and owner is not None and owner.untracks:
-            _gc_track(operation)
-        TimerTask.cancel(operation)  # off the wheel; not a subclass's cancel
-        if owner is not None:
-            owner.record_outcome(operation, outcome)
-        operation._op_stage = RELEASED
+    attempts = 0
+    while operation._op_stage < RELEASED:
+        attempts += 1
+        try:
+            _release(operation, outcome)
+        except MemoryError:  # the outcome is set: no other thread would do what is left
+            if attempts == MAX_ATTEMPTS:
+                raise
     run_actions(operation)
+
+
+def _release(operation: OperationState, outcome: Outcome) -> None:
+    owner = operation._op_owner
+    if ATOMIC_SECTIONS and owner is not None and owner.untracks:
+        _gc_track(operation)
+    TimerTask.cancel(operation)  # off the wheel; not a subclass's cancel
+    if owner is not None:
+        owner.record_outcome(operation, outcome)
+    operation._op_stage = RELEASED
 
 
 def run_actions(operation: OperationState) -> bool:
@@ -139,8 +153,17 @@ def _clear_busy(operation: OperationState) -> None:
     if ATOMIC_SECTIONS:
         operation._op_busy = False
     else:
+        while not _try_clear_busy(operation):
+            pass  # to enter a lock takes a few bytes, which other threads give back
+
+
+def _try_clear_busy(operation: OperationState) -> bool:
+    try:
         with operation._op_lock:  # type: ignore[union-attr]
             operation._op_busy = False
+    except MemoryError:
+        return False
+    return True
 
 
 def _check_condition(operation: OperationState) -> bool:

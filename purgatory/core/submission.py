@@ -7,7 +7,7 @@ the lists. For `purgatory.core.purgatory`; any thread.
 from collections.abc import Hashable
 from typing import Final
 
-from purgatory.core.lifecycle import request_check
+from purgatory.core.lifecycle import MAX_ATTEMPTS, request_check
 from purgatory.core.operation import DelayedOperation, detach
 from purgatory.core.operation_state import OperationOwner
 from purgatory.core.watch_lists import WatchLists
@@ -63,6 +63,19 @@ def submit(
 
 def _roll_back(target: SubmissionTarget, operation: DelayedOperation, error: BaseException) -> bool:
     """Take back a submission that failed. False if the operation has ended all the same."""
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            return _try_roll_back(target, operation, error)
+        except MemoryError:  # what it has done is done: the next attempt goes on
+            if attempts == MAX_ATTEMPTS:
+                raise
+
+
+def _try_roll_back(
+    target: SubmissionTarget, operation: DelayedOperation, error: BaseException
+) -> bool:
     target.lists.remove(operation)
     if not isinstance(error, TimerError):  # that says that it was not added
         TimerTask.cancel(operation)

@@ -116,32 +116,46 @@ class WatchLists:
         """
         if operation._op_outcome is not None:
             return True
-        for n in range(len(keys)):
-            found = self._of_key.setdefault(keys[n], operation)
-            if found is not operation:
-                if not isinstance(found, dict):
-                    for m in range(n):
-                        self._remove_entry(keys[m], operation)
-                    return False
-                found[self._sequence_of(operation)] = operation
-            self.entries += 1
+        n = 0
+        try:
+            while n < len(keys):
+                found = self._of_key.setdefault(keys[n], operation)
+                if found is not operation:
+                    if not isinstance(found, dict):
+                        self._remove_first(keys, n, operation)
+                        return False
+                    found[self._sequence_of(operation)] = operation
+                self.entries += 1
+                n += 1
+        except MemoryError:  # a dict that cannot grow
+            self._remove_first(keys, n, operation)
+            raise
         self.pending += 1
         operation._op_keys = keys
         return True
 
+    def _remove_first(
+        self, keys: tuple[Hashable, ...], count: int, operation: DelayedOperation
+    ) -> None:
+        for n in range(count):
+            self._remove_entry(keys[n], operation)
+
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         if ATOMIC_SECTIONS and not are_builtin_keys(keys):
             self._builtin_keys_only = False
+        pending = self.pending + 1
+        # First, so that `_unwatch` takes back whatever of it was done.
+        self.pending = pending
+        operation._op_keys = keys
         try:
             for key in keys:
                 self._append(key, operation)
-        except BaseException:  # a key that cannot be compared, or an interrupt
-            self._remove_entries(operation, keys)
+        except BaseException:  # a key that cannot be compared, no memory, or an interrupt
+            self._unwatch(operation)
             raise
-        self.pending += 1
-        operation._op_keys = keys
 
     def _append(self, key: Hashable, operation: DelayedOperation) -> None:
+        entries = self.entries + 1  # before the change: interpreted, it needs memory
         found = self._of_key.get(key)
         if found is None:
             self._of_key[key] = operation
@@ -150,7 +164,7 @@ class WatchLists:
         else:
             first, second = self._sequence_of(found), self._sequence_of(operation)
             self._of_key[key] = {first: found, second: operation}
-        self.entries += 1
+        self.entries = entries
 
     def _sequence_of(self, operation: OperationState) -> object:
         """Return its number in lists of several. Locked, or in an atomic section."""
@@ -170,19 +184,21 @@ class WatchLists:
 
     def _count(self, operation: OperationState, outcome: Outcome) -> None:
         if operation._op_stage < COUNTED:
-            # No call between these: after an interrupt both are done or neither.
-            operation._op_stage = COUNTED
+            # No call before the stage is marked, and no memory is needed after: both are done or
+            # neither.
             if outcome is COMPLETED:
                 self.completed += 1
             elif outcome is EXPIRED:
                 self.expired += 1
             else:
                 self.cancelled += 1
+            operation._op_stage = COUNTED
 
     def remove(self, operation: OperationState) -> Exception | None:
         """Take an operation off its lists, if it is on any. Idempotent, also after an interrupt.
 
-        Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind.
+        Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind. Raises
+        MemoryError, after which it can be called again.
         """
         with self._lock:
             return self._remove(operation)
@@ -206,9 +222,10 @@ class WatchLists:
 
     def _unwatch(self, operation: OperationState) -> Exception | None:
         error = self._remove_entries(operation, operation._op_keys)
+        pending = self.pending - 1
         if operation._op_keys:
             operation._op_keys = ()
-            self.pending -= 1
+            self.pending = pending
             if not self._of_key:
                 self._builtin_keys_only = True
         return error
@@ -220,6 +237,8 @@ class WatchLists:
         for key in keys:
             try:
                 self._remove_entry(key, operation)
+            except MemoryError:
+                raise
             except Exception as error:  # noqa: BLE001  # whatever a key raises is reported
                 first = first or error
         return first
@@ -227,15 +246,16 @@ class WatchLists:
     def _remove_entry(self, key: Hashable, operation: OperationState) -> None:
         """Remove one entry, if it is there; it is counted without a call in between."""
         found = self._of_key.get(key)
+        entries = self.entries - 1
         if found is operation:
             del self._of_key[key]
-            self.entries -= 1
+            self.entries = entries
         elif isinstance(found, dict):
             try:
                 del found[operation._op_sequence]  # no call, if it is there
             except KeyError:
                 return
-            self.entries -= 1
+            self.entries = entries
             if not found:
                 del self._of_key[key]
 
