@@ -7,6 +7,7 @@ import pytest
 from tests.testing.out_of_memory import Scene, play_in_process
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 
+HANG_S = 60
 COUNT = 400
 FAR_MS = 40_000
 
@@ -54,6 +55,8 @@ class TimerScene(Scene):
         assert counters.pending + counters.backlog == pending
         self.clock.advance(FAR_MS + 1)
         self.timer.advance_clock()
+        # Threads of the timer run what the executor had no memory for.
+        self.timer.close(cancel_pending=False, timeout=HANG_S)
         self.timer._check()
         assert (len(self.timer), counters.backlog) == (0, 0)
         assert not any(task._tt_list is not None for task in self.tasks)
@@ -98,6 +101,8 @@ class Schedule(TimerScene):
         self.timer._check()
         self.clock.advance(FAR_MS + 1)
         self.timer.advance_clock()
+        # Threads of the timer run what the executor had no memory for.
+        self.timer.close(cancel_pending=False, timeout=HANG_S)
         self.timer._check()
         assert len(self.timer) == 0
 
