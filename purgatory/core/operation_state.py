@@ -113,9 +113,11 @@ class OperationState(TimerTask):
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
         self._op_owner: OperationOwner | None = None
         self._op_has_condition = True  # whether try_complete may ever be satisfied
-        # Guards the next three fields where sections are not atomic. A leaf lock.
+        # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: the
+        # collector, and so a finalizer that ends this very operation, may run at the call of the
+        # function under it, which has changed nothing by then.
         self._op_lock: AbstractContextManager[bool] | None = (
-            None if ATOMIC_SECTIONS else threading.Lock()
+            None if ATOMIC_SECTIONS else threading.RLock()
         )
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions

@@ -12,6 +12,7 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
     in_thread,
 )
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
 @pytest.fixture
@@ -126,3 +127,13 @@ class TestOneAtATime:
         go_on.set()
         other.join(HANG)
         assert seen == [(0, 0, 0)]
+
+
+@pytest.mark.skipif(ATOMIC_SECTIONS, reason="operations have no lock where sections are atomic")
+def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
+    """The collector may run at the call that is made under the lock; nothing deadlocks."""
+    op = Recorder(30)
+    harness.purgatory.try_complete_else_watch(op, ["k"])
+    with op._op_lock:
+        assert op.cancel()
+    assert harness.purgatory.delayed == 0
