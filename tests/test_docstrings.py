@@ -55,7 +55,7 @@ def test_a_compiled_module_keeps_its_docstrings(module, source):
     ("function", "word", "signature"),
     [
         (Purgatory.defer, "future", "(self, /, *keys, timeout=30.0, need=1)"),
-        (Timer.schedule, "callback", "(self, /, delay, callback, *args)"),
+        (Timer.schedule, "callback", "(self, /, delay, callback, *args, context=None)"),
         (TimerTask.cancel, "run", "(self, /)"),
         (mq.Socket.send, "bytes", "(self, /, data, flags=0, copy=True, "),
     ],
