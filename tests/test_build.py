@@ -13,6 +13,7 @@ from packaging.tags import sys_tags
 
 ROOT = Path(__file__).parents[1]
 NEEDED = [
+    "MANIFEST.in",
     "setup.py",
     "build_boxing.py",
     "build_docstrings.py",

@@ -57,10 +57,10 @@ class DrivenTimer:
     def _watch_moves(self) -> None:
         process = self._timer._wheel_state._process_bucket
 
-        def counted(bucket, budget, now_ms):
+        def counted(bucket, budget, now_ns):
             if bucket.level:
                 self.moves += min(budget, len(bucket))
-            return process(bucket, budget, now_ms)
+            return process(bucket, budget, now_ns)
 
         self._timer._wheel_state._process_bucket = counted
 
@@ -95,7 +95,7 @@ class DrivenTimer:
     def _advance(self) -> None:
         self._timer.delay_to_next()  # drops an emptied bucket at the head of the queue
         queue = self._timer._wheel_state.queue.snapshot()
-        due = [bucket for bucket in queue if bucket.expiration_ms <= self._clock()]
+        due = [bucket for bucket in queue if bucket.expiration_ns <= self._clock.now_ns()]
         # An emptied bucket behind the head comes due, too, without an effect.
         self._empty_cascades += sum(bucket.level > 0 and not len(bucket) for bucket in due)
         self.wakeups += any(map(len, due))
@@ -114,7 +114,8 @@ class DrivenTimer:
         """Record the buckets that were occupied in the previous millisecond."""
         for bucket in self._timer._wheel_state.queue.snapshot():
             if len(bucket):
-                stay = self.stays.setdefault((bucket.level, bucket.expiration_ms), [now - 1, now])
+                expiration_ms = bucket.expiration_ns // 10**6
+                stay = self.stays.setdefault((bucket.level, expiration_ms), [now - 1, now])
                 stay[1] = now
 
 
