@@ -14,7 +14,7 @@ docs/design.md explains it.
 
 from timingwheel import lowlevel
 from timingwheel._cpython.atomicity import COMPILED
-from timingwheel.clock import ManualClock, monotonic_ms
+from timingwheel.clocks.clock import ManualClock, monotonic_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import InlineExecutor
 from timingwheel.recurring import Recurring

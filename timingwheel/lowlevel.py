@@ -6,7 +6,7 @@ modules are private. Any thread.
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel.duration import NS_PER_MS, to_ms, to_ns
+from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.timer_core import add_task

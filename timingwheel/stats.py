@@ -4,7 +4,7 @@ import threading
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from timingwheel.duration import NS_PER_MS
+from timingwheel.clocks.duration import NS_PER_MS
 
 # Upper bounds in milliseconds; one more count is for tasks beyond the last.
 LATENESS_BOUNDS_MS = (0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)

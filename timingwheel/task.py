@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
-from timingwheel.callback import check_callback
-from timingwheel.duration import NS_PER_MS, to_ns
+from timingwheel.arguments import check_callback
+from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
 # States of an entry that is in no list, kept in _tt_index. Written only by the thread that took
 # the entry out of its list.

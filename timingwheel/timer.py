@@ -11,27 +11,26 @@ executor's threads take tasks from the detached buckets and run them under no lo
 
 import concurrent.futures
 import contextlib
-import os
 import threading
-import weakref
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from timingwheel._freezegun import real_seconds
+from timingwheel._cpython.freezegun import real_seconds
+from timingwheel.arguments import check_callback, check_count
 from timingwheel.bucket import TimerTaskList
-from timingwheel.callback import check_callback
-from timingwheel.clock import Clock
-from timingwheel.clock_reader import clock_reader_for
-from timingwheel.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
+from timingwheel.clocks.clock import Clock
+from timingwheel.clocks.clock_reader import clock_reader_for
+from timingwheel.clocks.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executor import TaskExecutor
 from timingwheel.executors.choice import executor_for
 from timingwheel.executors.clock_leader import ClockLeader
 from timingwheel.executors.refused import RefusedBuckets
 from timingwheel.executors.worker import WorkerExecutor
+from timingwheel.fork import refuse_after_fork
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
@@ -40,14 +39,10 @@ from timingwheel.task import TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at
 from timingwheel.wheel_state import WheelState
 
-# Seconds that `close` waits for a thread to notice that its time is over.
-JOIN_GRACE_S = 0.1
-
-# See docs/performance.md for the ticks that were measured, in accuracy and in wake-ups.
+JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its time is over
+# The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
-# Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_WHEEL_SIZE = 64
-MAX_COUNT = 2**61
 
 
 class Timer(TimerCore):
@@ -84,9 +79,9 @@ class Timer(TimerCore):
         if on_error is not None:
             check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
-        _check_count("wheel_size", wheel_size, 2)
+        check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
-            _check_count("max_pending", max_pending, 1)
+            check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
         state = WheelState(tick_ns, wheel_size, reader.now_ns())
@@ -99,7 +94,7 @@ class Timer(TimerCore):
         self._waiters: tuple[Waiter, ...] = ()
         self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
-        _timers.add(self)
+        refuse_after_fork(self)
 
     def __bool__(self) -> bool:
         """Return True, with or without pending tasks."""
@@ -249,10 +244,8 @@ class Timer(TimerCore):
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
             self._refused.run(bucket, error)
-        try:
+        with contextlib.suppress(ValueError):  # another thread delivered it as well
             self._wheel_state.dispatch_queue.remove(bucket)
-        except ValueError:  # another thread delivered it as well
-            pass
 
     def _wake(self) -> None:
         self._wheel_state.queue.wake_owed = False
@@ -404,25 +397,3 @@ class Timer(TimerCore):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
         return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r}; expected an int")
-    if value < least:
-        raise ValueError(f"{name} is {value!r}; expected at least {least}")
-    if value > MAX_COUNT:
-        raise ValueError(f"{name} is {value!r}; expected at most {MAX_COUNT}")
-
-
-_timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
-
-
-def _poison_in_child() -> None:
-    for timer in list(_timers):
-        timer._lock.poison(
-            TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
-        )
-
-
-os.register_at_fork(after_in_child=_poison_in_child)

@@ -13,8 +13,8 @@ from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
-from timingwheel.clock_reader import ClockReader
-from timingwheel.duration import MAX_NOW_NS, to_ns
+from timingwheel.clocks.clock_reader import ClockReader
+from timingwheel.clocks.duration import MAX_NOW_NS, to_ns
 from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import TaskExecutor
 from timingwheel.task import TimerTask

@@ -8,7 +8,7 @@ import pytest
 
 from tests.testing.recording_waiter import RecordingWaiter
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
-from timingwheel.duration import MAX_DELAY_NS, MAX_DELAY_S
+from timingwheel.clocks.duration import MAX_DELAY_NS, MAX_DELAY_S
 from timingwheel.lowlevel import ConditionWaiter, Reaper
 
 

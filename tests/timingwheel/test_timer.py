@@ -23,7 +23,7 @@ from timingwheel import (
     TimerTask,
     monotonic_ms,
 )
-from timingwheel.duration import MAX_DELAY_S, MAX_NOW_NS
+from timingwheel.clocks.duration import MAX_DELAY_S, MAX_NOW_NS
 from timingwheel.lowlevel import add_task
 
 SHAPES = [(tick, size) for tick in (1, 100) for size in (2, 3, 20, 512)]

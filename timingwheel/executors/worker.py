@@ -31,7 +31,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 
-from timingwheel._freezegun import real_seconds
+from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.errors import TimerForked
 from timingwheel.executor import RunBucket

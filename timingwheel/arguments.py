@@ -1,4 +1,4 @@
-"""check_callback: refuses what a timer cannot call. Any thread."""
+"""Check arguments: what a timer cannot call, and what is no count. Any thread."""
 
 import inspect
 from typing import Any, Final
@@ -7,6 +7,8 @@ from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_
 
 # Bound once: compiled, that saves a look-up in the module's dict for each task.
 _callback_kind: Final = callback_kind
+
+_MAX_COUNT: Final = 2**61
 
 
 def check_callback(name: str, callback: Any) -> bool:
@@ -28,3 +30,13 @@ def _check_closely(name: str, callback: Any) -> None:
         raise TypeError(
             f"{name} is {callback!r}, a coroutine function; expected a function that is not async"
         )
+
+
+def check_count(name: str, value: int, least: int) -> None:
+    """Raise TypeError for what is no int, ValueError if it is below `least` or huge."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}; expected an int")
+    if value < least:
+        raise ValueError(f"{name} is {value!r}; expected at least {least}")
+    if value > _MAX_COUNT:
+        raise ValueError(f"{name} is {value!r}; expected at most {_MAX_COUNT}")

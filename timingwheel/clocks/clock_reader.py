@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
-from timingwheel._freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
-from timingwheel.clock import Clock, ManualClock, check_reading, monotonic_ms
-from timingwheel.duration import MAX_NOW_NS, NS_PER_MS
+from timingwheel.clocks.clock import Clock, ManualClock, check_reading, monotonic_ms
+from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS
 
 # Bound once: compiled, that saves two look-ups for each timer.
 _TIME: Final = TIME

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable
 from datetime import timedelta
 
-from timingwheel._freezegun import monotonic_ns
-from timingwheel.duration import MAX_NOW_NS, NS_PER_MS, to_ns
+from timingwheel._cpython.freezegun import monotonic_ns
+from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
 
 Clock = Callable[[], int]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel.duration import (
+from timingwheel.clocks.duration import (
     FAST_PATH_MAX_S,
     MAX_DELAY_NS,
     MAX_DELAY_S,

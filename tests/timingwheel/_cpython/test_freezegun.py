@@ -3,7 +3,7 @@
 import freezegun
 
 from timingwheel import monotonic_ms
-from timingwheel._freezegun import real_seconds
+from timingwheel._cpython.freezegun import real_seconds
 
 
 def test_frozen_time_is_honoured():

@@ -8,7 +8,7 @@ import freezegun
 import pytest
 
 from timingwheel import ManualClock, Timer, monotonic_ms
-from timingwheel.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
+from timingwheel.clocks.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
 
 
 def test_the_default_is_exact():

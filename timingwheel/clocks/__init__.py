@@ -1,0 +1,1 @@
+"""What time it is, and what a delay in seconds becomes."""
