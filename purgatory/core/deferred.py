@@ -109,9 +109,13 @@ class DeferredOperation(KeyedOperation):
 
     def _op_on_interrupted(self) -> None:
         # An interrupt may have kept the future from being resolved: call the callback again, or
-        # threads that wait for the future would hang.
-        if self._op_stage > RELEASED and self._unresolved():
+        # threads that wait for the future would hang. Or they were not all told.
+        if self._op_stage <= RELEASED:
+            return
+        if self._unresolved():
             self._op_stage = RELEASED
+        elif self.future is not None:
+            self.future.tell_waiters()
 
     def _unresolved(self) -> bool:
         future = self.future

@@ -10,6 +10,7 @@ Not compiled, like its base class. Any thread.
 """
 
 import concurrent.futures
+import logging
 import operator
 import threading
 from typing import Any, Final, Protocol
@@ -17,9 +18,12 @@ from typing import Any, Final, Protocol
 from purgatory.core.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
+log = logging.getLogger(__name__)
+
 # As the standard library writes them.
 PENDING: Final = "PENDING"
 FINISHED: Final = "FINISHED"
+CANCELLED: Final = "CANCELLED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
 
 
@@ -82,6 +86,7 @@ class DeferredFuture(FastResultFuture):
 
     __slots__ = ("_operation",)
     _operation: DeferredState  # set once
+    _called = 0  # how many of its callbacks were called
 
     if ATOMIC_SECTIONS:
         __init__ = object.__init__
@@ -114,7 +119,27 @@ class DeferredFuture(FastResultFuture):
         self.set_running_or_notify_cancel()
 
     def tell_waiters(self) -> None:
-        """Wake the threads that wait for it, and run its callbacks; called by the operation."""
+        """Wake the threads that wait for it, and run its callbacks; called by the operation.
+
+        It is done, but the thread that resolved it was interrupted. Idempotent.
+        """
         with self._condition:
+            if self._state == CANCELLED:
+                self.set_running_or_notify_cancel()
+            for waiter in self._waiters:
+                if self not in waiter.finished_futures:
+                    waiter.add_result(self)
             self._condition.notify_all()
-        self._invoke_callbacks()  # type: ignore[attr-defined]
+        self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        """Call each callback once; called again after an interrupt, go on with the next."""
+        callbacks = self._done_callbacks
+        while self._called < len(callbacks):
+            callback = callbacks[self._called]
+            # No call between these: an interrupt comes before both or inside the callback.
+            self._called += 1
+            try:
+                callback(self)
+            except Exception:
+                log.exception("callback of %r raised", self)

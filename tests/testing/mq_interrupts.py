@@ -101,11 +101,13 @@ class PlaceInterrupter:
 class TimerInterrupter:
     """Interrupts by a timer's signal, at a random time within the first `seconds`.
 
-    For the main thread, inside `with`.  `seconds` follows how long the calls take.
+    For the main thread, inside `with`.  `seconds` follows how long the calls take. `spared` are
+    the code objects of the program's own functions, which are interrupted a little later.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, spared=()):
         self.random = random.Random(seed)
+        self.spared = spared
         self.seconds = 0.0001
         self.where = "a random time"
         self._armed = False
@@ -119,12 +121,15 @@ class TimerInterrupter:
         signal.signal(signal.SIGALRM, self._before)
 
     def _interrupt(self, _number, frame):
-        if self._armed and (in_finalizer(frame) or is_entering_with(frame)):
+        if self._armed and self._is_spared(frame):
             signal.setitimer(signal.ITIMER_REAL, 1e-4)
         elif self._armed:
             self._armed = False
             self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
             raise KeyboardInterrupt
+
+    def _is_spared(self, frame):
+        return in_finalizer(frame) or is_entering_with(frame) or frame.f_code in self.spared
 
     def run(self, call):
         """Call; whether the interrupt came before it was done."""

@@ -359,3 +359,19 @@ class TestAsAFuture:
 
         with Purgatory() as p:
             assert asyncio.run(main(p)) == (0, 0, 1)
+
+    def test_an_interrupted_callback_stops_no_other(self, harness):
+        """The interrupt goes on to the thread that completed the key, after all were told."""
+        future = harness.purgatory.defer("k")
+        told = []
+
+        def interrupted(_future):
+            told.append("interrupted")
+            raise KeyboardInterrupt
+
+        for callback in (told.append, interrupted, told.append):
+            future.add_done_callback(callback)
+        with pytest.raises(KeyboardInterrupt):
+            harness.purgatory.complete("k", 1)
+        assert told == [future, "interrupted", future]
+        assert future.result() == 1

@@ -1,0 +1,100 @@
+"""KeyboardInterrupts by a timer's signals, at random times: each operation ends once.
+
+In compiled code too, which is interrupted where it calls interpreted functions, and in system
+calls. `PURGATORY_INTERRUPTS` is how many.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.testing.mq_interrupts import TimerInterrupter
+from tests.testing.purgatory_harness import PurgatoryHarness
+
+INTERRUPTS = int(os.environ.get("PURGATORY_INTERRUPTS", "300"))
+WAITS = 25
+KEYS = 6
+
+
+class Play:
+    """A purgatory, and calls in a random order; a call that was interrupted may have been done.
+
+    The callbacks of the futures are functions in C, which cannot be interrupted in the middle.
+    """
+
+    def __init__(self, choice):
+        self.choice = choice
+        self.harness = PurgatoryHarness(wheel_size=4)
+        self.purgatory = self.harness.purgatory
+        self.futures = []
+        self.told = []
+        self.untold = set()  # futures whose callback may not have been registered
+
+    def call(self):
+        """Make the calls, in turn."""
+        for _ in range(WAITS):
+            self.submit()
+            self.choice.choice(
+                [self.complete, self.cancel, self.cancel_for_key, self.advance, list]
+            )()
+
+    def submit(self):
+        """Submit an operation for some keys."""
+        keys = self.choice.sample(range(KEYS), self.choice.randrange(1, 4))
+        need = self.choice.randrange(1, len(keys) + 1)
+        future = self.purgatory.defer(*keys, timeout=self.choice.random() / 20, need=need)
+        self.untold.add(id(future))
+        self.futures.append(future)
+        future.add_done_callback(self.told.append)
+        self.untold.discard(id(future))
+
+    def complete(self):
+        """Complete a key."""
+        self.purgatory.complete(self.choice.randrange(KEYS), "value")
+
+    def cancel(self):
+        """Cancel one of the futures."""
+        self.choice.choice(self.futures).cancel()
+
+    def cancel_for_key(self):
+        """Cancel what waits for a key."""
+        self.purgatory.cancel_for_key(self.choice.randrange(KEYS))
+
+    def advance(self):
+        """Let some expire."""
+        self.harness.clock.advance(self.choice.random() / 100)
+        self.harness.timer.advance_clock()
+
+    def check(self):
+        """Let the rest expire; assert that each operation ended once, and told of it once."""
+        purgatory, timer = self.purgatory, self.harness.timer
+        timer.advance_clock()  # an interrupted drain goes on
+        purgatory._check()
+        assert purgatory.delayed == len(timer), "on the lists is in the wheel"
+        self.harness.clock.advance(1)
+        timer.advance_clock()
+        purgatory._check()
+        stats = purgatory.stats()
+        assert (stats.pending, stats.watch_entries, len(timer)) == (0, 0, 0)
+        ended = stats.completed + stats.expired + stats.cancelled
+        assert len(self.futures) <= ended <= len(self.futures) + 1
+        assert all(future.done() for future in self.futures)
+        assert not self.harness.errors
+        told = [id(future) for future in self.told]
+        assert len(set(told)) == len(told), "told twice"
+        assert {id(future) for future in self.futures} - set(told) <= self.untold, "not told"
+
+
+@pytest.mark.timeout(60 + INTERRUPTS // 20)
+def test_interrupts_at_random_times():
+    """Whatever the call was in the middle of, the next calls find a purgatory that is in order."""
+    choice = random.Random(0)
+    interrupts = plays = 0
+    with TimerInterrupter(0) as interrupter:
+        while interrupts < INTERRUPTS:
+            play = Play(choice)
+            interrupts += interrupter.run(play.call)
+            play.check()
+            plays += 1
+    assert plays < 20 * INTERRUPTS
