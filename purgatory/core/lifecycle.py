@@ -66,8 +66,15 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
         if won:
             finalize(operation, outcome)
     except BaseException:
-        if won:
-            finalize(operation, outcome)
+        # Here and not in a function, to call which may take memory, too.
+        attempts = 0
+        while won and attempts < MAX_ATTEMPTS:
+            attempts += 1
+            try:
+                finalize(operation, outcome)
+                won = False
+            except MemoryError:
+                pass
         raise
     return won
 

@@ -14,7 +14,7 @@ each call.
 from collections.abc import Hashable
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.lifecycle import finish, request_check
+from purgatory.core.lifecycle import MAX_ATTEMPTS, finish, request_check
 from purgatory.core.operation_state import OperationOwner, OperationState
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import ATOMIC_SECTIONS
@@ -85,11 +85,17 @@ class DelayedOperation(OperationState):
         """Expire; called by the timer's executor."""
         # The timer has untied it and calls once, so an interrupted call ends it all the same. (An
         # interrupt before this line, inline, leaves it on its lists, to be completed or closed.)
-        try:
-            finish(self, EXPIRED)
-        except BaseException:
-            finish(self, EXPIRED)
-            raise
+        attempts = 0
+        while self._op_outcome is None:
+            attempts += 1
+            try:
+                finish(self, EXPIRED)
+            except MemoryError:
+                if attempts == MAX_ATTEMPTS:
+                    raise
+            except BaseException:
+                finish(self, EXPIRED)
+                raise
         return None
 
     def _tt_on_close(self) -> None:
