@@ -43,16 +43,26 @@ class CommandHandler(Protocol):
         """Cancel what waits for a key, also while the purgatory closes."""
 
 
+class Workers(Protocol):
+    """The threads that run what expires, which the loop looks after."""
+
+    def relieve(self) -> float | None:
+        """Relieve those in slow tasks; the seconds until the next look, None if all are idle."""
+
+
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
+
+    `workers`: those of the purgatory's own timer.
 
     While no loop runs, the thread that calls `Purgatory.step` is the loop.
     """
 
-    def __init__(self, name: str, handler: CommandHandler) -> None:
+    def __init__(self, name: str, handler: CommandHandler, workers: Workers | None = None) -> None:
         self.mailbox: Mailbox[LoopCommand] = Mailbox()
         self._name = name
         self._handler = handler
+        self._workers = workers
         # Held while commands are taken out, never while they are done. A loop that has just started
         # and a thread that steps may meet here.
         self._reading = threading.RLock()
@@ -79,13 +89,17 @@ class Bus:
     def wait(self, timeout: float | None) -> None:
         """Sleep until a command comes, for `timeout` seconds at most; do what has come."""
         self._reader.enter()
-        self._take(timeout)
+        self._take(self._until_next_look(timeout))
         while self._batch:
             command = self._batch.popleft()
             try:
                 self._do(command)
             except Exception:
                 log.exception("%r of %r failed", command, self._name)
+
+    def _until_next_look(self, timeout: float | None) -> float | None:
+        look = None if self._workers is None else self._workers.relieve()
+        return timeout if look is None else look if timeout is None else min(timeout, look)
 
     def _take(self, timeout: float | None) -> None:
         with self._reading:

@@ -5,6 +5,10 @@ drains the timer writes a bucket to the pipe of the least loaded worker, a large
 of them, and flushes once at the end. A busy worker is not disturbed; a sleeping one gets one
 `Activate`.
 
+A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
+another worker as well, which is started if need be. That is harmless, since each task is taken from
+its bucket once. The loop looks after the workers, as long as one is busy, before it sleeps.
+
 Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
 when it has finished them.
 """
@@ -23,6 +27,10 @@ Run = Callable[[Any], object]
 
 # A bucket of more tasks than this is worth another worker.
 TASKS_PER_WORKER = 1024
+# Seconds in one task after which a worker is relieved, and between two looks at busy workers.
+SLOW_TASK_S = 0.002
+# When so many workers are in slow tasks, the next task waits for one of them.
+MAX_WORKERS = 32
 
 
 class Worker:
@@ -37,6 +45,10 @@ class Worker:
         # Written and not finished. The worker may be killed by an exception from another thread,
         # with a batch or command in its hands; it then goes on from what is kept here.
         self._unfinished: deque[ExpiredBatch] = deque()
+        # What the loop saw last: batches finished, tasks left of the present one, and since when.
+        self._seen = (0, 0)
+        self._seen_s = 0.0
+        self.relieved = False  # another worker does what this one has; until this one was idle
         self._term: Term | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -49,8 +61,24 @@ class Worker:
         """Start the thread."""
         self._thread.start()
 
+    def is_slow(self, now_s: float) -> bool:
+        """Whether it has been in one task since the first look at it, `SLOW_TASK_S` ago."""
+        try:
+            seen = (self._finished, len(self._unfinished[0].bucket))
+        except IndexError:  # it has finished its last batch
+            return False
+        if seen != self._seen:
+            self._seen, self._seen_s = seen, now_s
+        return now_s - self._seen_s >= SLOW_TASK_S
+
+    def unfinished(self) -> tuple[ExpiredBatch, ...]:
+        """Return the batches that wait or run here."""
+        return tuple(self._unfinished)
+
     def write(self, batch: ExpiredBatch) -> None:
         """Queue a batch; the worker sees it from the next `flush` on."""
+        if not self.load:
+            self.relieved = False
         self._unfinished.append(batch)
         self._pipe.write(batch)
         self._written += 1
@@ -104,11 +132,15 @@ class Worker:
 
 
 class WorkerPool:
-    """`count` threads, started with the first bucket. An executor for `Timer`; any thread."""
+    """`count` threads, started with the first bucket. An executor for `Timer`; any thread.
 
-    def __init__(self, name: str, count: int) -> None:
+    `most`: up to so many are started while others are in slow tasks.
+    """
+
+    def __init__(self, name: str, count: int, most: int = 0) -> None:
         self._name = name
         self._count = count
+        self._most = max(count, most)
         # Guards all below, and makes its holder the one writer that a ypipe allows. Re-entrant: a
         # finalizer may add a task that is due.
         self._lock = threading.RLock()
@@ -144,6 +176,46 @@ class WorkerPool:
         """Flush what an interrupt kept from being flushed."""
         self.flush()
 
+    def relieve(self) -> float | None:
+        """Relieve slow workers. Returns the seconds until the next look; None: all are idle.
+
+        Called by the loop before it sleeps.
+        """
+        if self._closed or self._most == 1 or not self._busy():
+            return None
+        with self._lock:
+            now_s = time.monotonic()
+            for worker in self._busy():
+                if worker.is_slow(now_s):
+                    self._relieve(worker)
+        self.flush()
+        return SLOW_TASK_S
+
+    def _busy(self) -> list[Worker]:
+        """Return the workers that have batches, and are not relieved."""
+        return [worker for worker in self._workers if worker.load and not worker.relieved]
+
+    def _relieve(self, slow: Worker) -> None:
+        """Write all that a worker has to another one, if there is one or can be. Locked."""
+        other = self._idle_worker()
+        if other is None or self._closed:
+            return
+        slow.relieved = True
+        self._unflushed.add(other)
+        for batch in slow.unfinished():
+            other.write(batch)
+
+    def _idle_worker(self) -> Worker | None:
+        for worker in self._workers:
+            if not worker.load:
+                return worker
+        if len(self._workers) >= self._most:
+            return None
+        try:
+            return self._start_worker()
+        except RuntimeError:  # the system has no thread left: the batches wait
+            return None
+
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish what they have; with `wait`, wait up to `timeout` seconds."""
         self.flush()
@@ -160,16 +232,23 @@ class WorkerPool:
                 worker.join(_remaining(close_deadline))
 
     def _start(self) -> None:
-        for number in range(len(self._workers), self._count):
-            suffix = f"-{number}" if self._count > 1 else ""
-            worker = Worker(f"{self._name}-executor{suffix}")
-            worker.start()
-            self._workers.append(worker)
+        while len(self._workers) < self._count:
+            self._start_worker()
+
+    def _start_worker(self) -> Worker:
+        number = len(self._workers)
+        suffix = f"-{number}" if self._count > 1 or number else ""
+        worker = Worker(f"{self._name}-executor{suffix}")
+        worker.start()
+        self._workers.append(worker)
+        return worker
 
     def _least_loaded(self, count: int) -> list[Worker]:
-        if self._count == 1:
+        if len(self._workers) == 1:
             return self._workers
-        return sorted(self._workers, key=lambda worker: worker.load)[:count]
+        # A relieved worker is in a slow task: last.
+        by_load = sorted(self._workers, key=lambda worker: (worker.relieved, worker.load))
+        return by_load[: min(count, self._count)]
 
     def _term(self, workers: list[Worker], close_deadline: float | None) -> None:
         """Send Term to each worker, and wait for TermAck from each, until the deadline."""

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory import metrics
 from purgatory.bus.loop import Bus
-from purgatory.bus.worker_pool import WorkerPool
+from purgatory.bus.worker_pool import MAX_WORKERS, WorkerPool
 from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.journal import Journal
 from purgatory.core.lifecycle import finish
@@ -35,7 +35,8 @@ class Purgatory(PurgatoryCore):
     `timer`: one that others may share, which is then neither started nor closed here; None: one of
     its own, `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they
     are logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the
-    metrics in. `executor_workers`: how many threads run what expires, with a timer of its own.
+    metrics in. `executor_workers`: how many threads run what expires, with a timer of its own;
+    default: one, and another whenever one callback takes more than two to four milliseconds.
 
     With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
     closes it. All methods may be called from any thread, and from callbacks.
@@ -53,12 +54,14 @@ class Purgatory(PurgatoryCore):
     ) -> None:
         _check_options(name, timer, on_error, registry, executor_workers)
         self._owns_timer = timer is None
+        pool = None
         if timer is None:
-            timer = _new_timer(name, executor_workers)
+            pool = _new_worker_pool(name, executor_workers)
+            timer = Timer(name, executor=pool)
         lists = WatchLists(name)
         own_timer = timer if self._owns_timer else None
         owner = OutcomeRecorder(name, lists, own_timer, on_error, journal)
-        super().__init__(name, timer, owner, lists, Bus(name, KeyCommandHandler(lists)))
+        super().__init__(name, timer, owner, lists, Bus(name, KeyCommandHandler(lists), pool))
         if timer.running:
             owner.enable_gc_untracking()
         self._registry = registry
@@ -183,13 +186,14 @@ def _check_options(
         raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
 
 
-def _new_timer(name: str, workers: int | None) -> Timer:
-    workers = 1 if workers is None else workers
+def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
+    if workers is None:
+        return WorkerPool(name, 1, most=MAX_WORKERS)
     if isinstance(workers, bool) or not isinstance(workers, int):
         raise TypeError(f"executor_workers is {workers!r}; expected an int")
     if workers < 1:
         raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
-    return Timer(name, executor=WorkerPool(name, workers))
+    return WorkerPool(name, workers)
 
 
 def _warn_of_unstarted() -> None:

@@ -167,6 +167,45 @@ def test_two_workers_may_close_at_once():
     p.close()
 
 
+def test_a_slow_callback_holds_up_no_other():
+    """By default a worker that is in one task for long is relieved, of what is due with it too."""
+    expired = threading.Semaphore(0)
+
+    class Op(DelayedOperation):
+        def on_expiration(self):
+            expired.release()
+
+    class Slow(DelayedOperation):
+        def on_expiration(self):
+            self.others_expired = all(expired.acquire(timeout=PATIENCE) for _ in range(20))
+
+    with Purgatory() as p:
+        slow = [Slow(0.001), Slow(0.001)]
+        for op in slow:
+            p.try_complete_else_watch(op, ["a"])
+        for number in range(40):
+            p.try_complete_else_watch(Op(0.001 + number / 1000), ["b"])
+        p.close(cancel_pending=False)
+    assert all(op.others_expired for op in slow)
+
+
+def test_idle_workers_are_not_looked_after():
+    """The loop sleeps as long as it can: workers that are idle, or relieved, need no look."""
+    clock, timer = ManualClock(), None
+    pool = WorkerPool("w", 1, most=2)
+    timer = Timer("w", clock=clock, executor=pool)
+    started, release = threading.Event(), threading.Event()
+    assert pool.relieve() is None
+    timer.schedule(0, started.set)
+    timer.schedule(0, release.wait, PATIENCE)
+    assert started.wait(PATIENCE)
+    while pool.relieve() is not None:  # the two looks that it takes
+        pass
+    assert len(pool._workers) == 2
+    timer.schedule(0, release.set)
+    timer.close()
+
+
 @pytest.mark.parametrize(
     ("workers", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)]
 )
