@@ -48,6 +48,8 @@ HOT = [
     "mq/sockets/pubsub.py",
     "mq/sockets/reqrep.py",
     "mq/sockets/router_dealer.py",
+    "purgatory/aio/loop_delivery.py",
+    "purgatory/aio/loop_operation.py",
     "purgatory/core/callbacks.py",
     "purgatory/core/completion.py",
     "purgatory/core/deferred.py",

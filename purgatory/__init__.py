@@ -6,6 +6,7 @@ The front door: all public names are here. Inside, each room imports only from t
     spark               the same semantics as Spark jobs and streams, and reports
     service             a purgatory for other processes, kept on disk: server, client, store
     replay              recorded operations, sent through a purgatory
+    aio                 a purgatory on an event loop
     journal             how operations ended, written down
     trace               files of operations and events
     core                operations, watch lists, futures, and `Purgatory` itself
@@ -37,6 +38,7 @@ from purgatory.errors import (
     PurgatoryError,
     PurgatoryForked,
     StoreError,
+    WrongEventLoop,
 )
 from purgatory.journal.files import JournalError
 from purgatory.journal.mailbox import Ended, MailboxJournal
@@ -66,6 +68,7 @@ __all__ = [
     "PurgatoryForked",
     "PurgatoryStats",
     "StoreError",
+    "WrongEventLoop",
     "metrics",
 ]
 

@@ -15,6 +15,10 @@ class PurgatoryForked(PurgatoryError):
     """Raised in a forked child by its copy of a purgatory: the threads stayed in the parent."""
 
 
+class WrongEventLoop(PurgatoryError, RuntimeError):
+    """Raised by an `AsyncPurgatory` outside the event loop that it is bound to."""
+
+
 class OperationExpired(PurgatoryError, TimeoutError):
     """Raised by a future if its timeout passes before its watch keys are completed."""
 

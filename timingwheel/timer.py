@@ -181,10 +181,10 @@ class Timer(TimerCore):
             return False
         waiter = ConditionWaiter()
         try:
-            self._change_waiters(add=waiter)
+            self.change_waiters(add=waiter)
             return self._drain_before(real_seconds() + float(timeout_ns) / 1e9, waiter)
         finally:
-            self._change_waiters(remove=waiter)
+            self.change_waiters(remove=waiter)
 
     def _drain_before(self, deadline_s: float, waiter: Waiter) -> bool:
         while not self._drain():
@@ -256,7 +256,8 @@ class Timer(TimerCore):
             self._wheel_state.queue.wake_owed = True
             raise
 
-    def _change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
+    def change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
+        """Wake another waiter, or one less, whenever an earlier bucket becomes the first."""
         with self._lock.reading():
             kept = tuple(waiter for waiter in self._waiters if waiter is not remove)
             self._waiters = kept if add is None else (*kept, add)
@@ -273,7 +274,7 @@ class Timer(TimerCore):
             if self._reaper is not None:
                 return
             reaper, waiter = self._new_reaper(waiter)
-            self._change_waiters(add=waiter)
+            self.change_waiters(add=waiter)
             try:
                 reaper.start()
             finally:
@@ -281,7 +282,7 @@ class Timer(TimerCore):
                     self._reaper = reaper
                     self._wheel_state.counters.reaper_runs = True
                 else:
-                    self._change_waiters(remove=waiter)
+                    self.change_waiters(remove=waiter)
 
     def _new_reaper(self, waiter: Waiter | None) -> tuple[Reaper | ClockLeader, Waiter]:
         name = f"{self.name}-reaper"

@@ -1,0 +1,193 @@
+"""AsyncPurgatory: a purgatory on an event loop.
+
+The operations, their watch lists and their timer are those of a `Purgatory`. What differs is where
+operations end, and who drives the timer: the loop does both, so no thread is needed. In the loop,
+unless stated otherwise.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+
+from purgatory.aio.loop_delivery import LoopDelivery
+from purgatory.aio.loop_driver import LoopDriver
+from purgatory.aio.loop_future import LoopFuture
+from purgatory.aio.loop_operation import LoopOperation, complete_in_loop, submit_wait
+from purgatory.core.journal import Journal
+from purgatory.core.outcome_recorder import OnError
+from purgatory.core.start_and_close import Purgatory
+from purgatory.errors import WrongEventLoop
+from purgatory.stats import PurgatoryStats
+from timingwheel import InlineExecutor, Timer
+
+
+class AsyncPurgatory:
+    """Waits for watch keys in an event loop: asyncio's, uvloop's, or what runs on these.
+
+    `purgatory`: one to adopt, which threads may use at the same time; it is neither started nor
+    closed here. None: one of its own, whose timer the loop drives. The other arguments are those of
+    `Purgatory`, for one of its own; `clock` is that of `Timer`.
+
+    It belongs to the loop that first uses it. `async with` closes it at the end. Any other loop,
+    and all threads but for `complete_threadsafe`, get WrongEventLoop.
+    """
+
+    def __init__(
+        self,
+        name: str = "purgatory",
+        *,
+        purgatory: Purgatory | None = None,
+        clock: Callable[[], int] | None = None,
+        on_error: OnError | None = None,
+        journal: Journal | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._own_timer: Timer | None = None
+        if purgatory is None:
+            self._own_timer = Timer(name, clock=clock, executor=InlineExecutor())
+            purgatory = Purgatory(
+                name, timer=self._own_timer, on_error=on_error, journal=journal, registry=registry
+            )
+        elif not isinstance(purgatory, Purgatory):
+            raise TypeError(f"purgatory is {purgatory!r}; expected a Purgatory or None")
+        elif (clock, on_error, journal, registry) != (None, None, None, None):
+            raise ValueError("an adopted purgatory has a clock, an on_error and so on already")
+        self._purgatory = purgatory
+        self._delivery: LoopDelivery | None = None
+        self._driver: LoopDriver | None = None
+
+    @property
+    def purgatory(self) -> Purgatory:
+        """The purgatory itself, for threads and for what is not here. Any thread."""
+        return self._purgatory
+
+    @property
+    def name(self) -> str:
+        """Its name. Any thread."""
+        return self._purgatory.name
+
+    async def wait(self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1) -> Any:
+        """Wait until `need` distinct keys have been completed.
+
+        Returns the value of the key, or with need > 1 a dict key -> value. `timeout` in seconds, or
+        a timedelta. Raises OperationExpired (a TimeoutError), OperationCancelled when the purgatory
+        is closed, and what `defer` raises.
+
+        Cancelling the task cancels the operation. If a key was completed just before, the task is
+        cancelled all the same, as asyncio does it, and the operation has completed; with `defer`,
+        the future still has the value then.
+        """
+        delivery = self._delivery or self._bind()
+        waiting = delivery.loop.create_future()
+        operation = submit_wait(self._purgatory, delivery, waiting, keys, timeout, need)
+        try:
+            return await waiting
+        except BaseException:
+            if not operation.done():
+                operation.abandon()
+            raise
+        finally:
+            del waiting  # an exception refers to this frame: no cycle is left behind
+
+    def defer(
+        self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
+    ) -> LoopFuture:
+        """Begin to wait at once, and return a future to await. Arguments as for `wait`.
+
+        Raises TypeError and ValueError for bad arguments, TimerFull, PurgatoryClosed,
+        WrongEventLoop.
+        """
+        delivery = self._delivery or self._bind()
+        future = LoopFuture(loop=delivery.loop)
+        future._timer = self._purgatory.timer
+        future._operation = submit_wait(self._purgatory, delivery, future, keys, timeout, need)
+        return future
+
+    def complete(self, key: Hashable, value: object = None) -> int:
+        """Complete a key: what waits for it gets `value`. How many operations this completed.
+
+        Raises PurgatoryClosed, WrongEventLoop.
+        """
+        delivery = self._delivery or self._bind()
+        return complete_in_loop(self._purgatory, delivery, key, value)
+
+    def complete_threadsafe(self, key: Hashable, value: object = None) -> int:
+        """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
+
+        The tasks run in the loop soon: it is woken once for many ends. Raises PurgatoryClosed.
+        """
+        return self._purgatory.complete(key, value)
+
+    @property
+    def watched(self) -> int:
+        """How many pairs of pending operation and watched key there are. Any thread."""
+        return self._purgatory.watched
+
+    @property
+    def delayed(self) -> int:
+        """How many operations are pending. Any thread."""
+        return self._purgatory.delayed
+
+    def stats(self) -> PurgatoryStats:
+        """Return the figures of this moment, as `Purgatory.stats`. Any thread."""
+        return self._purgatory.stats()
+
+    async def close(self) -> None:
+        """End all that waits in this loop: it raises OperationCancelled. May be called again.
+
+        When this returns, the tasks that waited have run. A purgatory of its own is closed; an
+        adopted one lives on, with what its threads and other loops wait for.
+        """
+        delivery = self._delivery or self._bind()
+        delivery.check_loop(self.name)
+        delivery.is_closed = True
+        if self._driver is not None:
+            self._driver.stop()
+        if self._own_timer is not None:
+            self._purgatory.close()
+            self._own_timer.close()
+        else:
+            self._cancel_own(delivery)
+        while not delivery.is_idle:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the last tasks run
+
+    def _cancel_own(self, delivery: LoopDelivery) -> None:
+        for operation in self._purgatory._lists.all():
+            if isinstance(operation, LoopOperation) and operation.delivery is delivery:
+                operation.cancel()
+
+    def _bind(self) -> LoopDelivery:
+        """Belong to the running loop from now on."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise WrongEventLoop(
+                f"async purgatory {self.name!r} was used where no event loop runs"
+            ) from error
+        delivery = LoopDelivery(loop)
+        if self._own_timer is not None:
+            self._driver = LoopDriver(self._own_timer, delivery)
+            self._driver.start()
+        self._delivery = delivery
+        return delivery
+
+    async def __aenter__(self) -> Self:
+        delivery = self._delivery or self._bind()
+        delivery.check_open(self.name)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncPurgatory {self.name!r}, {self.delayed} pending>"

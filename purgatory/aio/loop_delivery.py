@@ -1,0 +1,143 @@
+"""LoopDelivery: brings the ends of operations to the futures of one event loop.
+
+Only the loop's thread may touch its futures. So an end that comes from a verb of `AsyncPurgatory`,
+which the loop itself runs, is delivered at once. Any other is queued, and the loop is woken once
+for all that are: from threads, finalizers and signal handlers, which may interrupt the loop's sleep
+and must end it.
+
+What is queued is delivered in portions, and so is what is beyond a portion in one verb: each future
+makes its task run in the loop's next step, which would otherwise be as long as there are futures.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from typing import Any, Final
+
+from purgatory.core.future import CANCELLED_AND_NOTIFIED
+from purgatory.errors import PurgatoryClosed, WrongEventLoop
+
+# Futures that are resolved in one step of the loop. Their tasks run in the next: at 10 us each that
+# is 3 ms.
+PORTION: Final = 256
+
+# Bound once: compiled, that saves look-ups for each operation. Called on the base class, so that a
+# `LoopFuture` does not take them for calls of the program.
+_set_result: Final[Any] = asyncio.Future.set_result
+_set_exception: Final[Any] = asyncio.Future.set_exception
+_cancel: Final[Any] = asyncio.Future.cancel
+_running_loop: Final[Any] = asyncio._get_running_loop
+_this_thread: Final[Any] = threading.get_ident
+
+
+class LoopDelivery:
+    """See the module. Made in the loop's thread; `deliver` and `call` may be called from any."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop: Any = loop
+        self.is_closed = False  # written by `AsyncPurgatory.close`
+        # A future to resolve, and with what: result, error, state.
+        self._queue: deque[tuple[Any, object, Exception | None, str]] = deque()
+        # Whether a step of the loop will look at the queue.
+        self._is_scheduled = False
+        # The thread of a verb that runs in the loop now, or None, and how many futures it may still
+        # resolve itself. Both are written by the loop's thread.
+        self._direct_thread: object = None
+        self._direct_left = 0
+
+    def check_open(self, name: str) -> None:
+        """Raise PurgatoryClosed if it is closed, and what `check_loop` raises."""
+        self.check_loop(name)
+        if self.is_closed:
+            raise PurgatoryClosed(f"async purgatory {name!r} is closed")
+
+    def check_loop(self, name: str) -> None:
+        """Raise WrongEventLoop unless the caller runs in the loop."""
+        running = _running_loop()
+        if running is not self.loop:
+            where = "no event loop" if running is None else f"another event loop, {running!r}"
+            raise WrongEventLoop(
+                f"async purgatory {name!r} is bound to {self.loop!r}; it was called in {where}. "
+                "From another thread use complete_threadsafe"
+            )
+
+    def begin_verb(self) -> object:
+        """Deliver at once from now on, in this thread; returns what `end_verb` takes."""
+        outer = self._direct_thread
+        self._direct_thread = _this_thread()
+        self._direct_left = PORTION
+        return outer
+
+    def end_verb(self, outer: object) -> None:
+        """End what `begin_verb` began."""
+        self._direct_thread = outer
+
+    def deliver(self, future: Any, result: object, error: Exception | None, state: str) -> None:
+        """Resolve a future of the loop, now or soon. Any thread."""
+        if (
+            self._direct_left > 0
+            and self._direct_thread is not None
+            and self._direct_thread == _this_thread()
+        ):
+            self._direct_left -= 1
+            resolve(future, result, error, state)
+        elif not self.loop.is_closed():
+            self._queue.append((future, result, error, state))
+            self._schedule()
+
+    def _schedule(self) -> None:
+        # After an append. A step marks that it is no longer scheduled before it takes anything from
+        # the queue, so it takes what was appended by a thread that finds it scheduled.
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            try:
+                self.call(self.deliver_portion)
+            except BaseException:  # an interrupt, or no memory: the next append schedules it
+                self._is_scheduled = False
+                raise
+
+    def call(self, callback: Any) -> None:
+        """Call back in the loop's next step. Any thread. Does nothing if the loop is closed."""
+        try:
+            self.loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            if not self.loop.is_closed():
+                raise
+
+    def hold_back(self) -> None:
+        """Queue what ends from now on, without waking the loop: `deliver_portion` follows."""
+        self._is_scheduled = True
+
+    def deliver_portion(self) -> None:
+        """Deliver a portion of the queue; the rest in the loop's next steps. In the loop."""
+        self._is_scheduled = False
+        left = PORTION
+        try:
+            while left > 0 and self._queue:
+                left -= 1
+                future, result, error, state = self._queue.popleft()
+                resolve(future, result, error, state)
+        finally:
+            if self._queue:
+                self._schedule()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is queued."""
+        return not self._queue
+
+
+def resolve(future: Any, result: object, error: Exception | None, state: str) -> None:
+    """Resolve a future, unless it is done. In its loop."""
+    if future.done():
+        return
+    if state == CANCELLED_AND_NOTIFIED:
+        _cancel(future, result)
+    elif error is None:
+        _set_result(future, result)
+    else:
+        if isinstance(error, StopIteration):  # which no coroutine can raise
+            cause, error = error, RuntimeError("the operation failed with a StopIteration")
+            error.__cause__ = cause
+        _set_exception(future, error)
+        future.exception()  # it need not be awaited: dropped, it must not be logged

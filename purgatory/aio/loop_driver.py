@@ -1,0 +1,91 @@
+"""LoopDriver: advances a timer's clock from an event loop, without a thread.
+
+It sleeps in the loop's own timer, until the timer's first bucket is due. Operations that time out
+later than that do not concern the loop at all.
+"""
+
+import asyncio
+import logging
+
+from purgatory.aio.loop_delivery import LoopDelivery
+from timingwheel import Timer
+
+log = logging.getLogger(__name__)
+
+# Some loops (uvloop) count milliseconds, and may call a moment too early. Then the driver waits at
+# least that long, or the loop would spin until the moment has come.
+SHORTEST_SLEEP_S = 0.001
+
+
+class LoopDriver:
+    """Drives a timer; a `Waiter` of that timer, whose `wake` may be called from any thread."""
+
+    def __init__(self, timer: Timer, delivery: LoopDelivery) -> None:
+        self._timer = timer
+        self._delivery = delivery
+        self._loop: asyncio.AbstractEventLoop = delivery.loop
+        # The step that is to come, and when, on the loop's clock.
+        self._handle: asyncio.TimerHandle | None = None
+        self._when = 0.0
+        self._is_waking = False
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin to drive the timer. In the loop."""
+        self._timer.change_waiters(add=self)
+        self._step()
+
+    def stop(self) -> None:
+        """Let the timer alone, and leave nothing in the loop. In the loop."""
+        self._is_stopped = True
+        self._timer.change_waiters(remove=self)
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def wait(self, timeout: float | None) -> None:
+        """Raise: a loop does not wait here. Part of the `Waiter` protocol."""
+        raise RuntimeError(f"a loop cannot wait {timeout} seconds in its driver")
+
+    def wake(self) -> None:
+        """Look at the timer again in the loop's next step: its first bucket has changed."""
+        if not self._is_waking:
+            self._is_waking = True
+            try:
+                self._delivery.call(self._on_wake)
+            except BaseException:  # an interrupt: the timer owes the wake-up still
+                self._is_waking = False
+                raise
+
+    def _on_wake(self) -> None:
+        self._is_waking = False  # first: a wake-up that comes from now on is not lost
+        if not self._is_stopped:
+            self._arm()
+
+    def _arm(self, at_least: float = 0.0) -> None:
+        """Have the next step come in time. Later than necessary is possible, too late is not."""
+        delay = self._timer.max_sleep()
+        if delay is None:  # a step that is to come finds nothing due
+            return
+        delay = max(delay, at_least)
+        when = self._loop.time() + delay
+        if self._handle is not None:
+            if when >= self._when:
+                return
+            self._handle.cancel()
+        self._when = when
+        self._handle = self._loop.call_later(delay, self._step)
+
+    def _step(self) -> None:
+        """Run what is due. Its futures are resolved in portions."""
+        self._handle = None
+        was_due = False
+        self._delivery.hold_back()
+        try:
+            was_due = self._timer.advance_clock()
+        except Exception:  # a clock that raises
+            log.exception("timer %r could not be advanced", self._timer.name)
+        finally:
+            self._delivery.deliver_portion()
+            if not self._is_stopped:
+                self._arm(0.0 if was_due else SHORTEST_SLEEP_S)

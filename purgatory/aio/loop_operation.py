@@ -1,0 +1,110 @@
+"""LoopOperation: the operation behind a wait on an event loop.
+
+It is the operation of `Purgatory.defer`, but for what it resolves: a future of the loop, through
+the loop's `LoopDelivery`. Any thread may end it; the loop's thread submits it.
+"""
+
+from collections.abc import Hashable
+from datetime import timedelta
+from typing import Any
+
+from purgatory.aio.loop_delivery import LoopDelivery
+from purgatory.core.deferred import DeferredOperation
+from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED
+from purgatory.core.keys import check_need, distinct_keys
+from purgatory.core.purgatory import PurgatoryCore
+from purgatory.core.submission import submit
+
+
+class LoopOperation(DeferredOperation):
+    """A `DeferredOperation` that resolves a future of an event loop."""
+
+    __slots__ = ("_waiting", "cancel_message", "delivery")
+
+    def __init__(
+        self,
+        timeout: float | timedelta,
+        need: int,
+        watch_keys: tuple[Hashable, ...],
+        waiting: Any,
+        delivery: LoopDelivery,
+    ) -> None:
+        super().__init__(timeout, need, watch_keys)
+        self.delivery = delivery
+        self.cancel_message: object = None  # for the task that is cancelled
+        # The future to resolve. Dropped at the end, or the two would be a reference cycle.
+        self._waiting: Any = waiting
+
+    def abandon(self) -> None:
+        """Cancel it, and resolve nothing: the task that waited has gone. Any thread."""
+        self._waiting = None
+        self.cancel()
+
+    def _op_complete_key(self, key: Hashable, value: object) -> bool:
+        """Let no event reach a task that was cancelled and has not run since."""
+        waiting = self._waiting
+        if waiting is not None and waiting.cancelled():
+            return False
+        return super()._op_complete_key(key, value)
+
+    def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
+        waiting = self._waiting
+        if waiting is not None:
+            if state == CANCELLED_AND_NOTIFIED:
+                result = self.cancel_message
+            while not _try_deliver(self.delivery, waiting, result, error, state):
+                pass  # it takes a few bytes, which other threads give back
+        self._waiting = None
+        self._op_owner = None
+        self._watch_keys = ()
+
+    def _unresolved(self) -> bool:
+        waiting = self._waiting
+        return waiting is not None and not waiting.done()
+
+
+def _try_deliver(
+    delivery: LoopDelivery, waiting: Any, result: object, error: Exception | None, state: str
+) -> bool:
+    try:
+        delivery.deliver(waiting, result, error, state)
+    except MemoryError:
+        return False
+    return True
+
+
+def submit_wait(
+    core: PurgatoryCore,
+    delivery: LoopDelivery,
+    waiting: Any,
+    keys: tuple[Hashable, ...],
+    timeout: Any,
+    need: Any,
+) -> LoopOperation:
+    """Submit an operation that resolves `waiting`. In the loop; raises as `Purgatory.defer`."""
+    delivery.check_open(core.name)
+    watch_keys = distinct_keys(keys)
+    core._owner.check_not_forked()
+    core._lists.check_open()
+    if type(need) is not int or need != 1:  # any keys can meet that
+        check_need(need, len(watch_keys))
+    operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
+    operation._op_owner = core._owner  # `attach`, for an operation that only this thread knows
+    try:
+        submit(core._target, operation, watch_keys, check_first=False)
+    except BaseException:
+        operation._waiting = None  # no cycle is left behind
+        raise
+    return operation
+
+
+def complete_in_loop(
+    core: PurgatoryCore, delivery: LoopDelivery, key: Hashable, value: object
+) -> int:
+    """Complete a key, and resolve the loop's futures that wait for it. In the loop."""
+    delivery.check_open(core.name)
+    outer = delivery.begin_verb()
+    try:
+        return core.complete(key, value)
+    finally:
+        delivery.end_verb(outer)
