@@ -32,7 +32,7 @@ FLOORS = {
         ["purgatory.__main__"],
         ["purgatory.cli.*"],
         ["purgatory"],
-        ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*"],
+        ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*", "purgatory.aio.*"],
         ["purgatory.journal.*"],
         ["purgatory.trace.*", "purgatory.core.*"],
         ["purgatory.bus.*", "purgatory.metrics"],

@@ -9,16 +9,18 @@ import pytest
 
 import mq
 import purgatory
+import purgatory.aio
 import timingwheel
 import timingwheel.lowlevel
 
-DOORS = [timingwheel, timingwheel.lowlevel, mq, purgatory]
+DOORS = [timingwheel, timingwheel.lowlevel, mq, purgatory, purgatory.aio]
 
 # Names that programs import. To take one away breaks them.
 CONTRACT = {
     timingwheel: "InlineExecutor ManualClock Timer TimerClosed TimerError TimerFull TimerTask",
     timingwheel.lowlevel: "ATOMIC_SECTIONS ConditionWaiter Reaper TaskExecutor Waiter to_ms",
     mq: "Again Context Mailbox Poller Socket ZMQError device proxy select PUSH PULL",
+    purgatory.aio: "AsyncPurgatory LoopFuture WrongEventLoop",
     purgatory: "DelayedOperation KeyedOperation Outcome Purgatory PurgatoryClosed PurgatoryError",
 }
 

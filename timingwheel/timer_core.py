@@ -153,6 +153,22 @@ def add_task_at(
         _add(timer, task, deadline_ns, limited)
 
 
+def sleep_to_first_bucket(timer: TimerCore) -> float | None:
+    """Return how many seconds a driver may sleep: as `Timer.max_sleep`, but empty buckets count.
+
+    They stay where they are. So a driver that is set to one is not woken anew for each task that
+    comes to it and is cancelled in time.
+    """
+    state = timer._wheel_state
+    if state.has_undelivered():
+        return 0.0
+    first = state.queue.first()
+    if first is None:
+        return None
+    reader = timer._clock_reader
+    return reader.real_sleep(reader.seconds_until(first.expiration_ns))
+
+
 def _now_ns(timer: TimerCore) -> i64:
     now_ns = timer._clock_reader.now_ns()
     if now_ns > MAX_NOW_NS:

@@ -1,7 +1,7 @@
 """AsyncPurgatory: a purgatory on an event loop.
 
-The operations, their watch lists and their timer are those of a `Purgatory`. What differs is where
-operations end, and who drives the timer: the loop does both, so no thread is needed. In the loop,
+The operations, their watch lists and their timer are those of a `Purgatory`. The loop drives the
+timer, and the operations end in it, so no thread is needed. Only the loop may call what is here,
 unless stated otherwise.
 """
 

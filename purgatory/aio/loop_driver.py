@@ -9,12 +9,16 @@ import logging
 
 from purgatory.aio.loop_delivery import LoopDelivery
 from timingwheel import Timer
+from timingwheel.lowlevel import sleep_to_first_bucket
 
 log = logging.getLogger(__name__)
 
 # Some loops (uvloop) count milliseconds, and may call a moment too early. Then the driver waits at
 # least that long, or the loop would spin until the moment has come.
 SHORTEST_SLEEP_S = 0.001
+
+# To pause after an error that is not a task's (a clock that raises), instead of spinning.
+ERROR_PAUSE_S = 1.0
 
 
 class LoopDriver:
@@ -63,8 +67,8 @@ class LoopDriver:
             self._arm()
 
     def _arm(self, at_least: float = 0.0) -> None:
-        """Have the next step come in time. Later than necessary is possible, too late is not."""
-        delay = self._timer.max_sleep()
+        """Have the next step come in time. A step that comes too soon does no harm."""
+        delay = self._sleep()
         if delay is None:  # a step that is to come finds nothing due
             return
         delay = max(delay, at_least)
@@ -76,16 +80,27 @@ class LoopDriver:
         self._when = when
         self._handle = self._loop.call_later(delay, self._step)
 
+    def _sleep(self) -> float | None:
+        try:
+            return sleep_to_first_bucket(self._timer)
+        except Exception as error:  # noqa: BLE001  # it is logged
+            return self._pause_after(error)
+
+    def _pause_after(self, error: Exception) -> float:
+        log.error("the clock of timer %r raised", self._timer.name, exc_info=error)
+        return ERROR_PAUSE_S
+
     def _step(self) -> None:
         """Run what is due. Its futures are resolved in portions."""
         self._handle = None
-        was_due = False
+        pause = 0.0
         self._delivery.hold_back()
         try:
-            was_due = self._timer.advance_clock()
-        except Exception:  # a clock that raises
-            log.exception("timer %r could not be advanced", self._timer.name)
+            if not self._timer.advance_clock():
+                pause = SHORTEST_SLEEP_S
+        except Exception as error:  # noqa: BLE001  # no task's: the timer reports those
+            pause = self._pause_after(error)
         finally:
             self._delivery.deliver_portion()
             if not self._is_stopped:
-                self._arm(0.0 if was_due else SHORTEST_SLEEP_S)
+                self._arm(pause)
