@@ -112,7 +112,7 @@ class TestDriving:
             async with AsyncPurgatory() as p:
                 wakes = []
                 p.purgatory.timer.change_waiters(add=CountingWaiter(wakes))
-                for n in range(100):
+                for _ in range(100):
                     future = p.defer("a")
                     await asyncio.sleep(0)
                     p.complete("a")
