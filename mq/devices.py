@@ -50,7 +50,7 @@ class Device:
         self.in_type = in_type
         self.out_type = out_type
         self.daemon = True
-        self.done = False
+        self.done: bool = False
         self._in = _SocketSetup(in_type)
         self._out = _SocketSetup(out_type)
         self._sides = [self._in, self._out]

@@ -52,11 +52,11 @@ class ContextCore:
     def __init__(self, io_threads: int) -> None:
         self._options = dict(_DEFAULTS)
         self.set(ContextOption.IO_THREADS, io_threads)
-        self.endpoints = Endpoints()
-        self.slots = SocketSlots()
-        self.termination = Termination(self.slots, self.endpoints)
+        self.endpoints: Endpoints = Endpoints()
+        self.slots: SocketSlots = SocketSlots()
+        self.termination: Termination = Termination(self.slots, self.endpoints)
         self._reaper_name = f"mq-reaper-{next(_reaper_numbers)}"
-        self.forked = False
+        self.forked: bool = False
         live_contexts[id(self)] = self
         fork.register(self)
 

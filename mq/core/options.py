@@ -134,7 +134,7 @@ class Options:
 
     def __init__(self) -> None:
         self._values = dict(_DEFAULTS)
-        self.routing_id = b""
+        self.routing_id: bytes = b""
         self.rcvtimeo: float | None = None  # seconds, None for ever: what waiting needs
         self.sndtimeo: float | None = None
 

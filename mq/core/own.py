@@ -24,8 +24,8 @@ class Own:
         self.mailbox = mailbox
         self.owner: Own | None = None
         self.owned: set[Own] = set()
-        self.terminating = False
-        self.destroyed = False
+        self.terminating: bool = False
+        self.destroyed: bool = False
         self._linger = 0  # ms, handed down to what is still owned when the end comes
         # What is on its way: any thread adds, the owner removes. A dict, as each of its single
         # operations is atomic.

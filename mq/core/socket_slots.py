@@ -22,7 +22,7 @@ class SocketSlots:
     """Slots by number; a number is never used twice."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock: Lock = Lock()
         self._slot_freed = Condition(self.lock)
         self._sockets: dict[int, AbstractSocket] = {}
         self._numbers = count(1)

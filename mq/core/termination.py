@@ -23,8 +23,8 @@ class Termination:
     """The end of one context, and its reaper.  Methods may be called from any thread."""
 
     def __init__(self, slots: SocketSlots, endpoints: Endpoints) -> None:
-        self.begun = False  # no further socket is allowed; written under the slot lock
-        self.finished = False
+        self.begun: bool = False  # no further socket is allowed; written under the slot lock
+        self.finished: bool = False
         self._slots = slots
         self._endpoints = endpoints
         self._term_lock = Lock()  # held by the thread that waits in `term`

@@ -12,7 +12,9 @@ class FairQueue(PipeSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_message_start = False  # whether the part returned last is the first of a message
+        self.at_message_start: bool = (
+            False  # whether the part returned last is the first of a message
+        )
 
     def recv(self) -> Part | None:
         """Return the next part, of the same message as the last if that has more; or None.

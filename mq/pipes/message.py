@@ -41,9 +41,9 @@ class MessagePart:
     def __init__(
         self, data: Data, more: bool, release_notifier: ReleaseNotifier | None = None
     ) -> None:
-        self.data = data
-        self.more = more
-        self.release_notifier = release_notifier
+        self.data: Data = data
+        self.more: bool = more
+        self.release_notifier: ReleaseNotifier | None = release_notifier
 
 
 Part: TypeAlias = bytes | MessagePart

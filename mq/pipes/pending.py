@@ -34,7 +34,7 @@ class PendingConnection:
     """Holds, in order, the commands to an end that no thread owns yet."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock: Lock = Lock()
         self.held_commands: list[Command] = []
         self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
 

@@ -109,11 +109,11 @@ class Pipe(FlowControl):
         self.pending: PendingConnection | None = None  # set on the near end until a bind
         self.peer: Pipe = self  # replaced by pipepair
         self.sink: PipeEventSink | None = None  # None again once this end is dead
-        self.attached = False  # for good: the owner has taken this end in
-        self.state = PipeState.ACTIVE
-        self.delay = True  # read what is left before acknowledging the peer's end
+        self.attached: bool = False  # for good: the owner has taken this end in
+        self.state: PipeState = PipeState.ACTIVE
+        self.delay: bool = True  # read what is left before acknowledging the peer's end
         self.endpoint: str | None = None  # what the near socket connected to
-        self.routing_id = b""  # of the socket at the far end
+        self.routing_id: bytes = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
         # As far as this end knows.  Also False in a state that forbids the direction, so that the
@@ -121,7 +121,7 @@ class Pipe(FlowControl):
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
-        self.more = False  # whether the part read last is followed by another of its message
+        self.more: bool = False  # whether the part read last is followed by another of its message
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer

@@ -72,7 +72,7 @@ class Mailbox(Generic[T]):
         self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
         self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
         self._received: i64 = 0  # written by the reader
-        self.waiting = False  # written by the reader: whether `recv` has found nothing so far
+        self.waiting: bool = False  # written by the reader: whether `recv` has found nothing so far
         self._forks: i64 = FORK_COUNTER.value
         register(self._signaler)  # a forked child closes its copies of the descriptors
 

@@ -45,13 +45,13 @@ class SocketBase(CommandLoop):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self.options = Options()
+        self.options: Options = Options()
         self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
-        self.rcvmore = False
+        self.rcvmore: bool = False
         # The part received last until its caller has it, then parts that were given back.
         self.in_hand: Part | None = None
         self.given_back: list[Part] = []
-        self.last_endpoint = b""
+        self.last_endpoint: bytes = b""
         # A dict, as each of its single operations is atomic, and makes no call.
         self._pipes: dict[Pipe, None] = {}
 

@@ -109,7 +109,7 @@ class CommandLoop(SocketHooks):
         if self._handed_over:
             return
         if self._forked:  # the socket and a thread that waits in it are the parent's
-            self.closed = True
+            self.closed: bool = True
             return
         self._unusable = True
         if self.mailbox.waiting:
