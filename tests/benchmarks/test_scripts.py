@@ -31,6 +31,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "timingwheel",
         ),
         ("bench_rearm.py", ["--sizes", "100", "--repeats", "1"], ["Re-arm"], "timingwheel"),
+        ("bench_tick.py", ["--seconds", "1", "--repeats", "1"], ["1000 timers"], "| 0.2 |"),
         (
             "bench_mq.py",
             ["--messages", "800", "--trips", "20", "--repeats", "1"],
