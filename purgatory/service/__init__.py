@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from purgatory.service.client.async_client import AsyncClient
+    from purgatory.service.client.async_client import AsyncClient, AsyncServiceFuture
     from purgatory.service.client.client import Client
     from purgatory.service.client.futures import ServiceFuture
     from purgatory.service.config import Config
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncServiceFuture",
     "Client",
     "Closing",
     "Config",
@@ -87,7 +88,7 @@ __all__ = [
 ]
 
 _LAZY_EXPORTS: Final = {
-    "client.async_client": ("AsyncClient",),
+    "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
     "client.futures": ("ServiceFuture",),
     "client.client": ("Client",),
     "config": ("Config",),

@@ -53,12 +53,9 @@ class AsyncClient:
         kind: str = "",
         op_id: str | None = None,
         payload: Any = None,
-    ) -> "asyncio.Future[Any]":
-        """Like `Client.defer`, but returns an asyncio future, to be awaited.
-
-        Its attribute `op_id` is the id of the operation. Cancelling it cancels the operation.
-        """
-        return _OperationFuture(
+    ) -> "AsyncServiceFuture":
+        """Like `Client.defer`, but returns an asyncio future, to be awaited."""
+        return AsyncServiceFuture(
             self._client,
             self._client.defer(
                 *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
@@ -97,7 +94,7 @@ class AsyncClient:
                 f"no answer from {self.address} within {self._client.timeout:g} s"
             ) from error
 
-    async def close(self, timeout: float = 5.0) -> None:
+    async def close(self, timeout: float | None = None) -> None:
         """Like `Client.close`."""
         await asyncio.to_thread(self._client.close, timeout)
 
@@ -113,12 +110,15 @@ class AsyncClient:
         await self.close()
 
 
-class _OperationFuture(asyncio.Future[Any]):
-    """The end of an operation, as a future of an event loop."""
+class AsyncServiceFuture(asyncio.Future[Any]):
+    """The end of an operation, as a future of an event loop; see `AsyncClient.defer`.
+
+    `op_id` is the operation's id at the server. Cancelling the future cancels the operation.
+    """
 
     def __init__(self, client: Client, source: ServiceFuture) -> None:
         super().__init__()
-        self.op_id = source.op_id
+        self.op_id: str = source.op_id
         self._client = client
         _chain(source, self)
 
@@ -159,6 +159,6 @@ def _copy_result(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
 
 
 def _op_id(operation: "str | asyncio.Future[Any]") -> str:
-    if isinstance(operation, _OperationFuture):
+    if isinstance(operation, AsyncServiceFuture):
         return operation.op_id
     return operation  # type: ignore[return-value]  # `Client` checks it

@@ -39,6 +39,8 @@ from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
+# Seconds that `close` waits for answers, at most, if it is not told.
+CLOSE_TIMEOUT_S: Final = 5.0
 # Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
 
@@ -232,14 +234,20 @@ class Client:
                 f"no answer from {self.address} within {seconds:g} s{trouble}"
             ) from error
 
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """End the connection once all calls are answered, or after `timeout` seconds.
 
-        Unresolved futures fail with Unavailable; their operations go on at the server. Idempotent.
+        By default after five, or as soon as the server has been silent for as long as this client
+        waits for an answer. Unresolved futures fail with Unavailable; their operations go on at the
+        server. Idempotent.
         """
-        seconds = to_ms(timeout) / 1000
+        if timeout is None:
+            seconds, command = CLOSE_TIMEOUT_S, CloseCommand(CLOSE_TIMEOUT_S, self.timeout)
+        else:
+            seconds = to_ms(timeout) / 1000
+            command = CloseCommand(seconds)
         with contextlib.suppress(Unavailable):  # closed already, or a forked child's copy
-            self._io_thread.post(CloseCommand(seconds))
+            self._io_thread.post(command)
         if threading.current_thread() is not self._io_thread.thread:
             self._io_thread.thread.join(seconds + CLOSE_GRACE_S)
 

@@ -15,6 +15,7 @@ would compete with this thread for the interpreter.
 
 import contextlib
 import logging
+import math
 import select
 import threading
 import time
@@ -57,9 +58,13 @@ class FlushCommand:
 
 @dataclass(slots=True)
 class CloseCommand:
-    """End the thread when all calls made before are answered, or after `seconds`."""
+    """End the thread when all calls made before are answered, or after `seconds`.
+
+    `patience`: or as soon as the server has answered nothing for so many seconds.
+    """
 
     seconds: float
+    patience: float = math.inf
 
 
 IOCommand = CallBatch | FlushCommand | CloseCommand
@@ -94,6 +99,8 @@ class ClientIOThread:
         self._sent = False  # whether frames were sent since the socket's events were read
         self._reconnect_at: float | None = None  # no connection until then
         self._close_deadline: float | None = None  # set while closing
+        # Since when calls are unanswered and nothing has come; None while no call is unanswered.
+        self._silent_since: float | None = None
         self._flushes: list[FlushCommand] = []
         self._closed = False
         #: What is wrong with the connection, for error messages; empty while it is up.
@@ -201,9 +208,16 @@ class ClientIOThread:
             if isinstance(command, FlushCommand):
                 self._flushes.append(command)
             elif isinstance(command, CloseCommand):
-                self._close_deadline = time.monotonic() + command.seconds
+                self._close_deadline = self._deadline_of(command)
             else:
                 self._session.add(command.request, command.take())
+                if self._silent_since is None:
+                    self._silent_since = time.monotonic()
+
+    def _deadline_of(self, command: CloseCommand) -> float:
+        now = time.monotonic()
+        silent_since = now if self._silent_since is None else self._silent_since
+        return min(now + command.seconds, silent_since + command.patience)
 
     def _send_and_receive(self) -> None:
         """Send the session's messages, receive frames, and send what follows from these."""
@@ -265,6 +279,8 @@ class ClientIOThread:
                 frames.append(self._socket.recv(zmq.NOBLOCK))
         except zmq.Again:
             self._frames_pending = self._sent = False
+        if frames and self._silent_since is not None:
+            self._silent_since = time.monotonic()
         for frame in frames:
             try:
                 replies = self._session.receive(frame)
@@ -284,8 +300,10 @@ class ClientIOThread:
     def _wake_callers(self) -> None:
         """Wake the callers that wait for room in the backlog, or for a flush."""
         self.batcher.set_finished_calls(self._session.finished_calls)
-        if self._flushes and not self._session.busy:
-            self._run_flushes()
+        if not self._session.busy:
+            self._silent_since = None
+            if self._flushes:
+                self._run_flushes()
 
     def _run_flushes(self) -> None:
         flushes, self._flushes = self._flushes, []

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import inspect
 import os
 import threading
@@ -384,6 +385,35 @@ def test_async(server):
                 await asyncio.sleep(0)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_with_a_dead_server(fails):
+    """`with` does not wait for answers for longer than a call does, and not twice."""
+    start = time.monotonic()
+    with (
+        contextlib.suppress(RequestTimeout),
+        Client("tcp://127.0.0.1:9", timeout=0.1) as client,
+    ):
+        future = client.defer("k")
+        if fails:
+            client.complete("k")
+    assert time.monotonic() - start < 4  # five seconds by default
+    with pytest.raises(Unavailable):
+        future.result(HANG)
+
+
+def test_a_silent_server(connect):
+    """A server that is connected but says nothing is given up after the timeout, too."""
+    import zmq  # noqa: PLC0415
+
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        client = connect(f"tcp://127.0.0.1:{port}", timeout=0.1)
+        client.complete_later("k")
+        start = time.monotonic()
+        client.close()
+        assert time.monotonic() - start < 4
 
 
 def test_async_no_server_answers():
