@@ -32,7 +32,7 @@ def _check_closely(name: str, callback: Any) -> None:
         )
 
 
-def check_count(name: str, value: int, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
     """Raise TypeError for what is no int, ValueError if it is below `least` or huge."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is {value!r}; expected an int")
