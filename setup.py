@@ -53,6 +53,8 @@ HOT = [
     "purgatory/core/callbacks.py",
     "purgatory/core/completion.py",
     "purgatory/core/deferred.py",
+    "purgatory/core/event_arguments.py",
+    "purgatory/core/held_events.py",
     "purgatory/core/keyed.py",
     "purgatory/core/keys.py",
     "purgatory/core/lifecycle.py",

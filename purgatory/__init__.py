@@ -32,6 +32,7 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.errors import (
+    HeldFull,
     OperationCancelled,
     OperationExpired,
     PurgatoryClosed,
@@ -54,6 +55,7 @@ __all__ = [
     "DeferredFuture",
     "DelayedOperation",
     "Ended",
+    "HeldFull",
     "Journal",
     "JournalError",
     "KeyedOperation",

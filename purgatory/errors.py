@@ -19,6 +19,10 @@ class WrongEventLoop(PurgatoryError, RuntimeError):
     """Raised by an `AsyncPurgatory` outside the event loop that it is bound to."""
 
 
+class HeldFull(PurgatoryError):
+    """Raised by `complete` with `hold` if the purgatory holds `max_held` events. Passes."""
+
+
 class OperationExpired(PurgatoryError, TimeoutError):
     """Raised by a future if its timeout passes before its watch keys are completed."""
 

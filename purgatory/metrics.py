@@ -72,11 +72,16 @@ def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -
         "Keys that an operation waits for",
         [((stats.name,), stats.watched_keys) for stats in purgatories],
     )
+    yield _gauge(
+        "purgatory_held_events",
+        "Events that count for operations submitted later, too",
+        [((stats.name,), stats.held) for stats in purgatories],
+    )
     yield _outcomes(
         "purgatory_operations",
         "Operations that ended",
         purgatories,
-        ("completed", "expired", "cancelled"),
+        ("completed", "failed", "expired", "cancelled"),
     )
     yield _counter(
         "mq_mailbox_commands",

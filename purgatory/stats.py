@@ -8,8 +8,9 @@ class PurgatoryStats:
     """A purgatory's figures at one moment.
 
     `pending`: operations that wait. `watch_entries`: pairs of a pending operation and a key it
-    watches. `watched_keys`: keys with at least one such operation. `completed`, `expired`,
-    `cancelled`: operations that ended so, since the start. `mailbox_commands`: commands posted to
+    watches. `watched_keys`: keys with at least one such operation. `held`: events that count for
+    later operations, too. `completed`, `failed`, `expired`, `cancelled`: operations that ended so,
+    since the start. `mailbox_commands`: commands posted to
     the loop since the start. `mailbox_depth`: those of them that it has not received yet.
     """
 
@@ -17,7 +18,9 @@ class PurgatoryStats:
     pending: int
     watch_entries: int
     watched_keys: int
+    held: int
     completed: int
+    failed: int
     expired: int
     cancelled: int
     mailbox_commands: int

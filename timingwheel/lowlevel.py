@@ -9,7 +9,7 @@ from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untr
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
-from timingwheel.timer_core import add_task, sleep_to_first_bucket
+from timingwheel.timer_core import add_task, extend_task, now_ns, sleep_to_first_bucket
 
 __all__ = [
     "ATOMIC_SECTIONS",
@@ -20,8 +20,10 @@ __all__ = [
     "TaskExecutor",
     "Waiter",
     "add_task",
+    "extend_task",
     "gc_track",
     "gc_untrack",
+    "now_ns",
     "sleep_to_first_bucket",
     "to_ms",
     "to_ns",

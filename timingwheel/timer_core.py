@@ -115,7 +115,7 @@ class TimerCore:
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
-        return _reschedule(self, task, to_ns(delay))
+        return _reschedule(self, task, to_ns(delay), False)
 
     def __len__(self) -> int:
         """Return how many tasks are pending. O(1)."""
@@ -222,11 +222,26 @@ def _add_due(
     _dispatch(timer, due)
 
 
-def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
+def extend_task(timer: TimerCore, task: TimerTask, delay_ns: int) -> bool:
+    """Do as `Timer.reschedule`, except that the task's delay counts from the same moment as before.
+
+    So `deadline_ns - delay_ns` remains the moment when it was added.
+    """
+    return _reschedule(timer, task, delay_ns, True)
+
+
+def now_ns(timer: TimerCore) -> int:
+    """Return the present reading of a timer's clock."""
+    return timer._clock_reader.now_ns()
+
+
+def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: bool) -> bool:
+    """Move a pending task. `keeps_start`: its delay then counts from the same moment as before."""
     deadline_ns = _now_ns(timer) + delay_ns
     state = timer._wheel_state
     lock = timer._lock
     # Where sections are atomic, all of this is one.
+    start_ns = task.deadline_ns - task.delay_ns
     if (
         ATOMIC_SECTIONS
         and lock.can_skip_read_lock()
@@ -234,7 +249,7 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
         and delay_ns != 0
         and state.try_rearm_in_place(task, deadline_ns)
     ):
-        task.delay_ns = delay_ns
+        task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
         return True
     due = None
     try:
@@ -243,11 +258,12 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64) -> bool:
                 return False
             if timer._closed:
                 raise TimerClosed(f"timer {timer.name!r} is closed")
+            start_ns = task.deadline_ns - task.delay_ns
             if delay_ns == 0:
                 due = state.place_due(task, deadline_ns, deadline_ns)
             else:
                 due = state.place(task, deadline_ns)
-            task.delay_ns = delay_ns
+            task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
     finally:
         if state.queue.wake_owed:
             timer._wake()

@@ -37,7 +37,7 @@ class LoopDelivery:
         self.loop: Any = loop
         self.is_closed = False  # written by `AsyncPurgatory.close`
         # A future to resolve, and with what: result, error, state.
-        self._queue: deque[tuple[Any, object, Exception | None, str]] = deque()
+        self._queue: deque[tuple[Any, object, BaseException | None, str]] = deque()
         # Whether a step of the loop will look at the queue.
         self._is_scheduled = False
         # The thread of a verb that runs in the loop now, or None, and how many futures it may still
@@ -72,7 +72,7 @@ class LoopDelivery:
         """End what `begin_verb` began."""
         self._direct_thread = outer
 
-    def deliver(self, future: Any, result: object, error: Exception | None, state: str) -> None:
+    def deliver(self, future: Any, result: object, error: BaseException | None, state: str) -> None:
         """Resolve a future of the loop, now or soon. Any thread."""
         if (
             self._direct_left > 0
@@ -127,7 +127,7 @@ class LoopDelivery:
         return not self._queue
 
 
-def resolve(future: Any, result: object, error: Exception | None, state: str) -> None:
+def resolve(future: Any, result: object, error: BaseException | None, state: str) -> None:
     """Resolve a future, unless it is done. In its loop."""
     if future.done():
         return

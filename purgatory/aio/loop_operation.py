@@ -12,6 +12,7 @@ from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.core.deferred import DeferredOperation
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED
 from purgatory.core.keys import check_need, distinct_keys
+from purgatory.core.operation_state import UNAFFECTED
 from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.submission import submit
 
@@ -41,13 +42,20 @@ class LoopOperation(DeferredOperation):
         self.cancel()
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """Let no event reach a task that was cancelled and has not run since."""
-        waiting = self._waiting
-        if waiting is not None and waiting.cancelled():
-            return False
-        return super()._op_complete_key(key, value)
+        return not self._is_abandoned() and super()._op_complete_key(key, value)
 
-    def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
+    def _op_count_key(self, key: Hashable, value: object) -> int:
+        return UNAFFECTED if self._is_abandoned() else super()._op_count_key(key, value)
+
+    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        return not self._is_abandoned() and super()._op_fail_key(key, error)
+
+    def _is_abandoned(self) -> bool:
+        """Whether its task was cancelled and has not run since: no event may reach it."""
+        waiting = self._waiting
+        return waiting is not None and bool(waiting.cancelled())
+
+    def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
         waiting = self._waiting
         if waiting is not None:
             if state == CANCELLED_AND_NOTIFIED:
@@ -64,7 +72,7 @@ class LoopOperation(DeferredOperation):
 
 
 def _try_deliver(
-    delivery: LoopDelivery, waiting: Any, result: object, error: Exception | None, state: str
+    delivery: LoopDelivery, waiting: Any, result: object, error: BaseException | None, state: str
 ) -> bool:
     try:
         delivery.deliver(waiting, result, error, state)

@@ -2,7 +2,7 @@
 
 Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
 
-    your threads ────── CompleteKey, CancelForKey ──>  the loop's mailbox
+    your threads ────── CompleteKey, FailKey, … ────>  the loop's mailbox    posted by `..._later`
     the timer ───────── Wake ───────────────────────>  the loop's mailbox    an earlier deadline
     a closing thread ── Barrier, StopLoop ──────────>  the loop's mailbox
     the loop ────────── ExpiredBatch ───────────────>  a worker's ypipe      many writes, one flush
@@ -30,6 +30,16 @@ class CompleteKey:
 
     key: Hashable
     value: object = None
+    limit: int = -1  # of operations; -1: none
+    hold_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FailKey:
+    """A watch key failed."""
+
+    key: Hashable
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +88,5 @@ class TermAck:
     worker: str
 
 
-LoopCommand = Wake | CompleteKey | CancelForKey | Barrier | StopLoop
+LoopCommand = Wake | CompleteKey | FailKey | CancelForKey | Barrier | StopLoop
 WorkerCommand = Activate | Term

@@ -18,6 +18,7 @@ from purgatory.bus.commands import (
     Barrier,
     CancelForKey,
     CompleteKey,
+    FailKey,
     LoopCommand,
     StopLoop,
     Wake,
@@ -36,8 +37,11 @@ _WAKE = Wake()
 class CommandHandler(Protocol):
     """What the loop does with commands."""
 
-    def complete_posted(self, key: Hashable, value: object) -> object:
+    def complete_posted(self, key: Hashable, value: object, limit: int, hold_ns: int) -> object:
         """Complete a key, also while the purgatory closes."""
+
+    def fail_posted(self, key: Hashable, error: BaseException) -> object:
+        """Fail a key, also while the purgatory closes."""
 
     def cancel_posted(self, key: Hashable) -> object:
         """Cancel what waits for a key, also while the purgatory closes."""
@@ -113,8 +117,10 @@ class Bus:
 
     def _do(self, command: LoopCommand) -> None:
         match command:
-            case CompleteKey(key, value):
-                self._handler.complete_posted(key, value)
+            case CompleteKey(key, value, limit, hold_ns):
+                self._handler.complete_posted(key, value, limit, hold_ns)
+            case FailKey(key, error):
+                self._handler.fail_posted(key, error)
             case CancelForKey(key):
                 self._handler.cancel_posted(key)
             case Barrier(reached):

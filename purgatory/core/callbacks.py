@@ -1,8 +1,9 @@
 """Callbacks: their order, how deep they nest, and what happens when one raises.
 
 Order: `on_complete` when completed; `on_complete`, then `on_expiration` when expired; `on_cancel`
-when cancelled. Each is called at most once, under no lock, by the thread that runs the operation's
-actions (see `lifecycle`). An exception is reported to the owner and stops nothing.
+when cancelled; `on_failure` when failed. Each is called at most once, under no lock, by the thread
+that runs the operation's actions (see `lifecycle`). An exception is reported to the owner and stops
+nothing.
 
 A callback may complete operations, and their callbacks further ones. From `MAX_NESTED` callbacks
 on, further ones are deferred until those around them have returned: otherwise a long chain would
@@ -19,7 +20,7 @@ from purgatory.core.operation_state import (
     ON_COMPLETE_CALLED,
     OperationState,
 )
-from purgatory.core.outcome import CANCELLED, COMPLETED
+from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 log = logging.getLogger(__name__)
@@ -87,17 +88,20 @@ def run_next_callback(operation: OperationState) -> int:
 
 def _call_next(operation: OperationState) -> None:
     """Each callback is marked just before it is called, without a call in between."""
-    if operation._op_outcome is CANCELLED:
-        operation._op_stage = CALLBACKS_DONE
-        operation.on_cancel()
-    elif operation._op_stage == ON_COMPLETE_CALLED:
-        operation._op_stage = CALLBACKS_DONE
-        operation.on_expiration()
-    else:
-        operation._op_stage = (
-            CALLBACKS_DONE if operation._op_outcome is COMPLETED else ON_COMPLETE_CALLED
-        )
+    outcome = operation._op_outcome
+    if outcome is EXPIRED and operation._op_stage != ON_COMPLETE_CALLED:
+        operation._op_stage = ON_COMPLETE_CALLED
         operation.on_complete()
+        return
+    operation._op_stage = CALLBACKS_DONE
+    if outcome is COMPLETED:
+        operation.on_complete()
+    elif outcome is EXPIRED:
+        operation.on_expiration()
+    elif outcome is CANCELLED:
+        operation.on_cancel()
+    else:
+        operation.on_failure()
 
 
 def report(operation: OperationState, error: Exception) -> None:

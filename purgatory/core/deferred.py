@@ -12,11 +12,11 @@ from datetime import timedelta
 from typing import Any
 
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, DeferredFuture
-from purgatory.core.keyed import KeyedOperation
+from purgatory.core.keyed import KeyedOperation, end_by_hand
 from purgatory.core.operation_state import RELEASED
-from purgatory.core.outcome import COMPLETED
+from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.errors import OperationCancelled, OperationExpired
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import ATOMIC_SECTIONS, to_ns
 
 
 class DeferredOperation(KeyedOperation):
@@ -53,12 +53,24 @@ class DeferredOperation(KeyedOperation):
         if owner is not None:
             owner.warn_if_not_driven()
 
+    def extend(self, timeout: float | timedelta) -> bool:
+        """Let its timeout count anew from now; False if it has ended."""
+        to_ns(timeout)  # a bad one is an error in any case
+        owner = self._op_owner
+        return owner is not None and owner.extend(self, timeout)
+
+    def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
+        """End it as the program says, whatever its keys; False if it has ended."""
+        if error is not None:
+            return end_by_hand(self, FAILED, error)
+        return end_by_hand(self, COMPLETED, result)
+
     def on_complete(self) -> None:
         """Resolve the future, unless the operation expired."""
         if self._op_outcome is COMPLETED:
             result: object = self._op_value
             error: Exception | None = None
-            if self.need > 1:
+            if self._op_values is not None:
                 try:
                     result = self.values
                 except MemoryError as shortage:  # threads wait for the future all the same
@@ -76,6 +88,10 @@ class DeferredOperation(KeyedOperation):
             error = shortage
         self._resolve(None, error)
 
+    def on_failure(self) -> None:
+        """Fail the future with the error."""
+        self._resolve(None, self.failure)
+
     def on_cancel(self) -> None:
         """Cancel the future if its own `cancel` was called, else fail it."""
         if self.cancel_requested:
@@ -87,7 +103,7 @@ class DeferredOperation(KeyedOperation):
                 error = shortage
             self._resolve(None, error)
 
-    def _resolve(self, result: object, error: Exception | None, state: str = FINISHED) -> None:
+    def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
         future = self.future
         if ATOMIC_SECTIONS and future is None:
             # Atomic. No future is registered, and one that registers from now on is done.
@@ -99,7 +115,7 @@ class DeferredOperation(KeyedOperation):
                 again = False
                 while not _try_resolve(future, result, error, state, again):
                     again = True  # it takes a few bytes, which other threads give back
-            except Exception:  # the program has resolved it; reported, and no cycle is left
+            except Exception:  # resolved behind its back; reported, and no cycle is left
                 self.future = None
                 raise
         # The future refers to its operation as long as it lives.
@@ -125,7 +141,7 @@ class DeferredOperation(KeyedOperation):
 
 
 def _try_resolve(
-    future: DeferredFuture, result: object, error: Exception | None, state: str, again: bool
+    future: DeferredFuture, result: object, error: BaseException | None, state: str, again: bool
 ) -> bool:
     """Resolve a future; False if there is no memory for that now. `again`: it was tried before."""
     try:
@@ -133,10 +149,8 @@ def _try_resolve(
             future.tell_waiters()
         elif state == CANCELLED_AND_NOTIFIED:
             future.set_cancelled()
-        elif error is None:
-            future.set_result(result)
         else:
-            future.set_exception(error)
+            future.set_finished(result, error)
     except MemoryError:
         return False
     return True

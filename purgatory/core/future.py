@@ -13,6 +13,10 @@ import concurrent.futures
 import logging
 import operator
 import threading
+from collections.abc import Callable
+from contextvars import Context
+from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Protocol
 
 from purgatory.core.lazy_attribute import LazyAttribute
@@ -37,6 +41,12 @@ class DeferredState(Protocol):
 
     def on_first_access(self, future: Any) -> None:
         """Register a future of which a lazy attribute is about to be accessed."""
+
+    def extend(self, timeout: float | timedelta) -> bool:
+        """Let the timeout count anew from now."""
+
+    def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
+        """End the operation as the program says."""
 
     def on_wait(self) -> None:
         """Note that a thread is about to wait for the future."""
@@ -80,8 +90,9 @@ class DeferredFuture(FastResultFuture):
     """A `concurrent.futures.Future` that ends when its operation does.
 
     `result()`: the value of the completed key, or, with need > 1, a dict key -> value of those
-    that completed it. Raises OperationExpired (a TimeoutError) after the timeout, and
-    OperationCancelled when the purgatory ended it. `asyncio.wrap_future` awaits it.
+    that completed it. Raises OperationExpired (a TimeoutError) after the timeout, the error of
+    `Purgatory.fail`, and OperationCancelled when the purgatory ended it. `asyncio.wrap_future`
+    awaits it.
     """
 
     __slots__ = ("_operation",)
@@ -113,6 +124,38 @@ class DeferredFuture(FastResultFuture):
         # The future itself may be cancelled later, by the thread that runs the actions.
         return operation.cancelled()
 
+    def extend(self, timeout: float | timedelta) -> bool:
+        """Let the timeout count anew from now; False if the future has ended.
+
+        `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
+        """
+        return self._operation.extend(timeout)
+
+    def set_result(self, result: Any) -> None:
+        """End the operation with a result of your own: its outcome is completed.
+
+        Raises `concurrent.futures.InvalidStateError` if it has ended.
+        """
+        self._resolve_by_hand(result, None)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """End the operation with an error of your own: its outcome is failed.
+
+        Raises `concurrent.futures.InvalidStateError` if it has ended.
+        """
+        self._resolve_by_hand(None, exception)
+
+    def _resolve_by_hand(self, result: object, error: BaseException | None) -> None:
+        if not self._operation.resolve_by_hand(result, error):
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+
+    def set_finished(self, result: object, error: BaseException | None) -> None:
+        """Become done; called by the operation."""
+        if error is None:
+            super().set_result(result)
+        else:
+            super().set_exception(error)
+
     def set_cancelled(self) -> None:
         """Become cancelled; called by the operation."""
         super().cancel()
@@ -143,3 +186,21 @@ class DeferredFuture(FastResultFuture):
                 callback(self)
             except Exception:
                 log.exception("callback of %r raised", self)
+
+
+class ContextFuture(DeferredFuture):
+    """A `DeferredFuture` whose callbacks run in a given context, each in a copy of its own.
+
+    A copy, because a context cannot be entered twice: callbacks may nest, and run in any thread.
+    """
+
+    __slots__ = ("_context",)
+    _context: Context  # set once
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """See `concurrent.futures.Future`."""
+        super().add_done_callback(partial(_call_in_copy, self._context, fn))
+
+
+def _call_in_copy(context: Context, fn: Callable[[Any], object], future: DeferredFuture) -> None:
+    context.copy().run(fn, future)

@@ -9,7 +9,8 @@ from typing import Final
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.lifecycle import finalize, try_set_outcome
 from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import COMPLETED
+from purgatory.core.operation_state import PROGRESSED, UNAFFECTED, WON
+from purgatory.core.outcome import COMPLETED, FAILED, Outcome
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 # Stands for "no value": any other object may be a value.
@@ -20,7 +21,8 @@ _NO_VALUE: Final = object()
 class KeyedOperation(DelayedOperation):
     """Waits for `need` of its keys; the first completion of a key counts, with its value.
 
-    `check_and_complete` of a key does not affect it: a key counts when it is *completed*.
+    `check_and_complete` of a key does not affect it: a key counts when it is *completed*. If a key
+    that has not counted fails, the operation fails, whatever its need.
     """
 
     __slots__ = ("_op_value", "_op_values", "_op_values_lock", "by_key", "need")
@@ -48,25 +50,33 @@ class KeyedOperation(DelayedOperation):
         if values is not None:
             with self._op_values_lock:  # type: ignore[union-attr]
                 return dict(values)
-        return {} if self._op_value is _NO_VALUE else {self.by_key: self._op_value}
+        if self._op_value is _NO_VALUE or self._op_outcome is FAILED:
+            return {}
+        return {self.by_key: self._op_value}
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that it failed with; None if it has not failed."""
+        if self._op_outcome is not FAILED:
+            return None
+        assert isinstance(self._op_value, BaseException)
+        return self._op_value
+
+    def on_failure(self) -> object:
+        """Called exactly once, when a key failed: see `failure`; nothing else will come."""
+        return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count the completion of a key. True if this call completed the operation."""
         won = False
         try:
             if self._op_values_lock is not None:
-                with self._op_values_lock:
-                    if self._op_count(key, value):
-                        if ATOMIC_SECTIONS:
-                            won = _try_complete_by(self, key, value)
-                        else:
-                            with self._op_lock:  # type: ignore[union-attr]
-                                won = _try_complete_by(self, key, value)
+                won = _count_key(self, key, value) == WON
             elif ATOMIC_SECTIONS:
-                won = _try_complete_by(self, key, value)
+                won = _try_end(self, COMPLETED, key, value)
             else:
                 with self._op_lock:  # type: ignore[union-attr]
-                    won = _try_complete_by(self, key, value)
+                    won = _try_end(self, COMPLETED, key, value)
             if won:
                 finalize(self, COMPLETED)
         except BaseException:
@@ -75,27 +85,109 @@ class KeyedOperation(DelayedOperation):
             raise
         return won
 
-    def _op_count(self, key: Hashable, value: object) -> bool:
-        """Note the first completion of a key; whether there have been enough. Locked."""
+    def _op_count_key(self, key: Hashable, value: object) -> int:
+        """Count the completion of a key; see `OperationState`."""
+        return _count_key(self, key, value)
+
+    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        """Fail, unless the key has counted. True if this call ended the operation."""
+        return end_by_hand(self, FAILED, error, (key,))
+
+    def _op_count(self, key: Hashable, value: object) -> int:
+        """Note the first completion of a key; WON if there have been enough. Locked."""
         values = self._op_values
-        assert values is not None
-        if self._op_outcome is None:
-            if key not in values:
-                values[key] = value
-            return len(values) >= self.need
-        return False
+        if self._op_outcome is not None or values is None:
+            return UNAFFECTED
+        is_new = key not in values
+        if is_new:
+            values[key] = value
+        if len(values) >= self.need:
+            return WON
+        return PROGRESSED if is_new else UNAFFECTED
 
 
-def _try_complete_by(operation: KeyedOperation, key: Hashable, value: object) -> bool:
-    """Win the race for a key, or return False. Locked, or in an atomic section."""
+def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
+    """Count the completion of a key. If it is WON, but raises, it is finalized."""
+    effect = WON
+    won = False
+    try:
+        if operation._op_values_lock is not None:
+            with operation._op_values_lock:
+                effect = operation._op_count(key, value)
+                if effect == WON:
+                    if ATOMIC_SECTIONS:
+                        won = _try_end(operation, COMPLETED, key, value)
+                    else:
+                        with operation._op_lock:  # type: ignore[union-attr]
+                            won = _try_end(operation, COMPLETED, key, value)
+        elif ATOMIC_SECTIONS:
+            won = _try_end(operation, COMPLETED, key, value)
+        else:
+            with operation._op_lock:  # type: ignore[union-attr]
+                won = _try_end(operation, COMPLETED, key, value)
+    except BaseException:  # an interrupt
+        if won:
+            finalize(operation, COMPLETED)
+        raise
+    return effect if won or effect != WON else UNAFFECTED
+
+
+def end_by_hand(
+    operation: KeyedOperation,
+    outcome: Outcome,
+    value: object,
+    uncounted: tuple[Hashable, ...] = (),
+) -> bool:
+    """End it whatever its need, with a value or an error; False if it has ended.
+
+    `uncounted`: only if none of these keys has counted; none: what has counted is dropped.
+    """
+    won = False
+    try:
+        if operation._op_values_lock is not None:
+            with operation._op_values_lock:
+                if _drops_values(operation, uncounted):
+                    if ATOMIC_SECTIONS:
+                        won = _try_end(operation, outcome, None, value)
+                    else:
+                        with operation._op_lock:  # type: ignore[union-attr]
+                            won = _try_end(operation, outcome, None, value)
+        elif ATOMIC_SECTIONS:
+            won = _try_end(operation, outcome, None, value)
+        else:
+            with operation._op_lock:  # type: ignore[union-attr]
+                won = _try_end(operation, outcome, None, value)
+        if won:
+            finalize(operation, outcome)
+    except BaseException:
+        if won:
+            finalize(operation, outcome)
+        raise
+    return won
+
+
+def _drops_values(operation: KeyedOperation, uncounted: tuple[Hashable, ...]) -> bool:
+    values = operation._op_values
+    if not uncounted:
+        if operation._op_outcome is None:
+            operation._op_values = None
+    elif values is not None:
+        for key in uncounted:
+            if key in values:
+                return False
+    return True
+
+
+def _try_end(operation: KeyedOperation, outcome: Outcome, key: Hashable, value: object) -> bool:
+    """Win the race, or return False. Locked, or in an atomic section."""
     # Checked again: a key's __eq__ may have re-entered and ended the operation.
     if operation._op_outcome is not None:
         return False
-    # Before the outcome: a thread that sees the operation completed finds its key.
+    # Before the outcome: a thread that sees the operation ended finds its key and value.
     operation.by_key = key
     operation._op_value = value
     try:
-        return try_set_outcome(operation, COMPLETED)
+        return try_set_outcome(operation, outcome)
     except BaseException:  # an interrupt on entering: the operation is still pending
         operation.by_key = None
         operation._op_value = _NO_VALUE

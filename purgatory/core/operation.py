@@ -117,9 +117,9 @@ class DelayedOperation(OperationState):
 
 
 def attach(operation: OperationState, owner: OperationOwner) -> bool:
-    """Make an operation belong to a purgatory. False if it has ended.
+    """Make an operation belong to a purgatory. False if it ended before it was submitted.
 
-    ValueError if it belongs to one already.
+    ValueError if it was submitted already, ended or not: it is not revived.
     """
     attached = False
     try:
@@ -132,7 +132,7 @@ def attach(operation: OperationState, owner: OperationOwner) -> bool:
         if attached:
             detach(operation)
         raise
-    if not attached and operation._op_outcome is None:
+    if not attached and (operation._op_outcome is None or operation._op_owner is not None):
         raise ValueError(f"{operation!r} was submitted already; expected a new operation")
     return attached
 

@@ -25,6 +25,12 @@ RELEASED: Final = 3  # off the wheel and the watch lists: callbacks may run
 ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is still to be called
 CALLBACKS_DONE: Final = 5
 
+# What an event of a watch key does to an operation.
+UNAFFECTED: Final = 0
+PROGRESSED: Final = 1  # the key counts now; others are needed
+WON: Final = 2  # its outcome is set, and the caller calls `lifecycle.finalize`
+ENDED: Final = 3
+
 
 class ForkCounter:
     """Counts the forks between the first process and this one."""
@@ -86,6 +92,10 @@ class OperationOwner:
         """Report an exception of user code."""
         raise NotImplementedError
 
+    def extend(self, operation: "OperationState", timeout: float | timedelta) -> bool:
+        """Let the timeout of an operation count anew from now; see `Purgatory.extend`."""
+        raise NotImplementedError
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OperationState(TimerTask):
@@ -142,9 +152,22 @@ class OperationState(TimerTask):
         """See `DelayedOperation`."""
         return None
 
+    def on_failure(self) -> object:
+        """See `KeyedOperation`."""
+        return None
+
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""
         raise NotImplementedError
+
+    def _op_count_key(self, key: Hashable, value: object) -> int:
+        """Do as `_op_complete_key`, and return what it did; WON, if some of it is left to do."""
+        return ENDED if self._op_complete_key(key, value) else UNAFFECTED
+
+    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        """React to the failure of a watch key. True if this call ended the operation."""
+        del error  # only keyed operations take it
+        return self._op_complete_key(key, None)
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""

@@ -8,11 +8,13 @@ class Outcome(enum.StrEnum):
     """How an operation ended."""
 
     COMPLETED = "completed"
+    FAILED = "failed"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
 
 # Bound once: a look into an enum costs half as much as all that is done for an operation.
 COMPLETED: Final = Outcome.COMPLETED
+FAILED: Final = Outcome.FAILED
 EXPIRED: Final = Outcome.EXPIRED
 CANCELLED: Final = Outcome.CANCELLED

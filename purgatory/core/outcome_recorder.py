@@ -8,6 +8,7 @@ while a lock is held.
 import logging
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from typing import cast
 
 from purgatory.core.journal import Journal
@@ -15,7 +16,8 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import JOURNALED, OperationOwner, OperationState
 from purgatory.core.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
-from timingwheel import Timer
+from timingwheel import Timer, TimerClosed
+from timingwheel.lowlevel import extend_task, to_ns
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +31,17 @@ class OutcomeRecorder(OperationOwner):
         self,
         name: str,
         lists: WatchLists,
-        own_timer: Timer | None,
+        timer: Timer,
+        owns_timer: bool,
         on_error: OnError | None,
         journal: Journal | None,
     ) -> None:
         super().__init__(name)
         self._lists = lists
-        self._own_timer = own_timer
+        self._timer = timer
+        self._own_timer = timer if owns_timer else None
+        # Whether `extend_task` does what the timer's own method does: a subclass may override that.
+        self._timer_reschedule_is_default = type(timer).reschedule is Timer.reschedule
         self._on_error = on_error
         self._journal = journal
         self._has_warned = False  # a race may warn twice
@@ -52,6 +58,28 @@ class OutcomeRecorder(OperationOwner):
             RuntimeWarning,
             stacklevel=4,
         )
+
+    def extend(self, operation: OperationState, timeout: float | timedelta) -> bool:
+        """See `OperationOwner`."""
+        delay_ns = to_ns(timeout)
+        self.check_not_forked()
+        owner = operation._op_owner  # first: a deferred operation drops it at its end
+        if operation._op_outcome is not None:
+            return False
+        self._lists.check_open()
+        if owner is not self:
+            raise ValueError(f"{operation!r} is not pending in purgatory {self.name!r}")
+        try:
+            if self._timer_reschedule_is_default:
+                extended = extend_task(self._timer, operation, delay_ns)
+            else:
+                extended = self._timer.reschedule(operation, timeout)
+        except TimerClosed:
+            self._lists.check_open()  # the purgatory's own error, if it closed as well
+            raise
+        if not (extended or operation._op_outcome is not None or operation.deadline_ns):
+            raise ValueError(f"{operation!r} is being submitted; its timeout has not begun")
+        return extended
 
     def record_outcome(self, operation: OperationState, outcome: Outcome) -> None:
         """See `OperationOwner`."""

@@ -9,15 +9,18 @@ Compiled, hence apart from `start_and_close`, which has the rest of the class.
 """
 
 from collections.abc import Hashable, Iterable
+from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final, overload
 
-from purgatory.bus.commands import CancelForKey, CompleteKey
+from purgatory.bus.commands import CancelForKey, CompleteKey, FailKey
 from purgatory.bus.loop import Bus
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.completion import cancel_for_key, check_key, complete_key
+from purgatory.core.completion import cancel_for_key, check_key, complete, complete_key, fail_key
 from purgatory.core.deferred import DeferredOperation
-from purgatory.core.future import DeferredFuture
+from purgatory.core.event_arguments import check_context, check_limit, to_exception
+from purgatory.core.future import ContextFuture, DeferredFuture
+from purgatory.core.held_events import HeldEvents
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operation import DelayedOperation, attach
@@ -26,10 +29,12 @@ from purgatory.core.submission import SubmissionTarget, submit
 from purgatory.core.watch_lists import WatchLists
 from purgatory.stats import PurgatoryStats
 from timingwheel import Timer
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import ATOMIC_SECTIONS, to_ns
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _future: Final[type[DeferredFuture]] = DeferredFuture
+# The default of `hold`; one object, to be recognized by its identity.
+_NOT_HELD: Final[Any] = float("0")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -37,14 +42,21 @@ class PurgatoryCore:
     """What `Purgatory` inherits: all that is done for each operation and key."""
 
     def __init__(
-        self, name: str, timer: Timer, owner: OutcomeRecorder, lists: WatchLists, bus: Bus
+        self,
+        name: str,
+        timer: Timer,
+        owner: OutcomeRecorder,
+        lists: WatchLists,
+        held: HeldEvents,
+        bus: Bus,
     ) -> None:
         self.name = name
         self.timer = timer
         self._owner = owner
         self._lists = lists
+        self._held = held
         self._bus = bus
-        self._target = SubmissionTarget(owner, lists, timer)
+        self._target = SubmissionTarget(owner, lists, held, timer)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -80,24 +92,36 @@ class PurgatoryCore:
         return cancel_for_key(self._lists, key)
 
     @overload
-    def defer(self, *keys: Hashable, timeout: float = ..., need: int = ...) -> DeferredFuture: ...
+    def defer(
+        self,
+        *keys: Hashable,
+        timeout: float = ...,
+        need: int = ...,
+        context: Context | None = ...,
+    ) -> DeferredFuture: ...
     @overload
     def defer(
-        self, *keys: Hashable, timeout: float | timedelta, need: int = ...
+        self,
+        *keys: Hashable,
+        timeout: float | timedelta,
+        need: int = ...,
+        context: Context | None = ...,
     ) -> DeferredFuture: ...
-    def defer(self, *keys: Hashable, timeout: Any = 30.0, need: Any = 1) -> DeferredFuture:
+    def defer(
+        self, *keys: Hashable, timeout: Any = 30.0, need: Any = 1, context: Any = None
+    ) -> DeferredFuture:
         """Return a future that resolves once `need` distinct keys have been completed.
 
         `timeout` in seconds, or a timedelta. The result is the value of the key, or with need > 1
-        a dict key -> value. Raises TypeError and ValueError for bad arguments, TimerFull,
-        PurgatoryClosed.
+        a dict key -> value. `context`: a `contextvars.Context`; the future's callbacks run in
+        copies of it. Raises TypeError and ValueError for bad arguments, TimerFull, PurgatoryClosed.
         """
         watch_keys = distinct_keys(keys)
         _check_open(self)
         if type(need) is not int or need != 1:  # any keys can meet that
             check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
-        future: DeferredFuture = _future()
+        future: DeferredFuture = _future() if context is None else _context_future(context)
         future._operation = operation
         if not ATOMIC_SECTIONS:
             operation.future = future
@@ -109,24 +133,80 @@ class PurgatoryCore:
             raise
         return future
 
-    def complete(self, key: Hashable, value: object = None) -> int:
+    @overload
+    def complete(
+        self, key: Hashable, value: object = ..., *, limit: int | None = ..., hold: float = ...
+    ) -> int: ...
+    @overload
+    def complete(
+        self, key: Hashable, value: object = ..., *, limit: int | None = ..., hold: timedelta
+    ) -> int: ...
+    def complete(
+        self, key: Hashable, value: object = None, *, limit: Any = None, hold: Any = _NOT_HELD
+    ) -> int:
         """Complete a key: futures that wait for it get `value`, other operations are checked.
 
-        How many operations this call completed. Raises PurgatoryClosed.
+        `limit`: it counts for at most so many operations, the longest waiting first; those that it
+        neither completes nor brings nearer are left out. `hold`: for so many seconds (or a
+        timedelta) it also counts for operations submitted later, as if it came then; `limit` bounds
+        both together. It replaces what is held for the key, without `hold` too. How many operations
+        this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
+        `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         _check_not_drained(self)
-        return complete_key(self._lists, key, value)
+        if limit is None and hold is _NOT_HELD and not self._held.by_key:
+            return complete_key(self._lists, key, value)
+        return complete(self._lists, self._held, key, value, check_limit(limit), to_ns(hold))
 
-    def complete_later(self, key: Hashable, value: object = None) -> None:
+    def complete_later(
+        self,
+        key: Hashable,
+        value: object = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> None:
         """Post a completion to the purgatory's loop, and return at once.
 
         From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
-        is done together, in order for each thread. Raises TypeError for an unhashable key,
-        PurgatoryClosed.
+        is done together, in order for each thread. `hold` counts from then; if too many events are
+        held then, that is logged, and nothing is completed. Raises TypeError and ValueError for bad
+        arguments, PurgatoryClosed.
         """
         hash(key)
         _check_open(self)
-        self._bus.post(CompleteKey(key, value))
+        self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold)))
+
+    def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
+        """Fail a key: futures that wait for it raise `error`, other operations are checked.
+
+        A future of several keys fails whatever its need, unless this key has been completed.
+        `error`: an Exception, or a class of them. What is held for the key stays. How many
+        operations this call ended. Raises TypeError for a bad error, PurgatoryClosed.
+        """
+        exception = to_exception(error)
+        _check_not_drained(self)
+        return fail_key(self._lists, key, exception)
+
+    def fail_later(self, key: Hashable, error: Exception | type[Exception]) -> None:
+        """Post a `fail`, as `complete_later` does a completion."""
+        hash(key)
+        exception = to_exception(error)
+        _check_open(self)
+        self._bus.post(FailKey(key, exception))
+
+    def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
+        """Let the timeout of an operation count anew from now; False if it has ended.
+
+        `timeout`: seconds or a timedelta; shorter than what is left will do. The operation keeps
+        its place among those that wait for its keys. Its `delay_ms` still counts from its
+        submission. Raises TypeError and ValueError for a bad timeout, ValueError for an operation
+        that was not submitted to this purgatory, or is just being submitted, PurgatoryClosed. For
+        futures: `DeferredFuture.extend`.
+        """
+        if not isinstance(operation, DelayedOperation):
+            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
+        return self._owner.extend(operation, timeout)
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
@@ -152,7 +232,9 @@ class PurgatoryCore:
             pending=lists.pending,
             watch_entries=lists.entries,
             watched_keys=len(lists),
+            held=len(self._held),
             completed=lists.completed,
+            failed=lists.failed,
             expired=lists.expired,
             cancelled=lists.cancelled,
             mailbox_commands=mailbox.sent,
@@ -162,12 +244,19 @@ class PurgatoryCore:
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
         self._lists._check()
+        self._held._check()
         self.timer._check()
         for operation in self._lists.all():
             assert operation._op_outcome is None, operation
 
     def __repr__(self) -> str:
         return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
+
+
+def _context_future(context: object) -> DeferredFuture:
+    future: ContextFuture = ContextFuture()
+    future._context = check_context(context)
+    return future
 
 
 # Functions, because compiled methods of a class that may be subclassed are looked up at each call.

@@ -17,6 +17,8 @@ from purgatory import metrics
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import MAX_WORKERS, WorkerPool
 from purgatory.core.completion import KeyCommandHandler
+from purgatory.core.event_arguments import check_max_held
+from purgatory.core.held_events import HeldEvents
 from purgatory.core.journal import Journal
 from purgatory.core.lifecycle import finish
 from purgatory.core.operation_state import FORK_COUNTER
@@ -28,6 +30,9 @@ from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
 from timingwheel.lowlevel import to_ms
 
+# An event takes about 400 bytes beside its key and its value: forty megabytes.
+DEFAULT_MAX_HELD = 100_000
+
 
 class Purgatory(PurgatoryCore):
     """Holds delayed operations until a watch key completes them or their timeout passes.
@@ -37,6 +42,7 @@ class Purgatory(PurgatoryCore):
     are logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the
     metrics in. `executor_workers`: how many threads run what expires, with a timer of its own;
     default: one, and another whenever one callback takes more than two to four milliseconds.
+    `max_held`: how many events may be held at once, see `complete`.
 
     With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
     closes it. All methods may be called from any thread, and from callbacks.
@@ -51,6 +57,7 @@ class Purgatory(PurgatoryCore):
         journal: Journal | None = None,
         registry: CollectorRegistry | None = None,
         executor_workers: int | None = None,
+        max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
         _check_options(name, timer, on_error, registry, executor_workers)
         self._owns_timer = timer is None
@@ -59,9 +66,10 @@ class Purgatory(PurgatoryCore):
             pool = _new_worker_pool(name, executor_workers)
             timer = Timer(name, executor=pool)
         lists = WatchLists(name)
-        own_timer = timer if self._owns_timer else None
-        owner = OutcomeRecorder(name, lists, own_timer, on_error, journal)
-        super().__init__(name, timer, owner, lists, Bus(name, KeyCommandHandler(lists), pool))
+        held = HeldEvents(name, timer, check_max_held(max_held))
+        owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
+        bus = Bus(name, KeyCommandHandler(lists, held), pool)
+        super().__init__(name, timer, owner, lists, held, bus)
         if timer.running:
             owner.enable_gc_untracking()
         self._registry = registry
@@ -114,6 +122,7 @@ class Purgatory(PurgatoryCore):
             return
         seconds = None if timeout is None else to_ms(timeout) / 1000
         self._lists.close()
+        self._held.close()  # nothing is submitted any more that it could count for
         if self._registry is not None:
             metrics.unregister(self, self._registry)
         self._bus.flush(self._loop_runs, seconds)

@@ -1,12 +1,15 @@
 """Submission of an operation: check, watch, check again, start its timeout; or take it all back.
 
 A completion before the watching is seen by the second check, one after it finds the operation in
-the lists. For `purgatory.core.purgatory`; any thread.
+the lists. After the second check, events that are held count. For `purgatory.core.purgatory`; any
+thread.
 """
 
 from collections.abc import Hashable
 from typing import Final
 
+from purgatory.core.completion import count_held
+from purgatory.core.held_events import HeldEvents
 from purgatory.core.lifecycle import MAX_ATTEMPTS, request_check
 from purgatory.core.operation import DelayedOperation, detach
 from purgatory.core.operation_state import OperationOwner
@@ -22,9 +25,12 @@ _gc_untrack: Final = gc_untrack
 class SubmissionTarget:
     """What an operation is submitted to: the parts of one purgatory."""
 
-    def __init__(self, owner: OperationOwner, lists: WatchLists, timer: Timer) -> None:
+    def __init__(
+        self, owner: OperationOwner, lists: WatchLists, held: HeldEvents, timer: Timer
+    ) -> None:
         self.owner = owner
         self.lists = lists
+        self.held = held
         self.timer = timer
         # Whether `add_task` does what the timer's `add` does: a subclass may override that.
         self.timer_add_is_default = type(timer).add is Timer.add
@@ -42,6 +48,8 @@ def submit(
             return True
         target.lists.watch(operation, keys)
         if request_check(operation):
+            return True
+        if target.held.by_key and count_held(target.lists, target.held, operation, keys):
             return True
         if operation._op_outcome is None:
             if ATOMIC_SECTIONS and target.timer_add_is_default:

@@ -22,7 +22,7 @@ from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import COUNTED, OperationState
-from purgatory.core.outcome import COMPLETED, EXPIRED, Outcome
+from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
@@ -38,8 +38,8 @@ class WatchLists:
 
     `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
     nothing is watched any more either; the latter can be read without a call. `entries`: pairs of
-    operation and key. `pending`: operations. `completed`, `expired`, `cancelled`: operations that
-    ended so.
+    operation and key. `pending`: operations. `completed`, `failed`, `expired`, `cancelled`:
+    operations that ended so.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,6 +58,7 @@ class WatchLists:
         self.entries = 0
         self.pending = 0
         self.completed = 0
+        self.failed = 0
         self.expired = 0
         self.cancelled = 0
         self.drained = threading.Event()
@@ -190,8 +191,10 @@ class WatchLists:
                 self.completed += 1
             elif outcome is EXPIRED:
                 self.expired += 1
-            else:
+            elif outcome is CANCELLED:
                 self.cancelled += 1
+            else:
+                self.failed += 1
             operation._op_stage = COUNTED
 
     def remove(self, operation: OperationState) -> Exception | None:

@@ -48,6 +48,9 @@ class TestSamples:
         p.complete("a")
         p.defer("a", timeout=1)
         p.defer("b", timeout=30).cancel()
+        p.defer("c", timeout=30)
+        p.fail("c", OSError)
+        p.complete("d", hold=500)
         harness.clock.advance(1.0)
         harness.timer.advance_clock()
         p.defer("x", "y", timeout=500)
@@ -57,10 +60,12 @@ class TestSamples:
                 "purgatory_operations_pending": {("bench",): 2},
                 "purgatory_watch_entries": {("bench",): 3},
                 "purgatory_watched_keys": {("bench",): 2},
+                "purgatory_held_events": {("bench",): 1},
                 "mq_mailbox_commands_total": {("bench",): 0},
                 "mq_mailbox_depth": {("bench",): 0},
                 "purgatory_operations_total": {
                     ("bench", "completed"): 3,
+                    ("bench", "failed"): 1,
                     ("bench", "expired"): 1,
                     ("bench", "cancelled"): 1,
                 },
@@ -69,9 +74,9 @@ class TestSamples:
         wheel = (("name", "wheel"),)
         found = samples(registry)
         stats = harness.timer.stats()
-        assert found["timingwheel_timers_pending", wheel] == 2
+        assert found["timingwheel_timers_pending", wheel] == 3
         assert found["timingwheel_timers_total", (*wheel, ("outcome", "fired"))] == 1
-        assert found["timingwheel_timers_total", (*wheel, ("outcome", "cancelled"))] == 4
+        assert found["timingwheel_timers_total", (*wheel, ("outcome", "cancelled"))] == 5
         assert found["timingwheel_cascades_total", wheel] == stats.cascades
         assert found["timingwheel_executor_backlog", wheel] == 0
         levels = {
@@ -80,7 +85,7 @@ class TestSamples:
             if name == "timingwheel_buckets_occupied"
         }
         assert levels == {str(n): count for n, count in enumerate(stats.buckets_occupied)}
-        assert sum(levels.values()) == 2
+        assert sum(levels.values()) == 2  # 500 seconds twice, and 3 ms
         buckets = [
             (labels[0], value)
             for (name, labels), value in found.items()
@@ -102,6 +107,7 @@ class TestSamples:
             "purgatory_operations_pending": ("gauge", True),
             "purgatory_watch_entries": ("gauge", True),
             "purgatory_watched_keys": ("gauge", True),
+            "purgatory_held_events": ("gauge", True),
             "purgatory_operations": ("counter", True),
             "timingwheel_timers_pending": ("gauge", True),
             "timingwheel_timers": ("counter", True),
@@ -197,7 +203,7 @@ class TestRegistry:
 
         threading.Thread(target=use, daemon=True).start()
         assert done.wait(HANG)
-        assert len(list(families)) == 11
+        assert len(list(families)) == 12
 
     def test_describe_has_no_samples(self, registry):
         """A registry finds clashes of names without a scrape."""

@@ -321,8 +321,11 @@ class TestClose:
         done, read, end = [], threading.Event(), threading.Event()
 
         class Handler:
-            def complete_posted(self, key, value):
+            def complete_posted(self, key, value, limit, hold_ns):
                 done.append((key, value, threading.current_thread().name))
+
+            def fail_posted(self, key, error):
+                done.append((key, error))
 
             def cancel_posted(self, key):
                 done.append(key)

@@ -225,10 +225,10 @@ class TestAsAFuture:
         assert [future.result(0) for future in futures] == list(range(2000))
         assert harness.errors == []
 
-    def test_a_result_that_a_user_set_is_reported(self, harness):
-        """A future resolved by hand: the clash is reported, and the operation ends."""
+    def test_a_result_set_behind_its_back_is_reported(self, harness):
+        """A future resolved past its class: the clash is reported, and the operation ends."""
         future = harness.purgatory.defer("a")
-        future.set_result(1)
+        concurrent.futures.Future.set_result(future, 1)
         assert harness.purgatory.complete("a", 2) == 1
         assert future.result(0) == 1
         assert isinstance(harness.errors[0][0], concurrent.futures.InvalidStateError)

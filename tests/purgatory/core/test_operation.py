@@ -206,4 +206,9 @@ class TestSubclasses:
 
     def test_outcomes_are_strings(self):
         """str(outcome) is the name used in metrics and tables."""
-        assert [str(outcome) for outcome in Outcome] == ["completed", "expired", "cancelled"]
+        assert [str(outcome) for outcome in Outcome] == [
+            "completed",
+            "failed",
+            "expired",
+            "cancelled",
+        ]

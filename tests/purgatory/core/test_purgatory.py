@@ -105,6 +105,19 @@ class TestArguments:
         assert harness.purgatory.watched == 0
         assert harness.purgatory.stats().completed == 0
 
+    def test_an_operation_that_ended_is_not_revived(self, harness):
+        """Submitting it again is an error; a timer that is given it calls nothing."""
+        op = Recorder(5)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        op.cancel()
+        with pytest.raises(ValueError, match="was submitted already"):
+            harness.purgatory.try_complete_else_watch(op, ["k"])
+        assert harness.timer.reschedule(op, 5) is False
+        harness.timer.add(op)
+        harness.advance(5)
+        assert op.calls == ["cancel"]
+        assert len(harness.timer) == harness.purgatory.delayed == 0
+
     def test_resubmitting_while_it_ends_breaks_no_lists(self, harness):
         """An operation that is still being finished elsewhere is not attached."""
         other = PurgatoryHarness()
@@ -288,11 +301,13 @@ class TestJournal:
 
         harness = PurgatoryHarness(journal=Journal())
         p = harness.purgatory
-        ops = [Recorder(1) for _ in range(3)]
+        ops = [Recorder(1), KeyedOperation(1), Recorder(1), Recorder(1)]
         for op, outcome in zip(ops, Outcome, strict=True):
             p.try_complete_else_watch(op, ["k"])
             if outcome is Outcome.COMPLETED:
                 op.force_complete()
+            elif outcome is Outcome.FAILED:
+                p.fail("k", OSError("gone"))
             elif outcome is Outcome.EXPIRED:
                 harness.advance(1)
             else:

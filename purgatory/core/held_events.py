@@ -1,0 +1,219 @@
+"""HeldEvents: events that also count for operations submitted later, for a while.
+
+An event that is held is a task of the purgatory's timer, which removes it at its time. It counts
+from then on no more; to be exact, the submission looks at the clock, too. A limited event gives out
+*units*, one for each operation that it reaches. A unit is claimed before the event is shown to an
+operation, and given back if that left the operation as it was.
+
+`purgatory.core.completion` brings events and operations together. The lock here is a leaf: under it
+only `__hash__` and `__eq__` of keys run. Any thread.
+"""
+
+import threading
+from collections.abc import Hashable
+from typing import Final
+
+from purgatory.core._cpython.mypyc_types import i64
+from purgatory.core.operation_state import UNAFFECTED
+from purgatory.errors import HeldFull
+from timingwheel import Timer, TimerClosed, TimerTask
+from timingwheel.lowlevel import now_ns
+
+UNLIMITED: Final = -1
+
+
+class HeldEvent(TimerTask):
+    """A completion that is limited, or held until its deadline, or both.
+
+    `units`: for how many more operations it may count, or UNLIMITED. `claimed`: units under way.
+    `wanted`: an operation found all units claimed. `spreading`: the thread that completes the key
+    has not offered it yet to all operations that wait. The lock of HeldEvents guards these.
+    """
+
+    __slots__ = ("_holder", "claimed", "key", "number", "spreading", "units", "value", "wanted")
+
+    def __init__(self, holder: "HeldEvents", key: Hashable, value: object, limit: i64) -> None:
+        super().__init__(0)
+        self._holder = holder
+        self.key = key
+        self.value = value
+        self.units: i64 = limit
+        self.claimed: i64 = 0
+        self.number: i64 = 0  # in the order in which they came
+        self.wanted = False
+        self.spreading = limit != UNLIMITED
+
+    def run(self) -> object:
+        """Be held no more; called by the timer's executor."""
+        try:
+            self._holder.remove(self)
+        except BaseException:  # an interrupt: the timer calls once
+            self._holder.remove(self)
+            raise
+        return None
+
+    def _tt_on_close(self) -> None:
+        """Be held no more; called by a timer that closes first."""
+        self._holder.remove(self)
+
+
+class HeldEvents:
+    """The events that one purgatory holds, at most one a key and `max_held` in all.
+
+    `by_key`: read without the lock to see whether there are any.
+    """
+
+    def __init__(self, name: str, timer: Timer, max_held: int) -> None:
+        self._name = name
+        self._timer = timer
+        self._max_held = max_held
+        self._lock = threading.RLock()  # a key's __eq__ or a finalizer may re-enter
+        self.by_key: dict[Hashable, HeldEvent] = {}
+        self._last_number = i64(0)
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return how many events are held."""
+        return len(self.by_key)
+
+    def hold(self, event: HeldEvent, hold_ns: int) -> None:
+        """Hold an event, instead of the one of its key. Nothing happens after `close`.
+
+        Raises HeldFull, and TimerFull and TimerClosed, after which all is as it was.
+        """
+        if self._is_closed():
+            return
+        self._check_room(event.key)
+        event.delay_ns = hold_ns + 1  # in the last nanosecond it still counts
+        try:
+            self._timer.add(event)
+        except TimerClosed:
+            if self._is_closed():  # meanwhile
+                return
+            raise
+        held = False
+        old = None
+        try:
+            with self._lock:
+                self._check_room(event.key)
+                old = self.by_key.get(event.key)
+                self._last_number += 1
+                event.number = self._last_number
+                # Due already, if this thread was held up: then it is not held.
+                if not self._closed and event._tt_list is not None:
+                    self.by_key[event.key] = event
+                    held = True
+        finally:
+            if not held:
+                event.cancel()
+            elif old is not None:
+                old.cancel()
+
+    def _is_closed(self) -> bool:
+        return self._closed
+
+    def _check_room(self, key: Hashable) -> None:
+        if len(self.by_key) >= self._max_held and key not in self.by_key:
+            raise HeldFull(f"purgatory {self._name!r} holds max_held={self._max_held} events")
+
+    def drop(self, key: Hashable) -> None:
+        """Drop what is held for a key, if anything is."""
+        with self._lock:
+            event = self.by_key.pop(key, None)
+        if event is not None:
+            event.cancel()
+
+    def remove(self, event: HeldEvent) -> None:
+        """Drop an event, if it is held."""
+        with self._lock:
+            if self.by_key.get(event.key) is event:
+                del self.by_key[event.key]
+        event.cancel()
+
+    def find(self, keys: tuple[Hashable, ...]) -> list[HeldEvent]:
+        """Return what is held now for some keys, in the order in which it came."""
+        found: list[HeldEvent] = []
+        with self._lock:
+            for key in keys:
+                event = self.by_key.get(key)
+                if event is not None:
+                    found.append(event)
+        if found:
+            now = now_ns(self._timer)
+            found = [event for event in found if now < event.deadline_ns]
+            found.sort(key=_number)
+        return found
+
+    def claim(self, event: HeldEvent) -> bool:
+        """Claim a unit for an operation; False if none is left."""
+        if event.units == UNLIMITED:
+            return True
+        claimed = False
+        try:
+            with self._lock:
+                if event.units:
+                    event.units -= 1
+                    event.claimed += 1
+                    claimed = True
+                elif event.claimed:
+                    event.wanted = True
+        except BaseException:  # an interrupt
+            if claimed:
+                self.settle(event, UNAFFECTED)
+            raise
+        return claimed
+
+    def settle(self, event: HeldEvent, effect: int) -> None:
+        """Use a claimed unit, or give it back if the operation was unaffected."""
+        if event.units == UNLIMITED:
+            return
+        settled = False
+        used_up = False
+        try:
+            with self._lock:
+                event.claimed -= 1
+                if effect == UNAFFECTED:
+                    event.units += 1
+                settled = True
+                used_up = not event.units and not event.claimed
+        except BaseException:  # an interrupt
+            if not settled:
+                self.settle(event, effect)
+            raise
+        if used_up:
+            self.remove(event)
+
+    def is_wanted(self, event: HeldEvent) -> bool:
+        """Whether an operation may wait for a unit that was given back; only once for each."""
+        if not event.wanted:
+            return False
+        with self._lock:
+            if not (event.wanted and event.units):
+                return False
+            event.wanted = False
+            return True
+
+    def close(self) -> None:
+        """Drop all events, and hold none from now on."""
+        with self._lock:
+            self._closed = True
+            events = list(self.by_key.values())
+        for event in events:
+            self.remove(event)
+
+    def _check(self) -> None:
+        """Verify every invariant; AssertionError says which one is broken."""
+        with self._lock:
+            assert len(self.by_key) <= self._max_held, self
+            assert not (self._closed and self.by_key), self.by_key
+            for key, event in self.by_key.items():
+                assert event.key == key, (key, event)
+                assert event.units or event.claimed, (key, event)
+                assert event._tt_list is not None or not event.done(), (key, event)
+
+    def __repr__(self) -> str:
+        return f"<HeldEvents {len(self)} of at most {self._max_held}>"
+
+
+def _number(event: HeldEvent) -> int:
+    return event.number

@@ -1,0 +1,194 @@
+"""Failing a key; ending a future by hand; the context of callbacks."""
+
+import concurrent.futures
+import contextvars
+import traceback
+
+import pytest
+
+from purgatory import KeyedOperation, OperationExpired, Outcome
+from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
+
+
+@pytest.fixture
+def harness():
+    return PurgatoryHarness()
+
+
+class TestFail:
+    def test_the_error_itself_is_raised(self, harness):
+        """`result` raises the very error, with the traceback that it had."""
+        p = harness.purgatory
+        futures = [p.defer("a"), p.defer("a"), p.defer("b")]
+
+        def where_it_happened():
+            raise OSError("gone")
+
+        with pytest.raises(OSError, match="gone") as happened:
+            where_it_happened()
+        gone = happened.value
+        assert p.fail("a", gone) == 2
+        for future in futures[:2]:
+            with pytest.raises(OSError, match="gone") as caught:
+                future.result(0)
+            assert caught.value is gone
+            frames = traceback.extract_tb(caught.value.__traceback__)
+            assert "where_it_happened" in [frame.name for frame in frames]
+        assert not futures[2].done()
+        assert (p.stats().failed, p.watched, len(harness.timer)) == (2, 1, 1)
+
+    def test_a_class(self, harness):
+        """A class of errors will do."""
+        future = harness.purgatory.defer("a")
+        assert harness.purgatory.fail("a", KeyError) == 1
+        assert isinstance(future.exception(0), KeyError)
+
+    @pytest.mark.parametrize("error", ["gone", None, KeyboardInterrupt, KeyboardInterrupt(), int])
+    def test_what_is_no_exception(self, harness, error):
+        """Anything else is a TypeError, and fails nothing."""
+        future = harness.purgatory.defer("a")
+        for method in (harness.purgatory.fail, harness.purgatory.fail_later):
+            with pytest.raises(TypeError):
+                method("a", error)
+        assert not future.done()
+
+    def test_whatever_the_need(self, harness):
+        """A key that has not counted yet fails the future; one that has does not."""
+        p = harness.purgatory
+        future = p.defer("a", "b", "c", need=2)
+        p.complete("a", 1)
+        assert p.fail("a", OSError) == 0
+        assert not future.done()
+        assert p.fail("c", OSError) == 1
+        assert isinstance(future.exception(0), OSError)
+        assert (p.complete("b"), p.watched) == (0, 0)
+
+    def test_other_operations_are_checked(self, harness):
+        """As by `complete`: the condition decides."""
+        p = harness.purgatory
+        ops = [Recorder(5), Recorder(5)]
+        for op in ops:
+            p.try_complete_else_watch(op, ["a"])
+        ops[0].ready = True
+        assert p.fail("a", OSError) == 1
+        assert (ops[0].calls, ops[1].calls) == (["complete"], [])
+        assert p.stats().failed == 0
+
+    def test_keyed_operations(self, harness):
+        """They are told once, by `on_failure`; their journal has the outcome."""
+        told, journal = [], []
+
+        class Keyed(KeyedOperation):
+            def on_complete(self):
+                told.append("completed")
+
+            def on_failure(self):
+                told.append(self.failure)
+
+        class Journal:
+            def ended(self, operation, outcome):
+                journal.append(outcome)
+
+        p = PurgatoryHarness(journal=Journal()).purgatory
+        op, error = Keyed(5), OSError()
+        p.try_complete_else_watch(op, ["a"])
+        p.fail("a", error)
+        assert told == [error]
+        assert (op.done(), op.completed, op.cancelled()) == (True, False, False)
+        assert (op.by_key, op.values) == (None, {})
+        assert journal == [Outcome.FAILED]
+
+    def test_what_is_held_stays(self, harness):
+        """A failure is for those that wait; an early event still counts."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=5)
+        assert p.fail("a", OSError) == 0
+        assert p.defer("a").result(0) == 1
+
+    def test_later(self, harness):
+        """Posted to the loop."""
+        future = harness.purgatory.defer("a")
+        harness.purgatory.fail_later("a", OSError)
+        assert not future.done()
+        harness.purgatory.step()
+        assert isinstance(future.exception(0), OSError)
+        with pytest.raises(TypeError):
+            harness.purgatory.fail_later([], OSError)
+
+
+class TestByHand:
+    @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+    def test_it_ends_the_operation(self, harness, keys):
+        """Off the wheel and the lists at once; counted by its outcome."""
+        p = harness.purgatory
+        futures = [p.defer(*keys, need=len(keys)) for _ in range(2)]
+        p.complete("b", 1)
+        calls = []
+        for future in futures:
+            future.add_done_callback(calls.append)
+        error = OSError("gone")
+        futures[0].set_result(7)
+        futures[1].set_exception(error)
+        assert futures[0].result(0) == 7
+        with pytest.raises(OSError, match="gone") as caught:
+            futures[1].result(0)
+        assert caught.value is error
+        assert calls == futures
+        stats = p.stats()
+        assert (stats.completed, stats.failed, stats.pending) == (1, 1, 0)
+        assert (p.watched, len(harness.timer)) == (0, 0)
+        assert (p.complete("a"), p.complete("b"), harness.errors) == (0, 0, [])
+
+    def test_once(self, harness):
+        """A future that has ended says so, as the standard library's do."""
+        p = harness.purgatory
+        futures = [p.defer("a"), p.defer("b", timeout=1), p.defer("c")]
+        p.complete("a", 1)
+        harness.advance(1)
+        futures[2].cancel()
+        for future in futures:
+            with pytest.raises(concurrent.futures.InvalidStateError):
+                future.set_result(2)
+            with pytest.raises(concurrent.futures.InvalidStateError):
+                future.set_exception(OSError())
+        assert futures[0].result(0) == 1
+        assert isinstance(futures[1].exception(0), OperationExpired)
+        assert harness.errors == []
+
+    def test_no_error_is_no_result(self, harness):
+        """`set_exception(None)` is what it is in the standard library: a result of None."""
+        future = harness.purgatory.defer("a")
+        future.set_exception(None)
+        assert future.result(0) is None
+
+
+class TestContext:
+    def test_callbacks_run_in_it(self, harness):
+        """Those of the submission's context see its variables, wherever the key is completed."""
+        variable = contextvars.ContextVar("variable", default="none")
+        token = variable.set("submitted")
+        context = contextvars.copy_context()
+        variable.reset(token)
+        p, seen = harness.purgatory, []
+        futures = [p.defer("a", context=context), p.defer("a", context=context), p.defer("a")]
+        for number, future in enumerate(futures):
+            future.add_done_callback(lambda done, n=number: seen.append((n, variable.get())))
+        p.complete("a")
+        futures[0].add_done_callback(lambda done: seen.append((3, variable.get())))
+        assert seen == [(0, "submitted"), (1, "submitted"), (2, "none"), (3, "submitted")]
+
+    def test_nested(self, harness):
+        """A callback may end another future of the same context."""
+        context = contextvars.copy_context()
+        p, seen = harness.purgatory, []
+        first, second = p.defer("a", context=context), p.defer("b", context=context)
+        first.add_done_callback(lambda done: p.complete("b", done.result()))
+        second.add_done_callback(lambda done: seen.append(done.result()))
+        p.complete("a", 5)
+        assert seen == [5]
+
+    def test_what_is_none(self, harness):
+        """Anything else is a TypeError, and nothing waits."""
+        with pytest.raises(TypeError, match="context is 5"):
+            harness.purgatory.defer("a", context=5)
+        assert harness.purgatory.delayed == 0

@@ -1,0 +1,369 @@
+"""Events that reach a limited number of operations, or are held for later ones."""
+
+import gc
+import weakref
+from datetime import timedelta
+
+import pytest
+
+from purgatory import HeldFull, KeyedOperation, Purgatory
+from tests.testing.purgatory_harness import HANG, Hooked, PurgatoryHarness, Recorder, in_thread
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
+
+
+@pytest.fixture
+def harness():
+    return PurgatoryHarness()
+
+
+class TestLimit:
+    def test_the_longest_waiting_first(self, harness):
+        """A lease: of five that wait, one at a time gets it."""
+        p = harness.purgatory
+        futures = [p.defer("lock") for _ in range(5)]
+        for turn in range(5):
+            assert p.complete("lock", turn, limit=1) == 1
+            assert [future.done() for future in futures] == [n <= turn for n in range(5)]
+        assert p.complete("lock", limit=1) == 0
+        assert [future.result(0) for future in futures] == list(range(5))
+
+    def test_more_than_wait(self, harness):
+        """A limit is no more than that."""
+        p = harness.purgatory
+        futures = [p.defer("a") for _ in range(3)]
+        assert p.complete("a", limit=7) == 3
+        assert all(future.done() for future in futures)
+
+    def test_what_it_brings_nearer_counts(self, harness):
+        """An operation of several keys uses the event that it counts."""
+        p = harness.purgatory
+        both, single = p.defer("a", "b", need=2), p.defer("a")
+        assert p.complete("a", 1, limit=1) == 0
+        assert not single.done()
+        assert p.complete("a", 2, limit=1) == 1
+        assert single.result(0) == 2
+        p.complete("b", 3)
+        assert both.result(0) == {"a": 1, "b": 3}
+
+    def test_what_is_not_satisfied_does_not_count(self, harness):
+        """Operations with a condition of their own that stay as they are do not use it."""
+        p = harness.purgatory
+        ops = [Recorder(5), Recorder(5), Recorder(5)]
+        for op in ops:
+            p.try_complete_else_watch(op, ["a"])
+        ops[1].ready = ops[2].ready = True
+        assert p.complete("a", limit=1) == 1
+        assert [op.calls for op in ops] == [[], ["complete"], []]
+
+    @pytest.mark.parametrize(("limit", "error"), [
+        (0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError), ("1", TypeError),
+    ])  # fmt: skip
+    def test_bad_limits(self, harness, limit, error):
+        """A limit is a positive int."""
+        future = harness.purgatory.defer("a")
+        for method in (harness.purgatory.complete, harness.purgatory.complete_later):
+            with pytest.raises(error):
+                method("a", limit=limit)
+        assert not future.done()
+
+
+class TestHold:
+    def test_an_early_event_is_not_lost(self, harness):
+        """It counts for each operation that is submitted in time."""
+        p = harness.purgatory
+        assert p.complete("a", "early", hold=5) == 0
+        assert p.defer("a").result(0) == "early"
+        op = KeyedOperation(9)
+        assert p.try_complete_else_watch(op, ["b", "a"]) is True
+        assert (op.by_key, op.values) == ("a", {"a": "early"})
+        assert (p.stats().held, p.delayed, p.watched) == (1, 0, 0)
+
+    def test_those_that_wait_get_it_too(self, harness):
+        """A held event is an event."""
+        p = harness.purgatory
+        waiting = p.defer("a")
+        assert p.complete("a", 1, hold=timedelta(seconds=5)) == 1
+        assert waiting.result(0) == p.defer("a").result(0) == 1
+
+    @pytest.mark.parametrize("hold", [0.001, 1, 5.5, 400, 0.0003])
+    def test_its_time_is_exact(self, harness, hold):
+        """It counts up to the very end, drained or not, and is gone after it."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=hold)
+        harness.advance(hold)
+        assert p.stats().held == 1
+        assert p.defer("a").done()
+        harness.clock.advance(0.000001)
+        assert not p.defer("a").done()
+        harness.advance(0.001)
+        assert (p.stats().held, len(harness.timer)) == (0, 2 - 1)
+
+    def test_need(self, harness):
+        """It counts as a key of several; the values are those of the events."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=5)
+        future = p.defer("a", "b", need=2)
+        assert not future.done()
+        p.complete("a", 9)
+        p.complete("b", 2)
+        assert future.result(0) == {"a": 1, "b": 2}
+
+    def test_several_in_the_order_in_which_they_came(self, harness):
+        """The earliest held event of its keys completes an operation."""
+        p = harness.purgatory
+        p.complete("b", 2, hold=5)
+        p.complete("a", 1, hold=5)
+        p.complete("b", 3, hold=5)
+        op = KeyedOperation(5)
+        p.try_complete_else_watch(op, ["b", "a"])
+        assert op.by_key == "a"
+
+    def test_a_later_completion_replaces_it(self, harness):
+        """One that is held, and one that is not."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=500)
+        p.complete("a", 2, hold=5)
+        assert p.defer("a").result(0) == 2
+        assert (p.stats().held, len(harness.timer)) == (1, 1)
+        p.complete("a", 3)
+        assert not p.defer("a").done()
+        assert p.stats().held == 0
+        p.complete("b", hold=5)
+        p.complete("b", limit=4)
+        assert p.stats().held == 0
+
+    def test_what_does_not_replace_it(self, harness):
+        """A check and a cancellation are no completions."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=5)
+        p.check_and_complete("a")
+        p.cancel_for_key("a")
+        assert p.defer("a").result(0) == 1
+
+    def test_a_limit_bounds_both(self, harness):
+        """Those that wait, and those that come later."""
+        p = harness.purgatory
+        waiting = p.defer("a")
+        assert p.complete("a", 1, limit=3, hold=5) == 1
+        later = [p.defer("a") for _ in range(3)]
+        assert [future.done() for future in (waiting, *later)] == [True, True, True, False]
+        assert (p.stats().held, len(harness.timer)) == (0, 1)
+
+    def test_a_limit_that_those_who_wait_use_up(self, harness):
+        """Then nothing is held."""
+        p = harness.purgatory
+        waiting = [p.defer("a"), p.defer("a")]
+        assert p.complete("a", limit=1, hold=5) == 1
+        assert (waiting[0].done(), waiting[1].done()) == (True, False)
+        assert p.stats().held == 0
+        assert not p.defer("a").done()
+
+    def test_a_condition_is_checked(self, harness):
+        """An operation with a condition of its own is checked, and uses it if satisfied."""
+        p = harness.purgatory
+        p.complete("a", limit=1, hold=5)
+        op = Recorder(5)
+        assert p.try_complete_else_watch(op, ["a"]) is False
+        assert (op.tries, p.stats().held) == (3, 1)
+        late = Hooked(5)
+        late.hooks["try_complete"] = lambda: late.tries == 2 and late.force_complete()
+        assert p.try_complete_else_watch(late, ["a"]) is False or late.done()
+        assert p.defer("a").done() is not late.done() or p.stats().held == 0
+
+    def test_without_a_timeout(self, harness):
+        """At one instant events come before expirations."""
+        p = harness.purgatory
+        p.complete("a", 1, hold=5)
+        assert p.defer("a", timeout=0).result(0) == 1
+
+    @pytest.mark.parametrize(("hold", "error"), [
+        (-1, ValueError), (float("nan"), ValueError), (float("inf"), ValueError),
+        ("1", TypeError), (None, TypeError),
+    ])  # fmt: skip
+    def test_bad_values(self, harness, hold, error):
+        """They are those of a timeout."""
+        for method in (harness.purgatory.complete, harness.purgatory.complete_later):
+            with pytest.raises(error):
+                method("a", hold=hold)
+        assert harness.purgatory.stats().held == 0
+
+    def test_later(self, harness):
+        """Posted to the loop, with all that it takes."""
+        p = harness.purgatory
+        p.complete_later("a", 1, limit=1, hold=5)
+        p.step()
+        assert p.defer("a").result(0) == 1
+        assert p.stats().held == 0
+
+
+class TestBounds:
+    def test_no_more_than_max_held(self):
+        """The error is raised at once, and nothing was done."""
+        harness = PurgatoryHarness(max_held=2)
+        p = harness.purgatory
+        p.complete("a", hold=5)
+        p.complete("b", hold=5)
+        waiting = p.defer("c")
+        with pytest.raises(HeldFull, match="'bench' holds max_held=2 events"):
+            p.complete("c", hold=5)
+        assert (waiting.done(), p.stats().held, len(harness.timer)) == (False, 2, 3)
+        p.complete("a", hold=9)  # instead of another one
+        harness.advance(6)
+        p.complete("c", hold=5)
+        assert (waiting.done(), p.stats().held) == (True, 2)
+
+    def test_none(self):
+        """A purgatory that holds nothing still completes."""
+        p = Purgatory(max_held=0)
+        with pytest.raises(HeldFull):
+            p.complete("a", hold=1)
+        assert p.complete("a") == 0
+        p.close()
+
+    @pytest.mark.parametrize(("value", "error"), [
+        (-1, ValueError), (1.5, TypeError), (True, TypeError), (None, TypeError),
+    ])  # fmt: skip
+    def test_bad_bounds(self, value, error):
+        """It is an int, at least 0."""
+        with pytest.raises(error, match="max_held"):
+            Purgatory(max_held=value)
+
+    def test_a_full_timer(self):
+        """Its error leaves all as it was."""
+        harness = PurgatoryHarness(max_pending=2)
+        p = harness.purgatory
+        waiting = p.defer("a")
+        p.complete("b", 1, hold=5)
+        with pytest.raises(TimerFull):
+            p.complete("a", hold=5)
+        with pytest.raises(TimerFull):
+            p.complete("b", 2, hold=5)
+        assert not waiting.done()
+        assert p.defer("b").result(0) == 1
+        p._check()
+
+    def test_a_full_loop_is_logged(self, caplog):
+        """What is posted has no caller to raise to."""
+        p = PurgatoryHarness(max_held=0).purgatory
+        p.complete_later("a", hold=5)
+        p.step()
+        assert "HeldFull" in caplog.text
+
+    def test_values_are_let_go(self, harness):
+        """No value outlives its event: used up, replaced, over, closed."""
+
+        class Value:
+            pass
+
+        p, values = harness.purgatory, []
+        for number, key in enumerate("abcd"):
+            value = Value()
+            values.append(weakref.ref(value))
+            p.complete(key, value, limit=1, hold=5 + number)
+        del value
+        p.defer("a")
+        p.complete("b")
+        harness.advance(7.1)
+        gc.collect()
+        assert [value() is None for value in values] == [True, True, True, False]
+        p.close()
+        gc.collect()
+        assert values[3]() is None
+        assert len(harness.timer) == 0
+
+    def test_keys_that_cannot_be_compared(self, harness):
+        """The error of a key reaches the caller, and nothing is left behind."""
+
+        class Key:
+            def __hash__(self):
+                return 1
+
+            def __eq__(self, other):
+                raise ArithmeticError
+
+        p = harness.purgatory
+        p.complete(1, hold=5)
+        with pytest.raises(ArithmeticError):
+            p.complete(Key(), hold=5)
+        with pytest.raises(ArithmeticError):
+            p.defer(Key())
+        assert (p.stats().held, p.delayed, len(harness.timer)) == (1, 0, 1)
+        with pytest.raises(TypeError):
+            p.complete([], hold=5)
+        p._check()
+
+
+class TestClose:
+    def test_nothing_held_keeps_it_waiting(self):
+        """A purgatory that waits for its operations does not wait for what it holds."""
+        with Purgatory() as p:
+            p.complete("a", hold=3600)
+            future = p.defer("b", timeout=0.01)
+            in_thread(lambda: p.close(cancel_pending=False) or True)
+            assert future.done()
+            assert p.stats().held == 0
+
+    def test_while_it_closes(self, harness):
+        """Those that wait are completed; nothing is held any more."""
+        p = harness.purgatory
+        waiting = p.defer("a")
+        p.complete("b", hold=5)
+        p.close(wait=False, cancel_pending=False)
+        assert p.stats().held == 0
+        assert p.complete("a", 1, hold=5) == 1
+        assert waiting.result(0) == 1
+        assert (p.stats().held, len(harness.timer)) == (0, 0)
+
+    def test_a_shared_timer_closes_first(self, harness):
+        """Then nothing is held."""
+        p = harness.purgatory
+        p.complete("a", hold=5)
+        harness.timer.close()
+        assert p.stats().held == 0
+        p._check()
+
+    def test_a_dropped_purgatory(self):
+        """What it holds does not keep it alive, nor its values for longer than their time."""
+        clock = ManualClock()
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        p.complete("a", hold=5)
+        dead = weakref.ref(p)
+        del p
+        gc.collect()
+        assert dead() is None
+        clock.advance(6)
+        timer.advance_clock()
+        assert len(timer) == 0
+
+
+class TestCallbacks:
+    def test_one_that_waits_for_the_event_again(self, harness):
+        """A callback submits for the key that is being completed, and has its result at once."""
+        p, results = harness.purgatory, []
+
+        def submit(done):
+            results.append(p.defer("a").result(HANG))
+
+        p.defer("a").add_done_callback(submit)
+        waiting = p.defer("a")
+        p.complete("a", 1, limit=3, hold=5)
+        assert results == [1]
+        assert waiting.done()
+        assert p.stats().held == 0
+
+    def test_those_that_wait_come_before(self, harness):
+        """What a callback submits does not get ahead of what has waited longer."""
+        p, late = harness.purgatory, []
+        p.defer("a").add_done_callback(lambda done: late.append(p.defer("a")))
+        waiting = p.defer("a")
+        p.complete("a", 1, limit=2, hold=5)
+        assert (waiting.done(), late[0].done()) == (True, False)
+
+    def test_one_that_replaces_the_event(self, harness):
+        """The later one counts from then on."""
+        p = harness.purgatory
+        first = p.defer("a")
+        first.add_done_callback(lambda done: p.complete("a", 2, hold=5))
+        p.complete("a", 1, limit=2, hold=5)
+        assert (first.result(0), p.defer("a").result(0), p.defer("a").result(0)) == (1, 2, 2)
