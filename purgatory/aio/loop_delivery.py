@@ -10,7 +10,6 @@ makes its task run in the loop's next step, which would otherwise be as long as 
 """
 
 import asyncio
-import threading
 from collections import deque
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ _set_result: Final[Any] = asyncio.Future.set_result
 _set_exception: Final[Any] = asyncio.Future.set_exception
 _cancel: Final[Any] = asyncio.Future.cancel
 _running_loop: Final[Any] = asyncio._get_running_loop
-_this_thread: Final[Any] = threading.get_ident
 
 
 class LoopDelivery:
@@ -40,10 +38,10 @@ class LoopDelivery:
         self._queue: deque[tuple[Any, object, BaseException | None, str]] = deque()
         # Whether a step of the loop will look at the queue.
         self._is_scheduled = False
-        # The thread of a verb that runs in the loop now, or None, and how many futures it may still
-        # resolve itself. Both are written by the loop's thread.
-        self._direct_thread: object = None
-        self._direct_left = 0
+        # Whether a verb runs in the loop now, and how many futures it may still resolve itself.
+        # Written by the loop's thread.
+        self.in_verb = False
+        self.direct_left = 0
 
     def check_open(self, name: str) -> None:
         """Raise PurgatoryClosed if it is closed, and what `check_loop` raises."""
@@ -61,25 +59,10 @@ class LoopDelivery:
                 "From another thread use complete_threadsafe"
             )
 
-    def begin_verb(self) -> object:
-        """Deliver at once from now on, in this thread; returns what `end_verb` takes."""
-        outer = self._direct_thread
-        self._direct_thread = _this_thread()
-        self._direct_left = PORTION
-        return outer
-
-    def end_verb(self, outer: object) -> None:
-        """End what `begin_verb` began."""
-        self._direct_thread = outer
-
-    def deliver(self, future: Any, result: object, error: BaseException | None, state: str) -> None:
+    def deliver(self, future: Any, result: object, error: Exception | None, state: str) -> None:
         """Resolve a future of the loop, now or soon. Any thread."""
-        if (
-            self._direct_left > 0
-            and self._direct_thread is not None
-            and self._direct_thread == _this_thread()
-        ):
-            self._direct_left -= 1
+        if self.in_verb and self.direct_left > 0 and _running_loop() is self.loop:
+            self.direct_left -= 1
             resolve(future, result, error, state)
         elif not self.loop.is_closed():
             self._queue.append((future, result, error, state))
@@ -129,15 +112,21 @@ class LoopDelivery:
 
 def resolve(future: Any, result: object, error: BaseException | None, state: str) -> None:
     """Resolve a future, unless it is done. In its loop."""
-    if future.done():
-        return
-    if state == CANCELLED_AND_NOTIFIED:
-        _cancel(future, result)
-    elif error is None:
-        _set_result(future, result)
-    else:
-        if isinstance(error, StopIteration):  # which no coroutine can raise
-            cause, error = error, RuntimeError("the operation failed with a StopIteration")
-            error.__cause__ = cause
-        _set_exception(future, error)
-        future.exception()  # it need not be awaited: dropped, it must not be logged
+    try:
+        if state == CANCELLED_AND_NOTIFIED:
+            _cancel(future, result)
+        elif error is None:
+            _set_result(future, result)
+        else:
+            _set_exception(future, _raisable(error))
+            future.exception()  # it need not be awaited: dropped, it must not be logged
+    except asyncio.InvalidStateError:
+        pass
+
+
+def _raisable(error: Exception) -> Exception:
+    if isinstance(error, StopIteration):  # which no coroutine can raise
+        wrapped = RuntimeError("the operation failed with a StopIteration")
+        wrapped.__cause__ = error
+        return wrapped
+    return error

@@ -7,7 +7,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from purgatory.aio.loop_operation import LoopOperation
+from purgatory.aio.loop_operation import LoopOperation, cancel_in_loop
 from timingwheel import Timer
 
 
@@ -37,11 +37,7 @@ class LoopFuture(asyncio.Future[Any]):
             return False
         operation.cancel_message = msg
         operation.cancel_requested = True
-        outer = operation.delivery.begin_verb()
-        try:
-            operation.cancel()
-        finally:
-            operation.delivery.end_verb(outer)
+        cancel_in_loop(operation)
         return operation.cancelled()
 
     def set_result(self, result: Any) -> None:

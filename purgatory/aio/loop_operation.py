@@ -8,7 +8,8 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any
 
-from purgatory.aio.loop_delivery import LoopDelivery
+from purgatory.aio.loop_delivery import PORTION, LoopDelivery
+from purgatory.core.completion import complete_key
 from purgatory.core.deferred import DeferredOperation
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED
 from purgatory.core.keys import check_need, distinct_keys
@@ -111,8 +112,24 @@ def complete_in_loop(
 ) -> int:
     """Complete a key, and resolve the loop's futures that wait for it. In the loop."""
     delivery.check_open(core.name)
-    outer = delivery.begin_verb()
+    core._owner.check_not_forked()
+    core._lists.check_not_drained()
+    outer = delivery.in_verb
+    delivery.in_verb = True
+    delivery.direct_left = PORTION
     try:
-        return core.complete(key, value)
+        return complete_key(core._lists, key, value)
     finally:
-        delivery.end_verb(outer)
+        delivery.in_verb = outer
+
+
+def cancel_in_loop(operation: LoopOperation) -> None:
+    """Cancel an operation, and resolve its future. In the loop."""
+    delivery = operation.delivery
+    outer = delivery.in_verb
+    delivery.in_verb = True
+    delivery.direct_left = PORTION
+    try:
+        operation.cancel()
+    finally:
+        delivery.in_verb = outer

@@ -25,28 +25,30 @@ class CountingLoop:
         return self.closed
 
 
-class FakeFuture:
-    def __init__(self):
-        self.states = []
-
-    def done(self):
-        return True
+@pytest.fixture
+def done():
+    """A future that is done already."""
+    loop = asyncio.new_event_loop()
+    future = loop.create_future()
+    future.set_result(None)
+    yield future
+    loop.close()
 
 
 class TestWaking:
-    def test_many_ends_wake_once(self):
+    def test_many_ends_wake_once(self, done):
         """Until the loop has looked, further ends wake it no more."""
         loop = CountingLoop()
         delivery = LoopDelivery(loop)
         for _ in range(10):
-            delivery.deliver(FakeFuture(), None, None, FINISHED)
+            delivery.deliver(done, None, None, FINISHED)
         assert len(loop.calls) == 1
         loop.calls.pop()()
         assert delivery.is_idle
-        delivery.deliver(FakeFuture(), None, None, FINISHED)
+        delivery.deliver(done, None, None, FINISHED)
         assert len(loop.calls) == 1
 
-    def test_from_threads(self):
+    def test_from_threads(self, done):
         """No end is forgotten while threads and the loop race."""
         loop = CountingLoop()
         delivery = LoopDelivery(loop)
@@ -55,7 +57,7 @@ class TestWaking:
         def end_many():
             running.wait()
             for _ in range(2000):
-                delivery.deliver(FakeFuture(), None, None, FINISHED)
+                delivery.deliver(done, None, None, FINISHED)
 
         threads = [threading.Thread(target=end_many) for _ in range(3)]
         for thread in threads:
@@ -68,34 +70,34 @@ class TestWaking:
             thread.join()
         assert delivery.is_idle
 
-    def test_an_interrupt_on_waking_is_made_up_for(self):
+    def test_an_interrupt_on_waking_is_made_up_for(self, done):
         """The next end wakes the loop, for both."""
         loop = CountingLoop()
         delivery = LoopDelivery(loop)
         delivery.loop = type("Interrupted", (CountingLoop,), {"call_soon_threadsafe": _interrupt})()
         with pytest.raises(KeyboardInterrupt):
-            delivery.deliver(FakeFuture(), None, None, FINISHED)
+            delivery.deliver(done, None, None, FINISHED)
         delivery.loop = loop
-        delivery.deliver(FakeFuture(), None, None, FINISHED)
+        delivery.deliver(done, None, None, FINISHED)
         assert len(loop.calls) == 1
         loop.calls.pop()()
         assert delivery.is_idle
 
-    def test_a_closed_loop_is_not_woken(self):
+    def test_a_closed_loop_is_not_woken(self, done):
         """Nothing is kept for it either."""
         loop = CountingLoop()
         loop.closed = True
         delivery = LoopDelivery(loop)
-        delivery.deliver(FakeFuture(), None, None, FINISHED)
+        delivery.deliver(done, None, None, FINISHED)
         delivery.call(print)
         assert (delivery.is_idle, loop.calls) == (True, [])
 
-    def test_portions(self):
+    def test_portions(self, done):
         """What is beyond a portion comes in the next steps."""
         loop = CountingLoop()
         delivery = LoopDelivery(loop)
         for _ in range(2 * PORTION + 1):
-            delivery.deliver(FakeFuture(), None, None, FINISHED)
+            delivery.deliver(done, None, None, FINISHED)
         steps = 0
         while loop.calls:
             loop.calls.pop()()
