@@ -1,0 +1,54 @@
+"""Delayed jobs: something happens after a while, unless something else happens before."""
+
+import threading
+
+from timingwheel import Timer, TimerTask
+
+REMIND_AFTER_S = 0.1  # a quarter of an hour in production
+
+
+class Reminders:
+    """Reminds of orders that are not paid in time. Any thread may call any method."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._jobs: dict[int, TimerTask] = {}
+        self.sent: list[str] = []
+
+    def order_placed(self, order: int) -> None:
+        """Remind of it later."""
+        self._jobs[order] = self._timer.schedule(REMIND_AFTER_S, self._remind, order)
+
+    def order_paid(self, order: int) -> bool:
+        """Call the reminder off; False if it has been sent."""
+        return self._jobs.pop(order).cancel()
+
+    def order_changed(self, order: int) -> None:
+        """Let the time count anew."""
+        self._timer.reschedule(self._jobs[order], REMIND_AFTER_S)
+
+    def _remind(self, order: int) -> None:
+        self.sent.append(f"order {order} is not paid yet")
+
+
+def main() -> None:
+    """Place three orders; one is paid in time, one is changed."""
+    with Timer("jobs") as timer:
+        reminders = Reminders(timer)
+        for order in (1, 2, 3):
+            reminders.order_placed(order)
+        print("called off:", reminders.order_paid(2))
+        reminders.order_changed(1)
+
+        # And jobs that repeat: at a fixed rate, until they are cancelled.
+        three_ticks = threading.Semaphore(0)
+        ticker = timer.every(0.05, three_ticks.release, first=0)
+        for _ in range(6):
+            three_ticks.acquire()
+        ticker.cancel()
+    print(*sorted(reminders.sent), sep="\n")
+    print("too late:", not reminders.order_paid(1))
+
+
+if __name__ == "__main__":
+    main()
