@@ -16,10 +16,16 @@ from prometheus_client import CollectorRegistry
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.aio.loop_driver import LoopDriver
 from purgatory.aio.loop_future import LoopFuture
-from purgatory.aio.loop_operation import LoopOperation, complete_in_loop, submit_wait
+from purgatory.aio.loop_operation import (
+    LoopOperation,
+    call_in_loop,
+    complete_in_loop,
+    submit_wait,
+)
 from purgatory.core.journal import Journal
+from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome_recorder import OnError
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.start_and_close import DEFAULT_MAX_HELD, Purgatory
 from purgatory.errors import WrongEventLoop
 from purgatory.stats import PurgatoryStats
 from timingwheel import InlineExecutor, Timer
@@ -45,12 +51,18 @@ class AsyncPurgatory:
         on_error: OnError | None = None,
         journal: Journal | None = None,
         registry: CollectorRegistry | None = None,
+        max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
         self._own_timer: Timer | None = None
         if purgatory is None:
             self._own_timer = Timer(name, clock=clock, executor=InlineExecutor())
             purgatory = Purgatory(
-                name, timer=self._own_timer, on_error=on_error, journal=journal, registry=registry
+                name,
+                timer=self._own_timer,
+                on_error=on_error,
+                journal=journal,
+                registry=registry,
+                max_held=max_held,
             )
         elif not isinstance(purgatory, Purgatory):
             raise TypeError(f"purgatory is {purgatory!r}; expected a Purgatory or None")
@@ -74,8 +86,8 @@ class AsyncPurgatory:
         """Wait until `need` distinct keys have been completed.
 
         Returns the value of the key, or with need > 1 a dict key -> value. `timeout` in seconds, or
-        a timedelta. Raises OperationExpired (a TimeoutError), OperationCancelled when the purgatory
-        is closed, and what `defer` raises.
+        a timedelta. Raises OperationExpired (a TimeoutError), the error of `fail`,
+        OperationCancelled when the purgatory is closed, and what `defer` raises.
 
         Cancelling the task cancels the operation. If a key was completed just before, the task is
         cancelled all the same, as asyncio does it, and the operation has completed; with `defer`,
@@ -103,24 +115,61 @@ class AsyncPurgatory:
         """
         delivery = self._delivery or self._bind()
         future = LoopFuture(loop=delivery.loop)
-        future._timer = self._purgatory.timer
         future._operation = submit_wait(self._purgatory, delivery, future, keys, timeout, need)
         return future
 
-    def complete(self, key: Hashable, value: object = None) -> int:
+    def complete(
+        self,
+        key: Hashable,
+        value: object = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> int:
         """Complete a key: what waits for it gets `value`. How many operations this completed.
 
-        Raises PurgatoryClosed, WrongEventLoop.
+        `limit`: for at most so many operations, the longest waiting first. `hold`: for so many
+        seconds also for those that come later. See `Purgatory.complete`, which says more, and what
+        it raises; besides, WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
-        return complete_in_loop(self._purgatory, delivery, key, value)
+        return complete_in_loop(self._purgatory, delivery, key, value, limit, hold)
 
-    def complete_threadsafe(self, key: Hashable, value: object = None) -> int:
+    def complete_threadsafe(
+        self,
+        key: Hashable,
+        value: object = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> int:
         """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
 
-        The tasks run in the loop soon: it is woken once for many ends. Raises PurgatoryClosed.
+        The tasks run in the loop soon: it is woken once for many ends.
         """
-        return self._purgatory.complete(key, value)
+        return self._purgatory.complete(key, value, limit=limit, hold=hold)
+
+    def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
+        """Fail a key: what waits for it raises `error`. How many operations this ended.
+
+        See `Purgatory.fail`. Raises TypeError for a bad error, PurgatoryClosed, WrongEventLoop.
+        """
+        delivery = self._delivery or self._bind()
+        delivery.check_open(self.name)
+        return int(call_in_loop(delivery, self._purgatory.fail, key, error))
+
+    def fail_threadsafe(self, key: Hashable, error: Exception | type[Exception]) -> int:
+        """Fail a key from any thread, a signal handler or a finalizer; else as `fail`."""
+        return self._purgatory.fail(key, error)
+
+    def extend(self, operation: LoopFuture | DelayedOperation, timeout: float | timedelta) -> bool:
+        """Let the timeout of what `defer` returned, or of an operation, count anew from now.
+
+        False if it has ended. Any thread. Raises as `LoopFuture.extend` and `Purgatory.extend`.
+        """
+        if isinstance(operation, LoopFuture):
+            return operation.extend(timeout)
+        return self._purgatory.extend(operation, timeout)
 
     @property
     def watched(self) -> int:

@@ -59,7 +59,7 @@ class LoopDelivery:
                 "From another thread use complete_threadsafe"
             )
 
-    def deliver(self, future: Any, result: object, error: Exception | None, state: str) -> None:
+    def deliver(self, future: Any, result: object, error: BaseException | None, state: str) -> None:
         """Resolve a future of the loop, now or soon. Any thread."""
         if self.in_verb and self.direct_left > 0 and _running_loop() is self.loop:
             self.direct_left -= 1
@@ -124,7 +124,7 @@ def resolve(future: Any, result: object, error: BaseException | None, state: str
         pass
 
 
-def _raisable(error: Exception) -> Exception:
+def _raisable(error: BaseException) -> BaseException:
     if isinstance(error, StopIteration):  # which no coroutine can raise
         wrapped = RuntimeError("the operation failed with a StopIteration")
         wrapped.__cause__ = error

@@ -7,24 +7,25 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from purgatory.aio.loop_operation import LoopOperation, cancel_in_loop
-from timingwheel import Timer
+from purgatory.aio.loop_operation import LoopOperation, call_in_loop
 
 
 class LoopFuture(asyncio.Future[Any]):
     """An `asyncio.Future` that ends when its operation does.
 
     Awaited, it returns the value of the completed key, or, with need > 1, a dict key -> value.
-    Raises OperationExpired (a TimeoutError) after the timeout, OperationCancelled when the
-    purgatory ended it. One that is dropped logs nothing.
+    Raises OperationExpired (a TimeoutError) after the timeout, the error of `fail`, and
+    OperationCancelled when the purgatory ended it. One that is dropped logs nothing.
     """
 
     _operation: LoopOperation  # set once, before the program gets the future
-    _timer: Timer
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Let the timeout count anew from now; False if the operation has ended."""
-        return self._timer.reschedule(self._operation, timeout)
+        """Let the timeout count anew from now; False if the operation has ended. Any thread.
+
+        `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
+        """
+        return self._operation.extend(timeout)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the operation; False if it has ended.
@@ -37,15 +38,24 @@ class LoopFuture(asyncio.Future[Any]):
             return False
         operation.cancel_message = msg
         operation.cancel_requested = True
-        cancel_in_loop(operation)
+        call_in_loop(operation.delivery, operation.cancel)
         return operation.cancelled()
 
     def set_result(self, result: Any) -> None:
-        """End the operation: the program has resolved the future itself."""
-        super().set_result(result)
-        self._operation.abandon()
+        """End the operation with a result of your own: its outcome is completed.
+
+        Raises asyncio.InvalidStateError if it has ended.
+        """
+        self._resolve_by_hand(result, None)
 
     def set_exception(self, exception: type | BaseException) -> None:
-        """End the operation: the program has resolved the future itself."""
-        super().set_exception(exception)
-        self._operation.abandon()
+        """End the operation with an error of your own: its outcome is failed.
+
+        Raises asyncio.InvalidStateError if it has ended.
+        """
+        self._resolve_by_hand(None, exception() if isinstance(exception, type) else exception)
+
+    def _resolve_by_hand(self, result: object, error: BaseException | None) -> None:
+        operation = self._operation
+        if not call_in_loop(operation.delivery, operation.resolve_by_hand, result, error):
+            raise asyncio.InvalidStateError(f"its operation has ended: {self!r}")

@@ -9,13 +9,15 @@ from datetime import timedelta
 from typing import Any
 
 from purgatory.aio.loop_delivery import PORTION, LoopDelivery
-from purgatory.core.completion import complete_key
+from purgatory.core.completion import complete, complete_key
 from purgatory.core.deferred import DeferredOperation
+from purgatory.core.event_arguments import check_limit
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.core.operation_state import UNAFFECTED
+from purgatory.core.operation_state import RELEASED, UNAFFECTED
 from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.submission import submit
+from timingwheel.lowlevel import to_ns
 
 
 class LoopOperation(DeferredOperation):
@@ -46,15 +48,11 @@ class LoopOperation(DeferredOperation):
         return not self._is_abandoned() and super()._op_complete_key(key, value)
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
-        return UNAFFECTED if self._is_abandoned() else super()._op_count_key(key, value)
-
-    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        return not self._is_abandoned() and super()._op_fail_key(key, error)
-
-    def _is_abandoned(self) -> bool:
-        """Whether its task was cancelled and has not run since: no event may reach it."""
+        """Likewise: the event goes on to an operation that still waits."""
         waiting = self._waiting
-        return waiting is not None and bool(waiting.cancelled())
+        if waiting is not None and waiting.cancelled():
+            return UNAFFECTED
+        return super()._op_count_key(key, value)
 
     def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
         waiting = self._waiting
@@ -66,6 +64,11 @@ class LoopOperation(DeferredOperation):
         self._waiting = None
         self._op_owner = None
         self._watch_keys = ()
+
+    def _op_on_interrupted(self) -> None:
+        # Its future may not have been told: call the callback again.
+        if self._op_stage > RELEASED and self._unresolved():
+            self._op_stage = RELEASED
 
     def _unresolved(self) -> bool:
         waiting = self._waiting
@@ -108,9 +111,14 @@ def submit_wait(
 
 
 def complete_in_loop(
-    core: PurgatoryCore, delivery: LoopDelivery, key: Hashable, value: object
+    core: PurgatoryCore,
+    delivery: LoopDelivery,
+    key: Hashable,
+    value: object,
+    limit: Any,
+    hold: Any,
 ) -> int:
-    """Complete a key, and resolve the loop's futures that wait for it. In the loop."""
+    """Do as `Purgatory.complete`, and resolve the loop's futures at once. In the loop."""
     delivery.check_open(core.name)
     core._owner.check_not_forked()
     core._lists.check_not_drained()
@@ -118,18 +126,19 @@ def complete_in_loop(
     delivery.in_verb = True
     delivery.direct_left = PORTION
     try:
-        return complete_key(core._lists, key, value)
+        if limit is None and type(hold) is float and not hold and not core._held.by_key:
+            return complete_key(core._lists, key, value)
+        return complete(core._lists, core._held, key, value, check_limit(limit), to_ns(hold))
     finally:
         delivery.in_verb = outer
 
 
-def cancel_in_loop(operation: LoopOperation) -> None:
-    """Cancel an operation, and resolve its future. In the loop."""
-    delivery = operation.delivery
+def call_in_loop(delivery: LoopDelivery, verb: Any, *arguments: Any) -> Any:
+    """Call a verb that is seldom used, and resolve the loop's futures at once. In the loop."""
     outer = delivery.in_verb
     delivery.in_verb = True
     delivery.direct_left = PORTION
     try:
-        operation.cancel()
+        return verb(*arguments)
     finally:
         delivery.in_verb = outer
