@@ -48,11 +48,15 @@ class LoopOperation(DeferredOperation):
         return not self._is_abandoned() and super()._op_complete_key(key, value)
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
-        """Likewise: the event goes on to an operation that still waits."""
+        return UNAFFECTED if self._is_abandoned() else super()._op_count_key(key, value)
+
+    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        return not self._is_abandoned() and super()._op_fail_key(key, error)
+
+    def _is_abandoned(self) -> bool:
+        """Whether its task was cancelled and has not run since: no event may reach it."""
         waiting = self._waiting
-        if waiting is not None and waiting.cancelled():
-            return UNAFFECTED
-        return super()._op_count_key(key, value)
+        return waiting is not None and bool(waiting.cancelled())
 
     def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
         waiting = self._waiting

@@ -13,6 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from purgatory import (
+    DelayedOperation,
+    HeldFull,
     OperationCancelled,
     OperationExpired,
     Purgatory,
@@ -299,6 +301,100 @@ class TestCancel:
                 assert (p.delayed, p.stats().cancelled) == (0, 2)
 
         anyio.run(main)
+
+
+class TestVerbs:
+    def test_fail(self, run):
+        """What waits for the key raises the error, whatever its need."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                tasks = await begin(p.wait("a"), p.wait("a", "b", need=2), p.wait("b"))
+                error = ZeroDivisionError("failed")
+                assert p.fail("a", error) == 2
+                for task in tasks[:2]:
+                    with pytest.raises(ZeroDivisionError, match="failed"):
+                        await task
+                assert (p.delayed, p.complete("b", 1), p.stats().failed) == (1, 1, 2)
+                assert await tasks[2] == 1
+                with pytest.raises(TypeError):
+                    p.fail("a", "no error")
+
+        run(main())
+
+    def test_fail_from_a_thread(self, run):
+        """A class will do, too."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                task = await begin(p.wait("a"))
+                assert await asyncio.to_thread(p.fail_threadsafe, "a", ZeroDivisionError) == 1
+                with pytest.raises(ZeroDivisionError):
+                    await task
+
+        run(main())
+
+    def test_limit(self, run):
+        """The longest waiting first; one that was cancelled takes nothing."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                first, second, third = await begin(p.wait("a"), p.wait("a"), p.wait("a"))
+                first.cancel()
+                assert p.complete("a", 2, limit=1) == 1
+                assert await second == 2
+                assert await asyncio.to_thread(lambda: p.complete_threadsafe("a", 3, limit=1)) == 1
+                assert await third == 3
+                assert first.cancelled()
+
+        run(main())
+
+    def test_hold(self, run):
+        """An early event is not lost, for as long as it is held; then it is gone."""
+
+        async def main():
+            clock = ManualClock()
+            async with AsyncPurgatory(clock=clock) as p:
+                assert p.complete("a", "early", hold=10) == 0
+                assert p.complete_threadsafe("b", "early", hold=10, limit=1) == 0
+                assert [await p.wait("a"), await p.wait("b"), p.stats().held] == [
+                    "early",
+                    "early",
+                    1,
+                ]
+                clock.advance(10.001)
+                await asyncio.sleep(0.01)
+                assert p.stats().held == 0
+                with pytest.raises(OperationExpired):
+                    await p.wait("a", timeout=0)
+
+        run(main())
+
+    def test_max_held(self, run):
+        """The memory of what is held is bounded."""
+
+        async def main():
+            async with AsyncPurgatory(max_held=1) as p:
+                p.complete("a", hold=10)
+                with pytest.raises(HeldFull):
+                    p.complete("b", hold=10)
+
+        run(main())
+
+    def test_extend(self, run):
+        """Of a future, or of an operation of the purgatory itself."""
+
+        async def main():
+            async with AsyncPurgatory(clock=ManualClock()) as p:
+                future, operation = p.defer("a", timeout=1), DelayedOperation(1)
+                p.purgatory.try_complete_else_watch(operation, ["a"])
+                assert (p.extend(future, 10), p.extend(operation, 10)) == (True, True)
+                assert {future._operation.when(), operation.when()} == {10.0}
+                p.complete("a")
+                assert not p.extend(future, 10)
+                operation.cancel()
+
+        run(main())
 
 
 class TestThreads:

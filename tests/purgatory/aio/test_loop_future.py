@@ -115,14 +115,30 @@ class TestByHand:
 
         async def main():
             async with AsyncPurgatory() as p:
-                future = p.defer("a")
+                future = p.defer("a", "b", need=2)
                 future.set_result("by hand")
                 assert (p.delayed, await future) == (0, "by hand")
                 failed = p.defer("a")
-                failed.set_exception(ZeroDivisionError())
+                failed.set_exception(ZeroDivisionError)
                 assert p.delayed == 0
                 with pytest.raises(ZeroDivisionError):
                     await failed
+                assert (p.stats().completed, p.stats().failed) == (1, 1)
+
+        run(main())
+
+    def test_one_that_has_ended(self, run):
+        """An end that is on its way counts, as one that has come."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                future = p.defer("a")
+                p.complete_threadsafe("a", 1)
+                with pytest.raises(asyncio.InvalidStateError):
+                    future.set_result(2)
+                assert await future == 1
+                with pytest.raises(asyncio.InvalidStateError):
+                    future.set_exception(ZeroDivisionError())
 
         run(main())
 
