@@ -1,19 +1,18 @@
-"""Await delayed operations in an event loop: the first event of several, or a deadline.
+"""Wait in an event loop for an event, no longer than a deadline.
 
-`asyncio.wrap_future` awaits a future of a purgatory. Cancelling the awaiting task cancels the
-operation. Completions may come from any thread.
+Cancelling the task cancels the operation.
 """
 
 import asyncio
 
-from purgatory import OperationExpired, Purgatory
+from purgatory import OperationExpired
+from purgatory.aio import AsyncPurgatory
 
 
-async def checkout(purgatory: Purgatory, order: int) -> str:
+async def checkout(purgatory: AsyncPurgatory, order: int) -> str:
     """Wait for the payment of an order, no longer than half a second."""
-    paid = purgatory.defer(f"paid:{order}", timeout=0.5)
     try:
-        amount = await asyncio.wrap_future(paid)
+        amount = await purgatory.wait(f"paid:{order}", timeout=0.5)
     except OperationExpired:
         return f"order {order} is given up"
     return f"order {order} is paid: {amount:.2f}"
@@ -21,7 +20,7 @@ async def checkout(purgatory: Purgatory, order: int) -> str:
 
 async def main() -> None:
     """Check out three orders at a time; a customer leaves before paying."""
-    with Purgatory("shop") as purgatory:
+    async with AsyncPurgatory("shop") as purgatory:
         async with asyncio.TaskGroup() as group:
             orders = [group.create_task(checkout(purgatory, order)) for order in (1, 2, 3)]
             await asyncio.sleep(0)  # let them begin to wait

@@ -1,7 +1,4 @@
-"""Match replies to requests by their number: a call with a deadline, over any channel.
-
-The requests and replies go through two queues here; a socket would do as well.
-"""
+"""Match replies to requests by their number: a call with a deadline, over any channel."""
 
 import itertools
 import queue
@@ -17,8 +14,7 @@ class Caller:
     """Sends requests and waits for their replies. Any thread may call."""
 
     def __init__(self, purgatory: Purgatory, requests: Channel) -> None:
-        self._purgatory = purgatory
-        self._requests = requests
+        self._purgatory, self._requests = purgatory, requests
         self._numbers = itertools.count(1)
 
     def call(self, text: str, timeout: float) -> Any:
@@ -31,7 +27,7 @@ class Caller:
 
 def serve(requests: Channel, replies: Channel) -> None:
     """Answer every request in capital letters, save the one for silence."""
-    while (request := requests.get()) is not None:
+    while request := requests.get():
         number, text = request
         if text != "silence":
             replies.put((number, text.upper()))
@@ -39,10 +35,8 @@ def serve(requests: Channel, replies: Channel) -> None:
 
 def receive(replies: Channel, purgatory: Purgatory) -> None:
     """Complete the operation that waits for each reply."""
-    while (reply := replies.get()) is not None:
-        number, text = reply
-        if not purgatory.complete(("reply", number), text):
-            print("late:", text)
+    while reply := replies.get():
+        purgatory.complete(("reply", reply[0]), reply[1])
 
 
 def main() -> None:
@@ -50,8 +44,7 @@ def main() -> None:
     requests, replies = Channel(), Channel()
     with Purgatory("calls") as purgatory:
         threading.Thread(target=serve, args=(requests, replies)).start()
-        receiver = threading.Thread(target=receive, args=(replies, purgatory))
-        receiver.start()
+        threading.Thread(target=receive, args=(replies, purgatory)).start()
         caller = Caller(purgatory, requests)
         print(caller.call("hello", timeout=30))
         try:
@@ -60,7 +53,6 @@ def main() -> None:
             print(error)
         requests.put(None)
         replies.put(None)
-        receiver.join()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,28 @@ PRINTED = {
         "offset 1: acknowledged",
         "offset 2: not enough replicas",
     ],
+    "delayed_job.py": [
+        "called off: True",
+        "order 1 is not paid yet",
+        "order 3 is not paid yet",
+        "too late: True",
+    ],
+    "heartbeats.py": [
+        "40,000 heartbeats, 0 silent, 20,000 watched",
+        "15,000 silent, 5,000 watched",
+        "the right ones: True",
+    ],
+    "lease.py": [
+        "the printer is taken",
+        "renewed: True",
+        "a prints",
+        "b prints",
+        "c prints",
+        "renewed: False",
+    ],
+    "retry.py": ["message 1: received, attempt 3", "message 2 was sent 5 times"],
+    "webhook_aiohttp.py": ['{"paid": 12.5}', '{"detail": "order 18 is not paid yet"}'],
+    "webhook_fastapi.py": ['{"paid":12.5}', '{"detail":"order 18 is not paid yet"}'],
     "futures.py": ["HELLO", "1 of ('reply', 2) not completed within 100 ms"],
     "asyncio_futures.py": [
         "order 1 is paid: 12.50",
@@ -40,12 +62,30 @@ PRINTED = {
         "o3 expired 500",
     ],
 }
-NEEDS = {"service_client.py": "zmq", "spark_stream.py": "pyspark"}
+NEEDS = {
+    "service_client.py": "zmq",
+    "spark_stream.py": "pyspark",
+    "webhook_aiohttp.py": "aiohttp",
+    "webhook_fastapi.py": "fastapi",
+}
+ARGUMENTS = {"heartbeats.py": ["20000"]}  # a million peers take half a minute, interpreted
+
+# What is about one thing that a program can copy.
+HOWTOS = (
+    "delayed_job.py futures.py heartbeats.py lease.py retry.py webhook_aiohttp.py "
+    "webhook_fastapi.py"
+)
 
 
 def test_each_example_is_listed():
     """A new program gets its output written down here."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTED)
+
+
+@pytest.mark.parametrize("name", HOWTOS.split())
+def test_a_howto_is_short(name):
+    """A program of under 60 lines is read at once."""
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 60
 
 
 # One of them starts Spark: seconds on an idle machine, minutes on a busy one.
@@ -56,7 +96,7 @@ def test_example_prints(name, tmp_path):
     pytest.importorskip(NEEDS.get(name, "purgatory"))
     tree = str(ROOT) if (ROOT / "purgatory").is_dir() else ""  # or what is installed
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
+        [sys.executable, "-W", "error", EXAMPLES / name, *ARGUMENTS.get(name, [])],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -414,7 +414,7 @@ class TestThreads:
 
         async def main():
             async with AsyncPurgatory() as p:
-                timer = threading.Timer(0.05, p.complete_threadsafe, ("a", "woken"))
+                timer = threading.Timer(0.05, p.complete_threadsafe, ("a", "woken"), {"hold": 30})
                 timer.start()
                 assert await p.wait("a") == "woken"
                 await asyncio.to_thread(timer.join)
@@ -426,7 +426,9 @@ class TestThreads:
 
         async def main():
             async with AsyncPurgatory() as p:
-                before = signal.signal(signal.SIGALRM, lambda *_: p.complete_threadsafe("a", 1))
+                before = signal.signal(
+                    signal.SIGALRM, lambda *_: p.complete_threadsafe("a", 1, hold=30)
+                )
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.05)
                     assert await p.wait("a") == 1
@@ -528,9 +530,10 @@ class TestAdoption:
 
         with Purgatory() as purgatory:
             for n in range(3):
-                timer = threading.Timer(0.02, purgatory.complete, ("turn", n))
+                held = {"hold": 30}  # the loop may be slow to begin
+                timer = threading.Timer(0.02, purgatory.complete, (f"turn {n}", n), held)
                 timer.start()
-                assert run(wait(purgatory, "turn")) == n
+                assert run(wait(purgatory, f"turn {n}")) == n
                 timer.join()
             results = []
             threads = [
