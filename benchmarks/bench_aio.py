@@ -20,18 +20,18 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-import uvloop
 from aio_peers import WAYS, Way
 from harness import machine, measure, table
 
 from purgatory.aio import AsyncPurgatory
 
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+if find_spec("uvloop") is not None:  # not every Python has a wheel of it
+    LOOPS["uvloop"] = import_module("uvloop").new_event_loop
 KEYS = (1, 3)
 TIMEOUT = 30.0
 TASKS = 1000

@@ -45,6 +45,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "complete_later",
         ),
         (
+            "bench_aio.py",
+            ["--waits", "100", "--ends", "100", "--repeats", "1"],
+            ["One wait, one after the other", "One wait, a thousand at a time", "100 ends"],
+            "| AsyncPurgatory |",
+        ),
+        (
             "bench_service.py",
             ["--operations", "100", "--pending", "100", "--repeats", "1"],
             ["Durable operations", "Restart"],
