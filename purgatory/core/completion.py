@@ -10,14 +10,18 @@ operations that have waited longer.
 """
 
 from collections.abc import Hashable
+from typing import Final
 
-from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents
+from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit
 from purgatory.core.lifecycle import finalize, finish, request_check
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import UNAFFECTED, WON
 from purgatory.core.outcome import CANCELLED, COMPLETED
 from purgatory.core.watch_lists import WatchLists
 from timingwheel.lowlevel import ATOMIC_SECTIONS
+
+# What `_offer` returns if all that an event has for operations is claimed.
+_NONE_LEFT: Final = -1
 
 
 def complete_key(lists: WatchLists, key: Hashable, value: object) -> int:
@@ -63,9 +67,12 @@ def _spread(
     completed = 0
     while True:
         for operation in lists.watchers_of(event.key):
-            if operation is before or not held.claim(event):
+            if operation is before:
                 break
-            if _offer(lists, held, event, operation):
+            effect = _offer(lists, held, event, operation)
+            if effect == _NONE_LEFT:
+                break
+            if effect >= WON:
                 completed += 1
         if not held.is_wanted(event):
             return completed
@@ -74,25 +81,26 @@ def _spread(
 
 def _offer(
     lists: WatchLists, held: HeldEvents, event: HeldEvent, operation: DelayedOperation
-) -> bool:
-    """Let an event, of which a unit is claimed, count for an operation. True if it completed it."""
+) -> int:
+    """Let an event count for an operation, if a unit is left; what it did, or _NONE_LEFT."""
+    unit = Unit()
     effect = UNAFFECTED
-    settled = False
     try:
+        if not held.claim(event, unit):
+            return _NONE_LEFT
         effect = operation._op_count_key(event.key, event.value)
-        settled = True
-        held.settle(event, effect)
+        held.settle(event, unit, effect)
         if effect == WON:
             finalize(operation, COMPLETED)
     except BaseException:  # an interrupt, or a key that cannot be compared
-        if not settled:
-            held.settle(event, UNAFFECTED if operation._op_outcome is None else WON)
+        is_used = effect != UNAFFECTED or operation._op_outcome is not None
+        held.settle(event, unit, WON if is_used else UNAFFECTED)
         if effect == WON:
             finalize(operation, COMPLETED)
         if held.is_wanted(event):
             _spread(lists, held, event, None)
         raise
-    return effect >= WON
+    return effect
 
 
 def count_held(
@@ -108,7 +116,7 @@ def count_held(
             break
         if event.spreading:
             _spread(lists, held, event, operation)
-        if held.claim(event) and _offer(lists, held, event, operation):
+        if _offer(lists, held, event, operation) >= WON:
             completed = True
         if held.is_wanted(event):
             _spread(lists, held, event, None)

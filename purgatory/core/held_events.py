@@ -57,6 +57,15 @@ class HeldEvent(TimerTask):
         self._holder.remove(self)
 
 
+class Unit:
+    """A unit of a limited event, on its way to an operation. The lock of HeldEvents guards it."""
+
+    __slots__ = ("is_claimed",)
+
+    def __init__(self) -> None:
+        self.is_claimed = False
+
+
 class HeldEvents:
     """The events that one purgatory holds, at most one a key and `max_held` in all.
 
@@ -85,15 +94,10 @@ class HeldEvents:
             return
         self._check_room(event.key)
         event.delay_ns = hold_ns + 1  # in the last nanosecond it still counts
-        try:
-            self._timer.add(event)
-        except TimerClosed:
-            if self._is_closed():  # meanwhile
-                return
-            raise
         held = False
         old = None
         try:
+            self._timer.add(event)
             with self._lock:
                 self._check_room(event.key)
                 old = self.by_key.get(event.key)
@@ -103,11 +107,17 @@ class HeldEvents:
                 if not self._closed and event._tt_list is not None:
                     self.by_key[event.key] = event
                     held = True
+        except TimerClosed:
+            if not self._is_closed():  # meanwhile
+                raise
         finally:
-            if not held:
-                event.cancel()
-            elif old is not None:
-                old.cancel()
+            over = old if held else event
+            if over is not None:
+                try:
+                    over.cancel()
+                except BaseException:  # an interrupt: it must leave the timer all the same
+                    over.cancel()
+                    raise
 
     def _is_closed(self) -> bool:
         return self._closed
@@ -119,12 +129,19 @@ class HeldEvents:
     def drop(self, key: Hashable) -> None:
         """Drop what is held for a key, if anything is."""
         with self._lock:
-            event = self.by_key.pop(key, None)
+            event = self.by_key.get(key)
         if event is not None:
-            event.cancel()
+            self.remove(event)
 
     def remove(self, event: HeldEvent) -> None:
-        """Drop an event, if it is held."""
+        """Drop an event, if it is held. Idempotent."""
+        try:
+            self._remove(event)
+        except BaseException:  # an interrupt
+            self._remove(event)
+            raise
+
+    def _remove(self, event: HeldEvent) -> None:
         with self._lock:
             if self.by_key.get(event.key) is event:
                 del self.by_key[event.key]
@@ -144,42 +161,32 @@ class HeldEvents:
             found.sort(key=_number)
         return found
 
-    def claim(self, event: HeldEvent) -> bool:
+    def claim(self, event: HeldEvent, unit: Unit) -> bool:
         """Claim a unit for an operation; False if none is left."""
         if event.units == UNLIMITED:
             return True
-        claimed = False
-        try:
-            with self._lock:
-                if event.units:
-                    event.units -= 1
-                    event.claimed += 1
-                    claimed = True
-                elif event.claimed:
-                    event.wanted = True
-        except BaseException:  # an interrupt
-            if claimed:
-                self.settle(event, UNAFFECTED)
-            raise
-        return claimed
+        with self._lock:
+            if event.units:
+                # No call between these: after an interrupt all is done or nothing.
+                event.units -= 1
+                event.claimed += 1
+                unit.is_claimed = True
+                return True
+            if event.claimed:
+                event.wanted = True
+        return False
 
-    def settle(self, event: HeldEvent, effect: int) -> None:
-        """Use a claimed unit, or give it back if the operation was unaffected."""
+    def settle(self, event: HeldEvent, unit: Unit, effect: int) -> None:
+        """Use a unit, or give it back if the operation was unaffected. Idempotent."""
         if event.units == UNLIMITED:
             return
-        settled = False
-        used_up = False
-        try:
-            with self._lock:
+        with self._lock:
+            if unit.is_claimed:
+                units = event.units + 1 if effect == UNAFFECTED else event.units
+                event.units = units
                 event.claimed -= 1
-                if effect == UNAFFECTED:
-                    event.units += 1
-                settled = True
-                used_up = not event.units and not event.claimed
-        except BaseException:  # an interrupt
-            if not settled:
-                self.settle(event, effect)
-            raise
+                unit.is_claimed = False
+            used_up = not (event.units or event.claimed)
         if used_up:
             self.remove(event)
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from purgatory import Outcome
+from purgatory import KeyedOperation, Outcome
 from purgatory.core import callbacks
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
@@ -28,6 +28,23 @@ def _no_collection():
     gc.disable()
     yield
     gc.enable()
+
+
+class Keyed(KeyedOperation):
+    """Records its callbacks."""
+
+    def __init__(self, timeout, need):
+        super().__init__(timeout, need)
+        self.calls = []
+
+    def on_complete(self):
+        self.calls.append("complete")
+
+    def on_expiration(self):
+        self.calls.append("expiration")
+
+    def on_cancel(self):
+        self.calls.append("cancel")
 
 
 class Scene:
@@ -69,6 +86,55 @@ class Scene:
         self.ops[0].ready = True
         self.p.complete("a", 1)
         self.p.complete("b", 2)
+
+    def extend(self):
+        for op in self.ops:
+            self.p.extend(op, 3)
+        for future in self.futures:
+            future.extend(99)
+
+    def fail(self):
+        self.ops[0].ready = True
+        self.p.fail("a", OSError())
+
+    def resolve_by_hand(self):
+        self.futures[0].set_result(1)
+        self.futures[1].set_exception(OSError())
+
+    def limit(self):
+        self.ops[1].ready = True
+        self.p.complete("a", 1, limit=2)
+
+    def hold(self):
+        self.ops[1].ready = True
+        self.p.complete("a", 1, limit=9, hold=7)
+        self.p.complete("b", 1, hold=7)
+
+    def prepare_replace(self):
+        self.p.complete("a", 1, hold=7)
+        self.p.complete("b", 1, hold=7)
+
+    def replace(self):
+        self.p.complete("a", 2, hold=3)
+        self.p.complete("b", 2)
+
+    def prepare_submit_held(self):
+        self.p.complete("x", 1, limit=2, hold=7)
+        self.p.complete("y", 2, hold=7)
+
+    def submit_held(self):
+        for need in (1, 2, 1):
+            op = Keyed(5, need)
+            self.extra.append(op)
+            self.p.try_complete_else_watch(op, ["x", "y"])
+
+    def prepare_hold_ends(self):
+        for number in range(5):
+            self.p.complete(number, hold=1)
+
+    def hold_ends(self):
+        self.harness.clock.advance(2)
+        self.harness.timer.advance_clock()
 
     def force_complete(self):
         self.ops[0].force_complete()
@@ -113,8 +179,11 @@ class Scene:
         p._check()
         for operation in [future._operation for future in self.futures]:
             assert operation.by_key is None or operation._op_outcome is Outcome.COMPLETED
-        assert p.delayed == len(self.harness.timer), "on the lists is in the wheel"
-        ended = p.stats().completed + p.stats().expired + p.stats().cancelled
+        stats = p.stats()
+        assert p.delayed + stats.held == len(self.harness.timer), "on the lists is in the wheel"
+        for event in p._held.by_key.values():
+            assert event.units == -1 or (event.claimed == 0 < event.units), event
+        ended = stats.completed + stats.failed + stats.expired + stats.cancelled
         assert len(self.journal) == len(set(self.journal)) == ended
         p.close()
         p._check()
@@ -126,13 +195,16 @@ class Scene:
 
 ACTIONS = [
     "submit", "submit_ready", "submit_due", "defer", "check", "complete", "force_complete",
-    "cancel", "cancel_future", "cancel_for_key", "expire", "chain", "close",
+    "cancel", "cancel_future", "cancel_for_key", "expire", "chain", "close", "extend", "fail",
+    "resolve_by_hand", "limit", "hold", "replace", "submit_held", "hold_ends",
 ]  # fmt: skip
 
 
 # Between the stages of its drain, the timer itself repairs what an interrupt leaves.
 PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
-    (action, (PURGATORY, TIMINGWHEEL)) for action in ACTIONS if action != "expire"
+    (action, (PURGATORY, TIMINGWHEEL))
+    for action in ACTIONS
+    if action not in ("expire", "hold_ends")
 ]
 
 
@@ -147,7 +219,7 @@ def test_an_interrupt_at_every_place(action, folders, monkeypatch):
         getattr(scene, f"prepare_{action}", list)()
         interrupter = interrupted_at(at, getattr(scene, action), folders)
         fired = interrupter.fired
-        if interrupter.where.startswith("DelayedOperation.run:"):
+        if interrupter.where.startswith(("DelayedOperation.run:", "HeldEvent.run:")):
             continue  # before its first line: see there
         try:
             scene.verify()
