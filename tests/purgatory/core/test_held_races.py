@@ -10,7 +10,7 @@ import pytest
 from purgatory import KeyedOperation, Purgatory
 from tests.testing.purgatory_harness import PurgatoryHarness, all_in_threads
 
-ROUNDS = 20_000 if os.environ.get("RACES_ALL") else 400
+ROUNDS = 3000 if os.environ.get("RACES_ALL") else 400
 BATCH = 5
 
 
