@@ -1,4 +1,4 @@
-"""Traces: tables of operations, key events and outcomes, read and written as streams.
+"""Traces: tables of operations, key events, extensions and outcomes, read and written as streams.
 
 What users need is here; the journal, the commands and Spark also import the modules of this
 package. CSV and JSON lines need the standard library alone, Parquet needs the extra
@@ -11,13 +11,24 @@ from purgatory.trace.order import by_time, in_order
 from purgatory.trace.reader import (
     Reader,
     read_events,
+    read_extensions,
     read_operations,
     read_outcomes,
 )
-from purgatory.trace.rows import CANCELLED, COMPLETED, EXPIRED, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.rows import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    FAILED,
+    Extension,
+    KeyEvent,
+    Operation,
+    OutcomeRow,
+)
 from purgatory.trace.writer import (
     Writer,
     write_events,
+    write_extensions,
     write_operations,
     write_outcomes,
 )
@@ -26,8 +37,10 @@ __all__ = [
     "CANCELLED",
     "COMPLETED",
     "EXPIRED",
+    "FAILED",
     "BadRow",
     "BadRows",
+    "Extension",
     "KeyEvent",
     "Operation",
     "OutOfOrder",
@@ -40,9 +53,11 @@ __all__ = [
     "by_time",
     "in_order",
     "read_events",
+    "read_extensions",
     "read_operations",
     "read_outcomes",
     "write_events",
+    "write_extensions",
     "write_operations",
     "write_outcomes",
 ]

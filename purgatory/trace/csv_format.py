@@ -1,7 +1,8 @@
 """Traces as CSV: a header line, then a row a record; lists are separated by '|'.
 
-RFC 4180 with line feeds; an empty cell is null. Integers are plain decimal digits. Used by
-`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+RFC 4180 with line feeds; an empty cell is null. Integers are plain decimal digits, truth is `true`
+or `false` in any case. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one
+thread.
 """
 
 from __future__ import annotations
@@ -128,6 +129,11 @@ def _integer_from(cell: str) -> object:
         return cell
 
 
+def _truth_from(cell: str) -> object:
+    """Return True or False, None for an empty cell, or else the cell, which validation refuses."""
+    return _TRUTHS.get(cell.lower(), cell) if cell else None
+
+
 def _text_from(cell: str) -> object:
     return cell or None
 
@@ -140,6 +146,10 @@ def _plain(_column: Column, value: object) -> str:
     return "" if value is None else str(value)
 
 
+def _truth(_column: Column, value: bool) -> str:
+    return "true" if value else "false"
+
+
 def _joined(column: Column, texts: Sequence[str]) -> str:
     for text in texts:
         if SEPARATOR in text:
@@ -147,15 +157,18 @@ def _joined(column: Column, texts: Sequence[str]) -> str:
     return SEPARATOR.join(texts)
 
 
+_TRUTHS: Final = {"true": True, "false": False}
 _FROM_TEXT: Final[dict[ColumnType, Callable[[str], object]]] = {
     ColumnType.TEXT: _text_from,
     ColumnType.TEXTS: _texts_from,
     ColumnType.INT32: _integer_from,
     ColumnType.INT64: _integer_from,
+    ColumnType.BOOL: _truth_from,
 }
 _TO_TEXT: Final[dict[ColumnType, Callable[[Column, Any], str]]] = {
     ColumnType.TEXT: _plain,
     ColumnType.TEXTS: _joined,
     ColumnType.INT32: _plain,
     ColumnType.INT64: _plain,
+    ColumnType.BOOL: _truth,
 }

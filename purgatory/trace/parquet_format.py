@@ -19,7 +19,7 @@ _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
 # Columns with few distinct values. A dictionary for ids and keys would cost more than all else.
-_DICTIONARY_COLUMNS: Final = ("kind", "outcome")
+_DICTIONARY_COLUMNS: Final = ("kind", "outcome", "hold_ms")
 
 
 class ParquetRowReader:
@@ -150,6 +150,8 @@ def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
         if types.is_dictionary(found):
             return _holds(types, found.value_type, wanted)
         return bool(types.is_string(found) or types.is_large_string(found))
+    if wanted is ColumnType.BOOL:
+        return bool(types.is_boolean(found))
     return bool(types.is_integer(found))
 
 
@@ -191,5 +193,6 @@ def _schema(pa: Any, table: Table[Any]) -> Any:
         ColumnType.TEXTS: pa.list_(pa.string()),
         ColumnType.INT32: pa.int32(),
         ColumnType.INT64: pa.int64(),
+        ColumnType.BOOL: pa.bool_(),
     }
     return pa.schema([(column.name, types[column.type]) for column in table.columns])

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 from purgatory.trace.bad_rows import SHOWN, BadRow, BadRows
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.formats import RowReader, files_of, open_rows, reason
-from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table, recognise
+from purgatory.trace.tables import (
+    EVENTS,
+    EXTENSIONS,
+    OPERATIONS,
+    OUTCOMES,
+    RowT,
+    Table,
+    recognise,
+)
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
 
 StrPath: TypeAlias = str | os.PathLike[str]
 OnBad: TypeAlias = Callable[[BadRow], object]
@@ -127,12 +135,12 @@ class Reader(Generic[RowT]):
 
 
 def read_operations(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Operation]:
-    """Read a table of operations; see `read_events` for what all three readers share."""
+    """Read a table of operations; see `read_events` for what all readers share."""
     return Reader(path, OPERATIONS, on_bad)
 
 
 def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEvent]:
-    """Read a table of key events.
+    """Read a table of key events; without a column `hold_ms` or `failed`, none is held or failed.
 
     The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
@@ -146,8 +154,13 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
     return Reader(path, EVENTS, on_bad)
 
 
+def read_extensions(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Extension]:
+    """Read a table of extensions; see `read_events` for what all readers share."""
+    return Reader(path, EXTENSIONS, on_bad)
+
+
 def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[OutcomeRow]:
-    """Read a table of outcomes; see `read_events` for what all three readers share."""
+    """Read a table of outcomes; see `read_events` for what all readers share."""
     return Reader(path, OUTCOMES, on_bad)
 
 

@@ -1,4 +1,4 @@
-"""The rows of a trace: operations, key events and outcomes.
+"""The rows of a trace: operations, key events, extensions and outcomes.
 
 Rows are named tuples: a million of them are made in about a second. Times are Unix milliseconds,
 durations milliseconds, all in the range of a signed 64-bit integer. A row made directly is not
@@ -14,8 +14,9 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 COMPLETED: Final = "completed"
 EXPIRED: Final = "expired"
+FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
-OUTCOMES: Final = (COMPLETED, EXPIRED, CANCELLED)
+OUTCOMES: Final = (COMPLETED, FAILED, EXPIRED, CANCELLED)
 
 
 class Operation(NamedTuple):
@@ -30,19 +31,38 @@ class Operation(NamedTuple):
 
     @property
     def deadline_ms(self) -> int:
-        """The last millisecond at which an event still completes it."""
+        """The last millisecond at which an event still completes it, unless it is extended."""
         return self.submitted_ms + self.timeout_ms
 
 
 class KeyEvent(NamedTuple):
-    """The completion of a watch key at a time."""
+    """The completion of a watch key at a time, or with `failed` its failure.
+
+    For `hold_ms` a completion also counts for operations that are submitted later. A failure is
+    never held.
+    """
 
     key: str
     at_ms: int
+    hold_ms: int = 0
+    failed: bool = False
+
+
+class Extension(NamedTuple):
+    """A new timeout of a pending operation, counted from `at_ms`."""
+
+    op_id: str
+    at_ms: int
+    timeout_ms: int
+
+    @property
+    def deadline_ms(self) -> int:
+        """The operation's deadline from then on."""
+        return self.at_ms + self.timeout_ms
 
 
 class OutcomeRow(NamedTuple):
-    """The outcome of an operation.
+    """The outcome of an operation; `deadline_ms` is the deadline that it had at the end.
 
     `by_key` is the key that completed it, None when it was not completed by a key. `waited_ms` is
     `at_ms - submitted_ms`; `lateness_ms` is when it was handled minus when it was due.

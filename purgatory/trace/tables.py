@@ -1,4 +1,4 @@
-"""The three tables of a trace: names, columns and types, shared by every file format.
+"""The four tables of a trace: names, columns and types, shared by every file format.
 
 Constants; any thread may read them.
 """
@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from purgatory.trace.errors import TraceError
-from purgatory.trace.validation import checked_event, checked_operation, checked_outcome
+from purgatory.trace.validation import (
+    checked_event,
+    checked_extension,
+    checked_operation,
+    checked_outcome,
+)
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
@@ -27,14 +32,20 @@ class ColumnType(enum.Enum):
     TEXTS = "list of texts"
     INT32 = "integer"
     INT64 = "integer of 64 bits"
+    BOOL = "true or false"
 
 
 class Column(NamedTuple):
-    """A column; one that is not required may be absent from a file, and then reads as null."""
+    """A column; one that is not required may be absent from a file, and then reads as null.
+
+    One that is `rare` is written only if a row needs it; its default is 0 or False. Such columns
+    come last.
+    """
 
     name: str
     type: ColumnType
     required: bool = True
+    rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,10 @@ class Table(Generic[RowT]):
     def time_of(self) -> Callable[[RowT], int]:
         """A function from a row to its time in milliseconds."""
         return attrgetter(self.time_column)
+
+    def without_rare_columns(self) -> Table[RowT]:
+        """Return the table as it is written while no row needs a rare column."""
+        return replace(self, columns=tuple(c for c in self.columns if not c.rare))
 
     def missing_from(self, names: Collection[str]) -> list[str]:
         """Name the required columns that are not among `names`."""
@@ -93,8 +108,20 @@ OPERATIONS: Final[Table[Operation]] = Table(
 
 EVENTS: Final[Table[KeyEvent]] = Table(
     "events",
-    (Column("key", _TEXT), Column("at_ms", _INT64)),
+    (
+        Column("key", _TEXT),
+        Column("at_ms", _INT64),
+        Column("hold_ms", _INT64, required=False, rare=True),
+        Column("failed", ColumnType.BOOL, required=False, rare=True),
+    ),
     checked_event,
+    "at_ms",
+)
+
+EXTENSIONS: Final[Table[Extension]] = Table(
+    "extensions",
+    (Column("op_id", _TEXT), Column("at_ms", _INT64), Column("timeout_ms", _INT64)),
+    checked_extension,
     "at_ms",
 )
 
@@ -115,7 +142,7 @@ OUTCOMES: Final[Table[OutcomeRow]] = Table(
     "at_ms",
 )
 
-TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES)
+TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSIONS)
 
 
 def recognise(path: str, names: Collection[str]) -> Table[Any]:

@@ -14,6 +14,7 @@ from purgatory.trace.rows import (
     INT64_MAX,
     INT64_MIN,
     OUTCOMES,
+    Extension,
     KeyEvent,
     Operation,
     OutcomeRow,
@@ -23,6 +24,8 @@ _LISTS: Final = (tuple, list)
 _TEXT: Final = "UTF-8 text"
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
+_DURATION: Final = "an integer of 64 bits, 0 or more"
+_DEADLINE: Final = "a deadline within 64 bits"
 
 
 def checked_operation(
@@ -45,9 +48,9 @@ def checked_operation(
     if type(submitted_ms) is not int or not INT64_MIN <= submitted_ms <= INT64_MAX:
         raise BadValue("submitted_ms", submitted_ms, _INT64)
     if type(timeout_ms) is not int or not 0 <= timeout_ms <= INT64_MAX:
-        raise BadValue("timeout_ms", timeout_ms, "an integer of 64 bits, 0 or more")
+        raise BadValue("timeout_ms", timeout_ms, _DURATION)
     if submitted_ms + timeout_ms > INT64_MAX:
-        raise BadValue("timeout_ms", timeout_ms, "a deadline within 64 bits")
+        raise BadValue("timeout_ms", timeout_ms, _DEADLINE)
     keys = _keys(keys)
     # Almost every operation needs one key, and there always is one.
     if type(need) is not int or need != 1:
@@ -55,13 +58,34 @@ def checked_operation(
     return Operation(op_id, kind, submitted_ms, timeout_ms, keys, need)
 
 
-def checked_event(key: Any, at_ms: Any) -> KeyEvent:
-    """Make a KeyEvent of values that may be anything; `BadValue` names the first bad one."""
+def checked_event(key: Any, at_ms: Any, hold_ms: Any = None, failed: Any = None) -> KeyEvent:
+    """Make a KeyEvent of values that may be anything; `BadValue` names the first bad one.
+
+    `hold_ms` may be None (then 0), `failed` too (then False).
+    """
     if type(key) is not str or not key or not (key.isascii() or _is_encodable(key)):
         raise BadValue("key", key, _NON_EMPTY_TEXT)
     if type(at_ms) is not int or not INT64_MIN <= at_ms <= INT64_MAX:
         raise BadValue("at_ms", at_ms, _INT64)
-    return KeyEvent(key, at_ms)
+    # Almost every event is neither held nor failed.
+    if type(hold_ms) is not int or hold_ms != 0:
+        hold_ms = _hold_ms(hold_ms, at_ms)
+    if failed is not False:
+        failed = _failed(failed)
+    return KeyEvent(key, at_ms, hold_ms, failed)
+
+
+def checked_extension(op_id: Any, at_ms: Any, timeout_ms: Any) -> Extension:
+    """Make an Extension of values that may be anything; `BadValue` names the first bad one."""
+    if not op_id or not _is_text(op_id):
+        raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
+    if not _is_int64(at_ms):
+        raise BadValue("at_ms", at_ms, _INT64)
+    if not _is_int64(timeout_ms) or timeout_ms < 0:
+        raise BadValue("timeout_ms", timeout_ms, _DURATION)
+    if at_ms + timeout_ms > INT64_MAX:
+        raise BadValue("timeout_ms", timeout_ms, _DEADLINE)
+    return Extension(op_id, at_ms, timeout_ms)
 
 
 def checked_outcome(
@@ -80,7 +104,7 @@ def checked_outcome(
         raise BadValue("op_id", op_id, _NON_EMPTY_TEXT)
     kind = _kind(kind)
     if outcome not in OUTCOMES:
-        raise BadValue("outcome", outcome, "completed, expired or cancelled")
+        raise BadValue("outcome", outcome, "completed, failed, expired or cancelled")
     if by_key is not None:
         _check_by_key(by_key, outcome)
     times = (at_ms, submitted_ms, deadline_ms, waited_ms, lateness_ms)
@@ -140,6 +164,24 @@ def _need(need: Any, keys: tuple[str, ...]) -> int:
             "need", need, f"an integer from 1 to {distinct}, the number of distinct keys"
         )
     return need
+
+
+def _hold_ms(hold_ms: Any, at_ms: int) -> int:
+    if hold_ms is None:
+        return 0
+    if not _is_int64(hold_ms) or hold_ms < 0:
+        raise BadValue("hold_ms", hold_ms, _DURATION)
+    if at_ms + hold_ms > INT64_MAX:
+        raise BadValue("hold_ms", hold_ms, "an end of the hold within 64 bits")
+    return int(hold_ms)
+
+
+def _failed(failed: Any) -> bool:
+    if failed is None:
+        return False
+    if failed is not True and failed is not False:
+        raise BadValue("failed", failed, "true or false")
+    return failed
 
 
 def _check_by_key(by_key: Any, outcome: str) -> None:

@@ -15,18 +15,20 @@ from typing import IO, TYPE_CHECKING, Generic
 from purgatory.trace.bad_rows import BadRow, BadRows
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.formats import RowWriter, format_of, reason
-from purgatory.trace.tables import EVENTS, OPERATIONS, OUTCOMES, RowT, Table
+from purgatory.trace.reader import Reader
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
 if TYPE_CHECKING:
     from purgatory.trace.reader import StrPath
-    from purgatory.trace.rows import KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
 
 
 class Writer(Generic[RowT]):
     """Writes one file in a `with` block; the file appears, or is replaced, when the block ends.
 
     Until then the rows are in a hidden file beside it, which is removed when the block ends with
-    an exception. `count` is the number of rows written.
+    an exception. `count` is the number of rows written. A rare column is in the file only if a row
+    needs it; the first such row makes the writer copy the rows before it.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT]) -> None:
@@ -35,15 +37,17 @@ class Writer(Generic[RowT]):
         self.count = 0
         self._format = format_of(Path(path))
         self._target = Path(os.path.realpath(path))  # a link stays a link
-        self._hidden = self._target.with_name(f".purgatory-{secrets.token_hex(8)}.tmp")
+        # With the suffixes, so that `_add_rare_columns` can read it.
+        suffixes = "".join(Path(path).suffixes[-2:])
+        self._hidden = self._target.with_name(f".purgatory-{secrets.token_hex(8)}.tmp{suffixes}")
         self._file: IO[bytes] | None = None
         self._row_writer: RowWriter | None = None
+        self._width = 0  # the number of columns in the file
 
     def __enter__(self) -> Writer[RowT]:
         try:
             self._check_target()
-            self._file = self._hidden.open("xb")
-            self._row_writer = self._format.writer(self._file, Path(self.path), self.table)
+            self._open(self.table.without_rare_columns())
         except OSError as error:
             self._discard()
             raise self._failure(error) from error
@@ -57,7 +61,7 @@ class Writer(Generic[RowT]):
         if self._row_writer is None:
             raise TraceError(f"{self.path}: written to outside of its with block")
         try:
-            self._row_writer.write(self.table.make(*row))
+            self._write(self.table.make(*row))
         except BadValue as error:
             bad = BadRow.at(self.path, "row", self.count + 1, error)
             raise BadRows((bad,), more=False) from None
@@ -78,6 +82,29 @@ class Writer(Generic[RowT]):
             raise self._failure(failure) from failure
         finally:
             self._discard()
+
+    def _open(self, table: Table[RowT]) -> None:
+        self._file = self._hidden.open("xb")
+        self._row_writer = self._format.writer(self._file, Path(self.path), table)
+        self._width = len(table.columns)
+
+    def _write(self, row: RowT) -> None:
+        assert self._row_writer is not None
+        if any(row[self._width :]):
+            self._add_rare_columns()
+        self._row_writer.write(row[: self._width])
+
+    def _add_rare_columns(self) -> None:
+        """Replace the hidden file by one with the same rows and all columns."""
+        assert self._row_writer is not None
+        assert self._file is not None
+        self._row_writer.close()
+        self._file.close()
+        with Reader(self._hidden, self.table) as rows:
+            self._hidden.unlink()  # open, so still readable
+            self._open(self.table)
+            for row in rows:
+                self._row_writer.write(row)
 
     def _check_target(self) -> None:
         # `replace` would put a file in the place of a directory or a device.
@@ -114,7 +141,7 @@ class Writer(Generic[RowT]):
 
 
 def write_operations(path: StrPath) -> Writer[Operation]:
-    """Write a table of operations; see `write_events` for what all three writers share."""
+    """Write a table of operations; see `write_events` for what all writers share."""
     return Writer(path, OPERATIONS)
 
 
@@ -122,12 +149,17 @@ def write_events(path: StrPath) -> Writer[KeyEvent]:
     """Write a table of key events, in the format that the suffix names, as `read_events` does.
 
     `with write_events(path) as out: out.write(row)`. Rows are checked as on reading (`BadRows`);
-    CSV refuses a key of an operation that contains '|'. A file that cannot be written is a
-    `TraceError`.
+    CSV refuses a key of an operation that contains '|'. The columns `hold_ms` and `failed` are in
+    the file only if an event is held or failed. A file that cannot be written is a `TraceError`.
     """
     return Writer(path, EVENTS)
 
 
+def write_extensions(path: StrPath) -> Writer[Extension]:
+    """Write a table of extensions; see `write_events` for what all writers share."""
+    return Writer(path, EXTENSIONS)
+
+
 def write_outcomes(path: StrPath) -> Writer[OutcomeRow]:
-    """Write a table of outcomes; see `write_events` for what all three writers share."""
+    """Write a table of outcomes; see `write_events` for what all writers share."""
     return Writer(path, OUTCOMES)

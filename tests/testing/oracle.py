@@ -3,52 +3,117 @@
 Engines (replay, Spark) are tested against `resolve`; `traces` makes small traces of corner cases.
 Both work on the rows of `purgatory.trace`.
 
-Within one instant submissions come first, then key events, then expirations. Operations do not
-influence one another, so each is resolved alone: if it was submitted at s with timeout d, only
-events with s <= t <= s + d count. It is completed by the n-th distinct of its keys that has such an
-event, at the time of that key's first one; without an n-th it expires at s + d. Events of one
-instant count in the order of the file.
+Within one instant submissions come first, then extensions, then key events, then expirations.
+Operations do not influence one another, so each is resolved alone: if it was submitted at s and its
+deadline is d, only events with s <= t <= d count. It is completed by the n-th distinct of its keys
+that has such an event, at the time of that key's first one; without an n-th it expires at d. Events
+of one instant count in the order of the file.
+
+A key's last completion before s that is held until s or longer counts at s, before all events of
+that instant; several such keys count in the order of the operation's. If a key's first event is a
+failure, that one fails the operation. An extension that comes at or before the deadline sets a new
+one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from purgatory.trace import COMPLETED, EXPIRED, KeyEvent, Operation, Outcome
+from purgatory.trace import COMPLETED, EXPIRED, FAILED, Extension, KeyEvent, Operation, Outcome
+
+# Before the place of any event.
+_HELD = -1
 
 
-def resolve(operations: Iterable[Operation], events: Iterable[KeyEvent]) -> list[Outcome]:
+class FullTrace(NamedTuple):
+    """A trace with all its tables."""
+
+    operations: list[Operation]
+    events: list[KeyEvent]
+    extensions: list[Extension]
+
+
+class _First(NamedTuple):
+    """The event of a key that counts for an operation; sorted by when it counts."""
+
+    at_ms: int
+    place: int
+    key_place: int
+    key: str
+    failed: bool
+
+
+def resolve(
+    operations: Iterable[Operation],
+    events: Iterable[KeyEvent],
+    extensions: Iterable[Extension] = (),
+) -> list[Outcome]:
     """Return the outcome of each operation, in the order of the operations.
 
-    The lists need not be in time order; events of one instant count in the order of the list.
+    The lists need not be in time order; rows of one instant count in the order of the list.
     `lateness_ms` is 0, as in virtual time.
     """
-    events_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    events_of: dict[str, list[tuple[int, KeyEvent]]] = defaultdict(list)
     for place, event in enumerate(events):
-        events_of[event.key].append((event.at_ms, place))
-    return [_outcome(operation, events_of) for operation in operations]
+        events_of[event.key].append((place, event))
+    extensions_of: dict[str, list[Extension]] = defaultdict(list)
+    for extension in extensions:
+        extensions_of[extension.op_id].append(extension)
+    return [_outcome(row, events_of, extensions_of.get(row.op_id, [])) for row in operations]
 
 
-def _outcome(operation: Operation, events_of: dict[str, list[tuple[int, int]]]) -> Outcome:
-    start, end = operation.submitted_ms, operation.submitted_ms + operation.timeout_ms
+def _outcome(
+    operation: Operation,
+    events_of: dict[str, list[tuple[int, KeyEvent]]],
+    extensions: list[Extension],
+) -> Outcome:
     firsts = []
-    for key in set(operation.keys):
-        in_window = [(at, place) for at, place in events_of.get(key, ()) if start <= at <= end]
-        if in_window:
-            at, place = min(in_window)
-            firsts.append((at, place, key))
-    firsts.sort()
-    if len(firsts) < operation.need:
-        return _ended(operation, EXPIRED, end, None)
-    at, _, key = firsts[operation.need - 1]
-    return _ended(operation, COMPLETED, at, key)
+    for key_place, key in enumerate(operation.keys):
+        if key not in operation.keys[:key_place]:
+            first = _first(operation.submitted_ms, key, key_place, events_of.get(key, []))
+            firsts += [] if first is None else [first]
+    end = _deadline(operation, extensions)
+    in_time = sorted(first for first in firsts if first.at_ms <= end)
+    for place, first in enumerate(in_time, 1):
+        deadline = _deadline(operation, [e for e in extensions if e.at_ms <= first.at_ms])
+        if first.failed:
+            return _ended(operation, FAILED, first.at_ms, None, deadline)
+        if place == operation.need:
+            return _ended(operation, COMPLETED, first.at_ms, first.key, deadline)
+    return _ended(operation, EXPIRED, end, None, end)
 
 
-def _ended(operation: Operation, outcome: str, at_ms: int, by_key: str | None) -> Outcome:
-    start, end = operation.submitted_ms, operation.submitted_ms + operation.timeout_ms
+def _first(
+    start: int, key: str, key_place: int, events: list[tuple[int, KeyEvent]]
+) -> _First | None:
+    """Return the event of a key that counts for an operation submitted at `start`."""
+    before = [e for _, e in events if e.at_ms < start and not e.failed]
+    last = max((e.at_ms for e in before), default=None)
+    if any(e.at_ms == last and e.at_ms + e.hold_ms >= start for e in before):
+        return _First(start, _HELD, key_place, key, False)
+    after = [_First(e.at_ms, n, key_place, key, e.failed) for n, e in events if e.at_ms >= start]
+    return min(after, default=None)
+
+
+def _deadline(operation: Operation, extensions: list[Extension]) -> int:
+    """Return the deadline after extensions, if nothing else ends the operation."""
+    deadline = operation.submitted_ms + operation.timeout_ms
+    if not extensions:  # as in most traces; a year of flights is resolved in a test
+        return deadline
+    for at in sorted({e.at_ms for e in extensions if e.at_ms >= operation.submitted_ms}):
+        if at <= deadline:
+            deadline = [at + e.timeout_ms for e in extensions if e.at_ms == at][-1]
+    return deadline
+
+
+def _ended(
+    operation: Operation, outcome: str, at_ms: int, by_key: str | None, deadline_ms: int
+) -> Outcome:
+    start = operation.submitted_ms
     return Outcome(
         op_id=operation.op_id,
         kind=operation.kind,
@@ -56,7 +121,7 @@ def _ended(operation: Operation, outcome: str, at_ms: int, by_key: str | None) -
         at_ms=at_ms,
         by_key=by_key,
         submitted_ms=start,
-        deadline_ms=end,
+        deadline_ms=deadline_ms,
         waited_ms=at_ms - start,
         lateness_ms=0,
     )
@@ -79,12 +144,34 @@ def traces(
         draw(_operations(f"op-{number}", keys, instants, start_ms))
         for number in range(draw(st.integers(0, 8)))
     ]
-    event = st.builds(KeyEvent, keys, instants.map(lambda at: start_ms + at))
+    moments = instants.map(lambda at: start_ms + at)
+    event = st.builds(KeyEvent, keys, moments, st.just(0), st.just(False))
     events = draw(st.lists(event, max_size=16))
     if in_order:
         operations.sort(key=lambda operation: operation.submitted_ms)
         events.sort(key=lambda event: event.at_ms)
     return operations, events
+
+
+@st.composite
+def full_traces(draw: st.DrawFn, *, start_ms: int = 0, in_order: bool = True) -> FullTrace:
+    """Draw a small trace as `traces` does, with held and failed events and with extensions.
+
+    Events are held for short, for long, or not at all, one in four failed. Extensions come before,
+    at and after submissions, deadlines and ends, also for operations that do not exist; they are
+    drawn so that several meet at one instant.
+    """
+    operations, events = draw(traces(start_ms=start_ms, in_order=in_order))
+    holds = st.sampled_from((0, 0, 1, 2, 5, 20, 400, 8_000))
+    is_failed = st.sampled_from((True, False, False, False))
+    ids = st.sampled_from([*(row.op_id for row in operations), "none"])
+    instants = st.integers(0, 12) | st.sampled_from((19, 20, 21, 400, 8_000))
+    moments = instants.map(lambda at: start_ms + at)
+    extensions = draw(st.lists(st.builds(Extension, ids, moments, instants), max_size=16))
+    if in_order:
+        extensions.sort(key=lambda extension: extension.at_ms)
+    events = [event._replace(hold_ms=draw(holds), failed=draw(is_failed)) for event in events]
+    return FullTrace(operations, events, extensions)
 
 
 @st.composite

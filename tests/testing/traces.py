@@ -2,19 +2,32 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from purgatory.trace import KeyEvent, Operation, Outcome
 from tests.testing import oracle
+from tests.testing.oracle import FullTrace
 
 Trace = tuple[list[Operation], list[KeyEvent]]
+_DrawnT = TypeVar("_DrawnT")
 
 
 def random_traces(count: int, *, in_order: bool = True, start_ms: int = 0) -> list[Trace]:
     """Draw so many different traces from `oracle.traces`, new ones at each call."""
-    drawn: list[Trace] = []
+    return _drawn(count, oracle.traces(in_order=in_order, start_ms=start_ms))
+
+
+def random_full_traces(count: int, *, in_order: bool = True) -> list[FullTrace]:
+    """Draw so many different traces from `oracle.full_traces`, new ones at each call."""
+    return _drawn(count, oracle.full_traces(in_order=in_order))
+
+
+def _drawn(count: int, traces: st.SearchStrategy[_DrawnT]) -> list[_DrawnT]:
+    drawn: list[_DrawnT] = []
 
     @settings(
         max_examples=count,
@@ -23,8 +36,8 @@ def random_traces(count: int, *, in_order: bool = True, start_ms: int = 0) -> li
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(oracle.traces(in_order=in_order, start_ms=start_ms))
-    def draw(trace: Trace) -> None:
+    @given(traces)
+    def draw(trace: _DrawnT) -> None:
         drawn.append(trace)
 
     draw()
@@ -43,7 +56,7 @@ def joined(traces: Iterable[Trace]) -> Trace:
         for row in some_operations:
             keys = tuple(f"{number}:{key}" for key in row.keys)
             operations.append(row._replace(op_id=f"{number}:{row.op_id}", keys=keys))
-        events.extend(KeyEvent(f"{number}:{row.key}", row.at_ms) for row in some_events)
+        events.extend(row._replace(key=f"{number}:{row.key}") for row in some_events)
     # The sort is stable: events of one trace and instant keep their order.
     in_order = all(_is_sorted([e.at_ms for e in events]) for _, events in traces)
     if in_order:
@@ -52,7 +65,20 @@ def joined(traces: Iterable[Trace]) -> Trace:
     return operations, events
 
 
-def expected(trace: Trace) -> list[Outcome]:
+def joined_full(traces: list[FullTrace]) -> FullTrace:
+    """Join traces with all their tables, as `joined` does; extensions keep their order, too."""
+    operations, events = joined([trace[:2] for trace in traces])
+    extensions = [
+        row._replace(op_id=f"{number}:{row.op_id}")
+        for number, trace in enumerate(traces)
+        for row in trace.extensions
+    ]
+    if all(_is_sorted([e.at_ms for e in trace.extensions]) for trace in traces):
+        extensions.sort(key=lambda row: row.at_ms)
+    return FullTrace(operations, events, extensions)
+
+
+def expected(trace: Trace | FullTrace) -> list[Outcome]:
     """Return the oracle's outcomes of a trace, sorted."""
     return sorted(oracle.resolve(*trace), key=repr)
 

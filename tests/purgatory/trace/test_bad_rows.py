@@ -7,6 +7,7 @@ from purgatory.trace import (
     KeyEvent,
     SkippedRows,
     read_events,
+    read_extensions,
     read_operations,
 )
 from tests.testing.trace_files import text_file
@@ -51,6 +52,39 @@ def test_a_broken_csv_row_is_named(tmp_path, name, row, column, value):
     assert bad.expected
 
 
+@pytest.mark.parametrize(
+    ("row", "column", "value"),
+    [
+        (",1,2", "op_id", None),
+        ("a,,2", "at_ms", None),
+        ("a,1,", "timeout_ms", None),
+        ("a,1,-2", "timeout_ms", -2),
+        ("a,1,9223372036854775807", "timeout_ms", 2**63 - 1),
+    ],
+)
+def test_a_bad_extension_is_named(tmp_path, row, column, value):
+    """As a bad operation is."""
+    path = text_file(tmp_path, "x.csv", f"op_id,at_ms,timeout_ms\ngood,1,2\n{row}\n")
+    bad = first_bad(read_extensions, path)
+    assert (bad.number, bad.column, bad.value) == (3, column, value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "column", "value"),
+    [
+        ("-1,", "hold_ms", -1),
+        ("x,", "hold_ms", "x"),
+        ("0,1", "failed", "1"),
+        ("0,no", "failed", "no"),
+    ],
+)
+def test_a_bad_hold_or_failure_is_named(tmp_path, cells, column, value):
+    """Empty cells are allowed there, bad ones are not."""
+    path = text_file(tmp_path, "e.csv", f"key,at_ms,hold_ms,failed\nk,1,,\nk,1,{cells}\n")
+    bad = first_bad(read_events, path)
+    assert (bad.number, bad.column, bad.value) == (3, column, value)
+
+
 def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
     """A quoted field may hold line breaks; an editor jumps to where the row begins."""
     path = text_file(tmp_path, "ops.csv", HEADER + 'a,"x\n\ny",1,2,k,1\n"b\n",x,1,-2,k,1\n')
@@ -78,6 +112,12 @@ def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
         ('{"key": "k", "at_ms": ' + "9" * 5000 + "}", "", None),
         ('{"key": "k", "at_', "", '{"key": "k", "at_'),
         ('["k", 1]', "", '["k", 1]'),
+        ('{"key": "k", "at_ms": 1, "hold_ms": -1}', "hold_ms", -1),
+        ('{"key": "k", "at_ms": 1, "hold_ms": 1.5}', "hold_ms", 1.5),
+        ('{"key": "k", "at_ms": 1, "hold_ms": true}', "hold_ms", True),
+        ('{"key": "k", "at_ms": 1, "hold_ms": 9223372036854775807}', "hold_ms", 2**63 - 1),
+        ('{"key": "k", "at_ms": 1, "failed": 1}', "failed", 1),
+        ('{"key": "k", "at_ms": 1, "failed": "true"}', "failed", "true"),
         ("[" * 100_000, "", None),
         ("null", "", "null"),
     ],

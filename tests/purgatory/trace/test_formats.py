@@ -1,5 +1,6 @@
 """Rows survive every format, and a suffix names the format."""
 
+import contextlib
 import gzip
 import json
 import sys
@@ -12,17 +13,23 @@ from purgatory.trace import (
     CANCELLED,
     COMPLETED,
     EXPIRED,
+    FAILED,
+    Extension,
     KeyEvent,
     Operation,
     Outcome,
     TraceError,
     read_events,
+    read_extensions,
     read_operations,
     read_outcomes,
     write_events,
+    write_extensions,
     write_operations,
     write_outcomes,
 )
+from purgatory.trace.formats import open_rows
+from tests.testing.trace_files import text_file
 
 SUFFIXES = ["parquet", "csv", "jsonl", "ndjson", "json", "csv.gz", "jsonl.gz", "CSV", "json.GZ"]
 
@@ -52,9 +59,25 @@ def operations(draw):
 
 
 @st.composite
+def events(draw):
+    """Any event, held and failed ones, too."""
+    at_ms = draw(int64)
+    hold_ms = draw(st.just(0) | st.integers(0, min(2**63 - 1, 2**63 - 1 - at_ms)))
+    return KeyEvent(draw(names), at_ms, hold_ms, draw(st.booleans()))
+
+
+@st.composite
+def extensions(draw):
+    """Any extension."""
+    at_ms = draw(int64)
+    timeout_ms = draw(st.integers(0, min(2**63 - 1, 2**63 - 1 - at_ms)))
+    return Extension(draw(names), at_ms, timeout_ms)
+
+
+@st.composite
 def outcomes(draw):
     """Any outcome."""
-    outcome = draw(st.sampled_from((COMPLETED, EXPIRED, CANCELLED)))
+    outcome = draw(st.sampled_from((COMPLETED, FAILED, EXPIRED, CANCELLED)))
     by_key = draw(names) if outcome == COMPLETED else None
     times = draw(st.tuples(int64, int64, int64, int64, int64))
     return Outcome(draw(names), draw(texts), outcome, times[0], by_key, *times[1:])
@@ -77,7 +100,8 @@ def test_rows_survive_every_format(tmp_path_factory, suffix, data):
     path = tmp_path_factory.mktemp("trace") / f"table.{suffix}"
     tables = (
         (write_operations, read_operations, operations()),
-        (write_events, read_events, st.builds(KeyEvent, names, int64)),
+        (write_events, read_events, events()),
+        (write_extensions, read_extensions, extensions()),
         (write_outcomes, read_outcomes, outcomes()),
     )
     for write, read, strategy in tables:
@@ -85,6 +109,43 @@ def test_rows_survive_every_format(tmp_path_factory, suffix, data):
         back = round_trip(path, write, read, rows)
         assert back == rows
         assert all(type(row) is type(other) for row, other in zip(back, rows, strict=True))
+
+
+def test_events_without_the_optional_columns_are_neither_held_nor_failed(tmp_path, pq):
+    """A file without `hold_ms` and `failed` reads as before, and so do nulls in them."""
+    plain = [KeyEvent("k", 1), KeyEvent("l", 2)]
+    paths = [
+        text_file(tmp_path, "a.csv", "key,at_ms\nk,1\nl,2\n"),
+        text_file(tmp_path, "b.csv", "failed,key,hold_ms,at_ms\n,k,,1\n,l,,2\n"),
+        text_file(tmp_path, "c.jsonl", '{"key":"k","at_ms":1}\n{"key":"l","at_ms":2}\n'),
+        pq(tmp_path / "d.parquet", key=["k", "l"], at_ms=[1, 2]),
+        pq(tmp_path / "e.parquet", key=["k", "l"], at_ms=[1, 2], failed=[None, False]),
+    ]
+    for path in paths:
+        assert list(read_events(path)) == plain
+
+
+def test_truth_is_read_in_any_case(tmp_path):
+    """Python, SQL and JSON write it differently."""
+    path = text_file(tmp_path, "a.csv", "key,at_ms,failed\nk,1,True\nk,1,FALSE\nk,1,true\n")
+    assert [event.failed for event in read_events(path)] == [True, False, True]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "csv.gz"])
+def test_holds_and_failures_are_written_only_if_an_event_needs_them(tmp_path, suffix):
+    """Other files have the bytes that they always had; one late row gives all rows the columns."""
+    plain = [KeyEvent(f"k{n}", n) for n in range(40_000)]
+    for name, rows, there in (
+        ("plain", plain, False),
+        ("held", [*plain, KeyEvent("k", 1, 5)], True),
+        ("failed", [KeyEvent("k", 1, 0, True), *plain], True),
+    ):
+        path = tmp_path / f"{name}.{suffix}"
+        assert round_trip(path, write_events, read_events, rows) == rows
+        with contextlib.closing(open_rows(path)) as file:
+            names = file.columns()
+        assert tuple(names[2:]) == (("hold_ms", "failed") if there else ())
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -151,6 +212,7 @@ def test_parquet_has_the_schema_of_the_contract(tmp_path):
             ("need", pa.int32()),
         ],
         write_events: [("key", text), ("at_ms", int64_)],
+        write_extensions: [("op_id", text), ("at_ms", int64_), ("timeout_ms", int64_)],
         write_outcomes: [
             ("op_id", text),
             ("kind", text),

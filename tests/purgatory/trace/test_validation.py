@@ -4,10 +4,15 @@ import pickle
 
 import pytest
 
-from purgatory.trace import KeyEvent, Operation, Outcome, TraceError
+from purgatory.trace import Extension, KeyEvent, Operation, Outcome, TraceError
 from purgatory.trace.errors import BadValue
 from purgatory.trace.rows import INT64_MAX, INT64_MIN
-from purgatory.trace.validation import checked_event, checked_operation, checked_outcome
+from purgatory.trace.validation import (
+    checked_event,
+    checked_extension,
+    checked_operation,
+    checked_outcome,
+)
 
 OPERATION = {
     "op_id": "op",
@@ -109,6 +114,29 @@ def test_events_are_checked():
     for at_ms in (None, "5", 5.0, False, 2**63):
         with pytest.raises(BadValue, match="column at_ms"):
             checked_event("k", at_ms)
+
+
+def test_holds_and_failures_have_defaults():
+    """Null in a file means: not held, not failed."""
+    assert checked_event("k", 5, None, None) == KeyEvent("k", 5, 0, False)
+    assert checked_event("k", 5, 7, True) == KeyEvent("k", 5, 7, True)
+    assert checked_event("k", 5, INT64_MAX - 5).hold_ms == INT64_MAX - 5
+    for hold_ms in (-1, "1", 1.0, False, INT64_MAX - 4):
+        with pytest.raises(BadValue, match="column hold_ms"):
+            checked_event("k", 5, hold_ms)
+    for failed in (0, 1, "true"):
+        with pytest.raises(BadValue, match=r"column failed: .* expected true or false"):
+            checked_event("k", 5, 0, failed)
+
+
+def test_extensions_are_checked():
+    """An operation, a time and a timeout that counts from it."""
+    assert checked_extension("op", 5, 7) == Extension("op", 5, 7)
+    assert checked_extension("op", 5, 7).deadline_ms == 12
+    bad = [("", 5, 7, "op_id"), ("op", None, 7, "at_ms"), ("op", 5, -1, "timeout_ms")]
+    for op_id, at_ms, timeout_ms, column in [*bad, ("op", 5, INT64_MAX, "timeout_ms")]:
+        with pytest.raises(BadValue, match=f"column {column}"):
+            checked_extension(op_id, at_ms, timeout_ms)
 
 
 @pytest.mark.parametrize(
