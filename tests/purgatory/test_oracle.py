@@ -196,9 +196,11 @@ def test_of_several_events_of_a_key_at_one_instant_the_longest_hold_counts():
     assert _end(_op("a"), ("a", 90), ("a", 90, 0, True), ("a", 90, 50)) == (COMPLETED, 100, "a")
 
 
-def test_held_keys_count_in_the_order_of_the_operations_keys():
+def test_held_keys_count_in_the_order_in_which_their_events_came():
     """Before the events of the instant."""
-    assert _end(_op("ba"), ("a", 80, 50), ("b", 90, 50)) == (COMPLETED, 100, "b")
+    assert _end(_op("ab"), ("a", 90, 50), ("b", 80, 50)) == (COMPLETED, 100, "b")
+    assert _end(_op("ab"), ("b", 90, 50), ("a", 90, 50)) == (COMPLETED, 100, "b")
+    assert _end(_op("ab"), ("b", 90), ("a", 90, 50), ("b", 90, 50)) == (COMPLETED, 100, "a")
     assert _end(_op("ab", need=2), ("b", 100), ("a", 80, 50)) == (COMPLETED, 100, "b")
 
 

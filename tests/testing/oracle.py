@@ -10,9 +10,9 @@ that has such an event, at the time of that key's first one; without an n-th it 
 of one instant count in the order of the file.
 
 A key's last completion before s that is held until s or longer counts at s, before all events of
-that instant; several such keys count in the order of the operation's. If a key's first event is a
-failure, that one fails the operation. An extension that comes at or before the deadline sets a new
-one.
+that instant; several such keys count in the order in which their events came. If a key's first
+event is a failure, that one fails the operation. An extension that comes at or before the deadline
+sets a new one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from hypothesis import strategies as st
 
 from purgatory.trace import COMPLETED, EXPIRED, FAILED, Extension, KeyEvent, Operation, Outcome
 
-# Before the place of any event.
-_HELD = -1
-
 
 class FullTrace(NamedTuple):
     """A trace with all its tables."""
@@ -38,11 +35,14 @@ class FullTrace(NamedTuple):
 
 
 class _First(NamedTuple):
-    """The event of a key that counts for an operation; sorted by when it counts."""
+    """The event of a key that counts for an operation; sorted by when it counts.
+
+    `came_ms` is earlier than `at_ms` for an event that was held until the submission.
+    """
 
     at_ms: int
+    came_ms: int
     place: int
-    key_place: int
     key: str
     failed: bool
 
@@ -72,10 +72,9 @@ def _outcome(
     extensions: list[Extension],
 ) -> Outcome:
     firsts = []
-    for key_place, key in enumerate(operation.keys):
-        if key not in operation.keys[:key_place]:
-            first = _first(operation.submitted_ms, key, key_place, events_of.get(key, []))
-            firsts += [] if first is None else [first]
+    for key in set(operation.keys):
+        first = _first(operation.submitted_ms, events_of.get(key, []))
+        firsts += [] if first is None else [first]
     end = _deadline(operation, extensions)
     in_time = sorted(first for first in firsts if first.at_ms <= end)
     for place, first in enumerate(in_time, 1):
@@ -87,15 +86,15 @@ def _outcome(
     return _ended(operation, EXPIRED, end, None, end)
 
 
-def _first(
-    start: int, key: str, key_place: int, events: list[tuple[int, KeyEvent]]
-) -> _First | None:
-    """Return the event of a key that counts for an operation submitted at `start`."""
-    before = [e for _, e in events if e.at_ms < start and not e.failed]
-    last = max((e.at_ms for e in before), default=None)
-    if any(e.at_ms == last and e.at_ms + e.hold_ms >= start for e in before):
-        return _First(start, _HELD, key_place, key, False)
-    after = [_First(e.at_ms, n, key_place, key, e.failed) for n, e in events if e.at_ms >= start]
+def _first(start: int, events: list[tuple[int, KeyEvent]]) -> _First | None:
+    """Return the event of one key that counts for an operation submitted at `start`."""
+    before = [(n, e) for n, e in events if e.at_ms < start and not e.failed]
+    if before:
+        # Of several at the last instant the longest hold, and of equal ones the first.
+        place, last = max(before, key=lambda row: (row[1].at_ms, row[1].hold_ms, -row[0]))
+        if last.at_ms + last.hold_ms >= start:
+            return _First(start, last.at_ms, place, last.key, False)
+    after = [_First(e.at_ms, e.at_ms, n, e.key, e.failed) for n, e in events if e.at_ms >= start]
     return min(after, default=None)
 
 

@@ -26,6 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("operations", metavar="OPERATIONS", help="table of operations")
     parser.add_argument("events", metavar="EVENTS", help="table of key events")
+    parser.add_argument("--extensions", metavar="FILE", help="table of extensions of timeouts")
     parser.add_argument("--out", required=True, metavar="DIR", help="new or empty directory")
     parser.add_argument("--strict", action="store_true", help="fail when a row breaks a rule")
     add_session_options(parser)
@@ -37,11 +38,17 @@ def _run(arguments: argparse.Namespace) -> int:
     session = import_extra("purgatory.spark.session", "spark")
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
         done = batch.resolve_files(
-            spark, arguments.operations, arguments.events, arguments.out, strict=arguments.strict
+            spark,
+            arguments.operations,
+            arguments.events,
+            arguments.out,
+            extensions=arguments.extensions,
+            strict=arguments.strict,
         )
+    failed = f"{done.failed:,} failed, " if done.failed else ""
     print(
-        f"{done.operations:,} operations: {done.completed:,} completed, {done.expired:,} expired "
-        f"-> {arguments.out}"
+        f"{done.operations:,} operations: {done.completed:,} completed, {failed}"
+        f"{done.expired:,} expired -> {arguments.out}"
     )
     if done.rejected:
         print(f"{done.rejected:,} rows rejected -> {arguments.out}/{batch.REJECTED_DIRECTORY}")

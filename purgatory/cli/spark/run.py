@@ -49,6 +49,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         parser.add_argument(
             f"--{name}", required=True, metavar="DIR", help=f"where {text} come (or Kafka topics)"
         )
+    parser.add_argument(
+        "--extensions",
+        metavar="DIR",
+        help="not yet: extensions of timeouts; `purgatory spark resolve` takes them",
+    )
     parser.add_argument("--out", required=True, metavar="DIR", help="where outcomes go")
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="where the stream stands"
@@ -108,6 +113,11 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    errors = import_extra("purgatory.spark.errors", "spark")
+    if arguments.extensions is not None:
+        raise errors.SparkError(
+            "--extensions: a stream cannot extend timeouts yet; `purgatory spark resolve` can"
+        )
     session = import_extra("purgatory.spark.session", "spark")
     options = _options(arguments)
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
-from purgatory.spark.tables.reader import read_events, read_operations
-from purgatory.spark.tables.schema import COMPLETED, EXPIRED
+from purgatory.spark.tables.reader import read_events, read_extensions, read_operations
+from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,17 +28,24 @@ class ResolveSummary(NamedTuple):
     completed: int
     expired: int
     rejected: int
+    failed: int = 0
 
     @property
     def operations(self) -> int:
         """The number of operations, each of which has an outcome."""
-        return self.completed + self.expired
+        return self.completed + self.failed + self.expired
 
 
 def resolve_files(
-    spark: SparkSession, operations: str, events: str, out: str, *, strict: bool = False
+    spark: SparkSession,
+    operations: str,
+    events: str,
+    out: str,
+    *,
+    extensions: str | None = None,
+    strict: bool = False,
 ) -> ResolveSummary:
-    """Read both tables, resolve them, and count the outcomes.
+    """Read the tables, resolve them, and count the outcomes.
 
     Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/rejected,
     if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
@@ -49,6 +56,11 @@ def resolve_files(
     checked_operations = read_operations(spark, operations)
     checked_events = read_events(spark, events)
     rejected = checked_operations.rejected.union(checked_events.rejected)
+    good_extensions = None
+    if extensions is not None:
+        checked_extensions = read_extensions(spark, extensions)
+        good_extensions = checked_extensions.good
+        rejected = rejected.union(checked_extensions.rejected)
     with wrapping_spark_errors("reading the tables"):
         count = (
             _raise_if_rejected(rejected)
@@ -56,10 +68,11 @@ def resolve_files(
             else _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
         )
     with wrapping_spark_errors(f"resolving into {out}"):
-        outcomes = resolve(checked_operations.good, checked_events.good)
+        outcomes = resolve(checked_operations.good, checked_events.good, good_extensions)
         outcomes.write.mode("append").parquet(out)
         counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
-    return ResolveSummary(counts.get(COMPLETED, 0), counts.get(EXPIRED, 0), count)
+    completed, expired, failed = (counts.get(name, 0) for name in (COMPLETED, EXPIRED, FAILED))
+    return ResolveSummary(completed, expired, count, failed)
 
 
 def check_output_is_empty(spark: SparkSession, out: str) -> None:

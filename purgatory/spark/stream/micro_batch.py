@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from purgatory.spark.errors import RejectedRows
+from purgatory.spark.errors import RejectedRows, UnsupportedRows
 from purgatory.spark.stream import state, transition
 from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.parquet_writer import write_parquet
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from purgatory.spark.stream.sources import Source
 
 TABLES: Final = (OPERATIONS_TABLE, EVENTS_TABLE)
+
+# Columns of events that only a batch takes into account; a stream refuses values in them.
+_UNSUPPORTED: Final = ("hold_ms", "failed")
 
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
@@ -69,7 +72,7 @@ class MicroBatchRunner:
     def run_batch(self, batch: DataFrame, number: int) -> None:
         """Run one micro-batch of rows, as `sources.ROWS`, and commit it.
 
-        Raises `RejectedRows` if `strict` and a row breaks a rule.
+        Raises `RejectedRows` if `strict` and a row breaks a rule, and `UnsupportedRows`.
         """
         entry = self._checkpoint_log.entry
         if number <= entry.batch:
@@ -77,6 +80,7 @@ class MicroBatchRunner:
         with _cached(with_closed_ms(self._with_row_numbers(batch), entry.closed_ms)) as rows:
             stats = _row_stats(rows)
             self._raise_if_rejected(rows, stats)
+            _raise_if_unsupported(rows, stats)
             self._write_late_and_rejected(rows, stats)
             operations = transition.pending_operations(_rows_in_time(rows, "operations"))
             events = _rows_in_time(rows, "events").select(*state.RETAINED_EVENTS.names)
@@ -127,7 +131,8 @@ class MicroBatchRunner:
         for table in TABLES:
             late = _good_rows(rows, table.name).where(is_late())
             count = stats[f"late_{table.name}"].rows
-            late = late.select(*table.schema.names, "closed_ms")
+            names = [name for name in table.schema.names if name not in _UNSUPPORTED]
+            late = late.select(*names, "closed_ms")
             self._write_output(late, count, f"{LATE}/{table.name}")
         rejected = rows.where(F.col("reason").isNotNull()).select(*REJECTED_SCHEMA.names)
         count = sum(stats[f"rejected_{table.name}"].rows for table in TABLES)
@@ -184,14 +189,33 @@ def _rows_in_time(rows: DataFrame, table: str) -> DataFrame:
     return _good_rows(rows, table).where(~is_late())
 
 
+def _is_unsupported() -> Column:
+    return F.col("reason").isNull() & ((F.col("hold_ms") > 0) | F.col("failed"))
+
+
+def _raise_if_unsupported(rows: DataFrame, stats: Mapping[str, RowStats]) -> None:
+    if stats["unsupported_events"].rows:
+        row = rows.where(_is_unsupported()).first()
+        assert row is not None
+        raise UnsupportedRows(
+            f"{row.file or row.table}, key {row.key!r} at {row.at_ms}: the event "
+            f"{'has failed' if row.failed else 'is held'}, which a stream cannot resolve yet; "
+            "`purgatory spark resolve` can"
+        )
+
+
 def _row_stats(rows: DataFrame) -> dict[str, RowStats]:
     """Count all rows by fate and table, in one job."""
-    fate = F.when(F.col("reason").isNotNull(), "rejected_").otherwise(
-        F.when(is_late(), "late_").otherwise("")
+    fate = (
+        F.when(F.col("reason").isNotNull(), "rejected_")
+        .when(_is_unsupported(), "unsupported_")
+        .when(is_late(), "late_")
+        .otherwise("")
     )
     found = rows.groupBy(F.concat(fate, "table")).agg(F.count("*"), F.max("time_ms")).collect()
     stats = {row[0]: RowStats(row[1], row[2]) for row in found}
-    names = (f"{prefix}{table.name}" for table in TABLES for prefix in ("", "late_", "rejected_"))
+    fates = ("", "late_", "rejected_", "unsupported_")
+    names = (f"{fate}{table.name}" for table in TABLES for fate in fates)
     return {name: stats.get(name, RowStats(0, None)) for name in names}
 
 

@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 
 from purgatory.spark.stream.parquet_writer import write_parquet
 from purgatory.spark.tables.local_table import local_table
-from purgatory.spark.tables.schema import EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,9 +40,15 @@ PENDING_OPERATIONS: Final = StructType(
         StructField("need", IntegerType()),
     ]
 )
-# `file` and `place`, the place of the row in the file, order the events of one instant.
+# `file` and `place`, the place of the row in the file, order the events of one instant. None is
+# held or has failed: a stream refuses those.
 RETAINED_EVENTS: Final = StructType(
-    [*EVENTS, StructField("file", StringType()), StructField("place", LongType())]
+    [
+        StructField("key", StringType()),
+        StructField("at_ms", LongType()),
+        StructField("file", StringType()),
+        StructField("place", LongType()),
+    ]
 )
 
 

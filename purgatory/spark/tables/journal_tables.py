@@ -102,7 +102,11 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     return [
         Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit("non-empty UTF-8 text")),
         Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
-        Rule("outcome", outcome.isin(*OUTCOME_NAMES), F.lit("completed, expired or cancelled")),
+        Rule(
+            "outcome",
+            outcome.isin(*OUTCOME_NAMES),
+            F.lit("completed, failed, expired or cancelled"),
+        ),
         Rule(
             "by_key", by_key.shown.isNull() | completed_by, F.lit("a key only if it is completed")
         ),

@@ -1,9 +1,10 @@
 """Reads files and directories of a trace as checked DataFrames.
 
-`read_operations` and `read_events` take what `purgatory.trace` takes: Parquet, CSV and JSON lines,
-by suffix, and directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). The call
-itself reads names, schemas, headers and Parquet footers, so that an unreadable file is reported
-before work starts; rows are read when the DataFrame is used. Any thread may call.
+`read_operations`, `read_events` and `read_extensions` take what `purgatory.trace` takes: Parquet,
+CSV and JSON lines, by suffix, and directories of them; also paths that Spark knows (`hdfs:`,
+`s3a:`, globs). The call itself reads names, schemas, headers and Parquet footers, so that an
+unreadable file is reported before work starts; rows are read when the DataFrame is used. Any thread
+may call.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     IntegralType,
     LongType,
@@ -32,6 +34,7 @@ from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.tables.local_table import local_table
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
+    EXTENSIONS_TABLE,
     OPERATIONS_TABLE,
     CheckedTable,
     ParsedColumn,
@@ -52,6 +55,7 @@ _FORMATS: Final = {
     ".json": "json",
 }
 _COMPRESSED: Final = ".gz"
+_IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 _MALFORMED: Final = "_malformed"
 _FILE: Final = "_file"
 
@@ -90,6 +94,11 @@ def read_events(spark: SparkSession, path: str) -> CheckedTable:
     return read_table(spark, path, EVENTS_TABLE)
 
 
+def read_extensions(spark: SparkSession, path: str) -> CheckedTable:
+    """Read a table of extensions, with a column `seq`; see `read_events`."""
+    return read_table(spark, path, EXTENSIONS_TABLE)
+
+
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
@@ -125,14 +134,16 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
             parsed = _PARSERS[kind](spark, path, table, only)
         except SPARK_ERRORS as error:
             raise TableError(f"{path}: {error_message(error)}") from error
-        if table is EVENTS_TABLE:
+        if table in _IN_SEQUENCE:
             parsed = _with_sequence(spark, files, parsed)
         parts.append(check_rows(table, parsed))
     return reduce(_union, parts)
 
 
 def _union(one: CheckedTable, other: CheckedTable) -> CheckedTable:
-    return CheckedTable(one.good.union(other.good), one.rejected.union(other.rejected))
+    # By name: only some files of events may have its optional columns.
+    good = one.good.unionByName(other.good, allowMissingColumns=True)
+    return CheckedTable(good, one.rejected.union(other.rejected))
 
 
 def _parse_parquet(
@@ -196,6 +207,10 @@ def csv_column(name: str, datatype: DataType) -> ParsedColumn:
         return ParsedColumn(
             F.when(text.rlike(r"^\s*[+-]?[0-9]+\s*$"), text.try_cast("bigint")), text
         )
+    if isinstance(datatype, BooleanType):
+        # A cast would accept more words.
+        truth = F.when(F.lower(text) == "true", True).when(F.lower(text) == "false", False)
+        return ParsedColumn(truth, text)
     return ParsedColumn(text, text)
 
 
@@ -250,6 +265,7 @@ def json_column(name: str, datatype: DataType) -> ParsedColumn:
 # For a type of column, the type to cast to and the types that a JSON value may have.
 _VARIANTS: Final[dict[type[DataType], tuple[str, tuple[str, ...]]]] = {
     StringType: ("string", ("STRING",)),
+    BooleanType: ("boolean", ("BOOLEAN",)),
     ArrayType: ("array<string>", ("ARRAY<STRING>", "ARRAY<VOID>")),
 }
 _INTEGER: Final = ("bigint", ("BIGINT",))

@@ -1,8 +1,8 @@
 """Checks rows: each is good, or rejected with the reason.
 
-`check_operations` and `check_events` take any DataFrame with the columns of the table and split its
-rows into good and rejected ones; no row is lost. Pure: no session, no action, no UDF. Any thread
-may call.
+`check_operations`, `check_events` and `check_extensions` take any DataFrame with the columns of the
+table and split its rows into good and rejected ones; no row is lost. Pure: no session, no action,
+no UDF. Any thread may call.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     DecimalType,
     IntegralType,
@@ -25,11 +26,13 @@ from pyspark.sql.types import (
 )
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.schema import EVENTS, OPERATIONS, SEQUENCE
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 
 _MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
+_DURATION: Final = f"{_INT64}, 0 or more"
+_DEADLINE: Final = "a deadline within 64 bits"
 
 
 class CheckedTable(NamedTuple):
@@ -43,11 +46,12 @@ class ParsedColumn(NamedTuple):
     """One column of a table as parsed.
 
     `value`: null where it is not of the column's type. `shown`: the text that was found there,
-    null for nothing.
+    null for nothing. `present`: false for a column that the table lacks.
     """
 
     value: Column
     shown: Column
+    present: bool = True
 
 
 class Rule(NamedTuple):
@@ -94,13 +98,27 @@ def check_operations(rows: DataFrame) -> CheckedTable:
 def check_events(rows: DataFrame) -> CheckedTable:
     """Split rows of events into good and rejected ones.
 
+    `hold_ms` may be absent or null (then 0), `failed` too (then false); good rows lack what is
+    absent. Keeps the column `seq` if there is one. Raises `TableError` if a column is missing or
+    has a wrong type.
+    """
+    return _check_in_sequence(EVENTS_TABLE, rows)
+
+
+def check_extensions(rows: DataFrame) -> CheckedTable:
+    """Split rows of extensions into good and rejected ones.
+
     Keeps the column `seq` if there is one. Raises `TableError` if a column is missing or has a
     wrong type.
     """
-    parsed = parse_rows(EVENTS_TABLE, rows)
+    return _check_in_sequence(EXTENSIONS_TABLE, rows)
+
+
+def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
+    parsed = parse_rows(table, rows)
     if SEQUENCE in rows.columns:
         parsed = parsed._replace(extra=[F.col(SEQUENCE).cast("bigint").alias(SEQUENCE)])
-    return check_rows(EVENTS_TABLE, parsed)
+    return check_rows(table, parsed)
 
 
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
@@ -152,7 +170,8 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
 
 def absent_column(datatype: DataType) -> ParsedColumn:
     """Return nulls for a column that is absent."""
-    return ParsedColumn(F.lit(None).cast(_widest(datatype)), F.lit(None).cast("string"))
+    nothing = F.lit(None)
+    return ParsedColumn(nothing.cast(_widest(datatype)), nothing.cast("string"), present=False)
 
 
 def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> None:
@@ -182,6 +201,8 @@ def _holds(found: DataType, wanted: DataType) -> bool:
         return isinstance(found, ArrayType) and _holds(found.elementType, wanted.elementType)
     if isinstance(wanted, StringType):
         return isinstance(found, StringType)
+    if isinstance(wanted, BooleanType):
+        return isinstance(found, BooleanType)
     # Spark reads unsigned integers of 64 bits as decimals without a fraction.
     return isinstance(found, IntegralType) or (isinstance(found, DecimalType) and found.scale == 0)
 
@@ -224,12 +245,7 @@ def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
         Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
         Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
         Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
-        Rule("timeout_ms", timeout >= 0, F.lit(f"{_INT64}, 0 or more")),
-        Rule(
-            "timeout_ms",
-            F.try_add(submitted, timeout).isNotNull(),
-            F.lit("a deadline within 64 bits"),
-        ),
+        *_timeout_rules(submitted, timeout),
         Rule("keys", F.size(keys) > 0, F.lit("a list of at least one key")),
         Rule("keys", F.forall(keys, _is_key), F.lit(f"every key to be {_NON_EMPTY_TEXT}")),
         Rule(
@@ -239,6 +255,14 @@ def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
                 F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys")
             ),
         ),
+    ]
+
+
+def _timeout_rules(start: Column, timeout: Column) -> list[Rule]:
+    is_in_range = F.try_add(start, timeout).isNotNull()
+    return [
+        Rule("timeout_ms", timeout >= 0, F.lit(_DURATION)),
+        Rule("timeout_ms", is_in_range, F.lit(_DEADLINE)),
     ]
 
 
@@ -258,17 +282,50 @@ def _operation_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
 
 
 def _event_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    at, hold, failed = columns["at_ms"].value, columns["hold_ms"], columns["failed"]
+    end = F.try_add(at, hold.value)
     return [
         Rule("key", is_non_empty_text(columns["key"].value), F.lit(_NON_EMPTY_TEXT)),
-        Rule("at_ms", columns["at_ms"].value.isNotNull(), F.lit(_INT64)),
+        Rule("at_ms", at.isNotNull(), F.lit(_INT64)),
+        Rule("hold_ms", hold.shown.isNull() | (hold.value >= 0), F.lit(_DURATION)),
+        Rule(
+            "hold_ms",
+            hold.shown.isNull() | end.isNotNull(),
+            F.lit("an end of the hold within 64 bits"),
+        ),
+        Rule("failed", failed.shown.isNull() | failed.value.isNotNull(), F.lit("true or false")),
     ]
 
 
 def _event_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    return [columns[name].value.alias(name) for name in EVENTS.names]
+    """Return the columns that the table has, so that `batch.resolve` may leave steps out."""
+    defaults = {"hold_ms": F.lit(0).cast("bigint"), "failed": F.lit(False)}
+    values = {name: columns[name].value for name in EVENTS.names if columns[name].present}
+    return [
+        (F.coalesce(value, defaults[name]) if name in defaults else value).alias(name)
+        for name, value in values.items()
+    ]
+
+
+def _extension_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    at = columns["at_ms"].value
+    return [
+        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
+        Rule("at_ms", at.isNotNull(), F.lit(_INT64)),
+        *_timeout_rules(at, columns["timeout_ms"].value),
+    ]
+
+
+def _extension_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
+    return [columns[name].value.alias(name) for name in EXTENSIONS.names]
 
 
 OPERATIONS_TABLE: Final = TableSpec(
     "operations", OPERATIONS, ("kind", "need"), _operation_rules, _operation_columns
 )
-EVENTS_TABLE: Final = TableSpec("events", EVENTS, (), _event_rules, _event_columns)
+EVENTS_TABLE: Final = TableSpec(
+    "events", EVENTS, ("hold_ms", "failed"), _event_rules, _event_columns
+)
+EXTENSIONS_TABLE: Final = TableSpec(
+    "extensions", EXTENSIONS, (), _extension_rules, _extension_columns
+)

@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     IntegerType,
     LongType,
     StringType,
@@ -28,7 +29,21 @@ OPERATIONS: Final = StructType(
         StructField("need", IntegerType()),
     ]
 )
-EVENTS: Final = StructType([StructField("key", StringType()), StructField("at_ms", LongType())])
+EVENTS: Final = StructType(
+    [
+        StructField("key", StringType()),
+        StructField("at_ms", LongType()),
+        StructField("hold_ms", LongType()),
+        StructField("failed", BooleanType()),
+    ]
+)
+EXTENSIONS: Final = StructType(
+    [
+        StructField("op_id", StringType()),
+        StructField("at_ms", LongType()),
+        StructField("timeout_ms", LongType()),
+    ]
+)
 OUTCOMES: Final = StructType(
     [
         StructField("op_id", StringType()),
@@ -53,8 +68,10 @@ REJECTED: Final = StructType(
     ]
 )
 
-# An optional column of events, int64, that orders the events of one instant; see `batch.resolve`.
+# An optional column of events and extensions, int64, that orders those of one instant; see
+# `batch.resolve`.
 SEQUENCE: Final = "seq"
 
 COMPLETED: Final = "completed"
+FAILED: Final = "failed"
 EXPIRED: Final = "expired"

@@ -35,6 +35,26 @@ def test_resolve_writes_outcomes_and_says_how_many(spark, tables, capsys):
         }
 
 
+def test_extensions_and_failures_are_told(spark, tables, tmp_path, capsys):
+    """A bad row of any table is rejected."""
+    (tmp_path / "events.jsonl").write_text(
+        '{"key":"a","at_ms":9,"failed":true}\n{"key":"b","at_ms":19,"hold_ms":-1}\n'
+        '{"key":"b","at_ms":18}\n{"key":"b","at_ms":18,"failed":0}\n'
+    )
+    (tmp_path / "extensions.csv").write_text("op_id,at_ms,timeout_ms\no2,9,9\no2,10,-1\n")
+    given = [*tables, "--extensions", f"{tmp_path}/extensions.csv"]
+    assert main(["spark", "resolve", *given]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"2 operations: 1 completed, 1 failed, 0 expired -> {tables[-1]}",
+        f"4 rows rejected -> {tables[-1]}/rejected",
+    ]
+    with read_outcomes(tables[-1]) as rows:
+        assert {(row.op_id, row.outcome, row.at_ms, row.deadline_ms) for row in rows} == {
+            ("o1", "failed", 9, 9),
+            ("o2", "completed", 18, 18),
+        }
+
+
 def test_strict_fails_in_one_line(spark, tables, capsys):
     """The exit code is 2."""
     assert main(["spark", "resolve", *tables, "--strict"]) == 2

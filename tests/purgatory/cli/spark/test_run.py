@@ -122,3 +122,11 @@ def test_a_line_tells_where_a_stream_stands():
     assert describe(CheckpointEntry(counts=counts)).endswith(
         "0 pending, 3 rows late, 4 rows rejected"
     )
+
+
+def test_extensions_are_refused_for_now(arguments, capsys):
+    """In one line, before anything starts; the exit code is 2."""
+    assert main([*arguments, "--once", "--extensions", "in/extensions"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("purgatory: --extensions: a stream cannot extend timeouts yet")
+    assert said.count("\n") == 1

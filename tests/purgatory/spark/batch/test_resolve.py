@@ -152,7 +152,7 @@ def test_each_row_of_an_operation_has_an_outcome(spark):
 def test_without_an_order_a_tie_goes_by_key(spark):
     """Events of one instant, in a DataFrame without `seq`, count in the order of their keys."""
     operations = spark.createDataFrame([op("o", "abc", need=2)], OPERATIONS)
-    events = spark.createDataFrame([("o.c", 110), ("o.b", 110), ("o.a", 110)], EVENTS)
+    events = spark.createDataFrame([KeyEvent(f"o.{key}", 110) for key in "cba"], EVENTS)
     (row,) = outcomes(resolve(operations, events))
     assert (row.by_key, row.at_ms) == ("o.b", 110)
 

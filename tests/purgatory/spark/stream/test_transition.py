@@ -16,7 +16,9 @@ from tests.testing.traces import expected, joined, random_traces
 
 def events_frame(spark, events):
     """Return events as a DataFrame that keeps the order of the list."""
-    return spark.createDataFrame([(*row, "f", n) for n, row in enumerate(events)], RETAINED_EVENTS)
+    return spark.createDataFrame(
+        [(*row[:2], "f", n) for n, row in enumerate(events)], RETAINED_EVENTS
+    )
 
 
 @pytest.mark.parametrize("cuts", [[], [0, 4], [7, 19, 400]], ids=str)

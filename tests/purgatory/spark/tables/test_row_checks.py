@@ -18,9 +18,9 @@ from pyspark.sql.types import (
 )
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.row_checks import check_events, check_operations
-from purgatory.spark.tables.schema import EVENTS, OPERATIONS, OUTCOMES, REJECTED
-from purgatory.trace import KeyEvent, Operation, Outcome
+from purgatory.spark.tables.row_checks import check_events, check_extensions, check_operations
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, REJECTED
+from purgatory.trace import Extension, KeyEvent, Operation, Outcome
 from purgatory.trace.errors import BadValue
 from purgatory.trace.rows import INT64_MAX, INT64_MIN
 from purgatory.trace.validation import checked_operation
@@ -73,7 +73,8 @@ def changed(column, value):
 
 def test_the_schemas_are_those_of_a_trace():
     """Names and their order are those of the rows of a trace."""
-    for schema, row in ((OPERATIONS, Operation), (EVENTS, KeyEvent), (OUTCOMES, Outcome)):
+    rows = {Operation: OPERATIONS, KeyEvent: EVENTS, Extension: EXTENSIONS, Outcome: OUTCOMES}
+    for row, schema in rows.items():
         assert list(row._fields) == schema.names
 
 
@@ -103,13 +104,45 @@ def test_a_long_value_is_shortened(spark):
 def test_every_broken_rule_of_events_is_reported(spark):
     """Each bad event is rejected with its reason; good ones keep `seq`."""
     schema = StructType([*EVENTS, StructField("seq", ShortType())])
-    rows = [("a", 1, 7), (None, 1, 8), ("", 1, 8), ("a", None, 9)]
+    rows = [
+        ("a", 1, 5, True, 7),
+        ("a", 1, None, None, 7),
+        (None, 1, 0, False, 8),
+        ("", 1, 0, False, 8),
+        ("a", None, 0, False, 9),
+        ("a", 1, -1, False, 9),
+        ("a", 1, INT64_MAX, False, 9),
+    ]
     checked = check_events(spark.createDataFrame(rows, schema))
-    assert [tuple(row) for row in checked.good.collect()] == [("a", 1, 7)]
+    good = [("a", 1, 5, True, 7), ("a", 1, 0, False, 7)]
+    assert [tuple(row) for row in checked.good.collect()] == good
     assert [row.reason for row in checked.rejected.collect()] == [
         "column key: nothing, expected non-empty UTF-8 text",
         "column key: '', expected non-empty UTF-8 text",
         "column at_ms: nothing, expected an integer of 64 bits",
+        "column hold_ms: '-1', expected an integer of 64 bits, 0 or more",
+        f"column hold_ms: '{INT64_MAX}', expected an end of the hold within 64 bits",
+    ]
+
+
+def test_events_keep_only_the_optional_columns_that_they_have(spark):
+    """So that resolving plain events takes no more work than before there were others."""
+    frame = spark.createDataFrame([("a", 1)], "key string, at_ms int")
+    assert check_events(frame).good.columns == ["key", "at_ms"]
+    with pytest.raises(TableError, match="column failed holds int, expected boolean"):
+        check_events(frame.withColumn("failed", frame.at_ms))
+
+
+def test_every_broken_rule_of_extensions_is_reported(spark):
+    """Each bad extension is rejected with its reason."""
+    rows = [("a", 1, 2), ("", 1, 2), ("a", None, 2), ("a", 1, -2), ("a", 1, INT64_MAX)]
+    checked = check_extensions(spark.createDataFrame(rows, EXTENSIONS))
+    assert [tuple(row) for row in checked.good.collect()] == [("a", 1, 2)]
+    assert [row.reason.split(":")[0] for row in checked.rejected.collect()] == [
+        "column op_id",
+        "column at_ms",
+        "column timeout_ms",
+        "column timeout_ms",
     ]
 
 

@@ -1,0 +1,83 @@
+"""Extensions, held and failed events: all engines agree in every column of every row.
+
+`FULL_TRACES=200` compares as many random traces; the default takes seconds.
+"""
+
+import os
+
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from purgatory.spark.batch.resolve import resolve
+from purgatory.spark.errors import UnsupportedRows
+from purgatory.spark.tables.row_checks import check_events, check_extensions
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
+from purgatory.trace import FAILED, Extension, KeyEvent, Operation, Outcome
+from tests.testing.oracle import FullTrace
+from tests.testing.stream_input import StreamInput
+from tests.testing.traces import expected, joined_full, random_full_traces
+
+COUNT = int(os.environ.get("FULL_TRACES", "24"))
+
+
+def numbered(spark, rows, schema):
+    """Return rows as a DataFrame with `seq`, their place."""
+    sequenced = StructType([*schema, StructField(SEQUENCE, LongType())])
+    return spark.createDataFrame([(*row, n) for n, row in enumerate(rows)], sequenced)
+
+
+def resolved(spark, trace):
+    """Return the outcomes of the batch, sorted."""
+    frame = resolve(
+        spark.createDataFrame(trace.operations, OPERATIONS),
+        check_events(numbered(spark, trace.events, EVENTS)).good,
+        check_extensions(numbered(spark, trace.extensions, EXTENSIONS)).good,
+    )
+    return sorted((Outcome(*row) for row in frame.collect()), key=repr)
+
+
+def test_random_traces(spark):
+    """Also with rows that are not in order of time."""
+    trace = joined_full(random_full_traces(COUNT, in_order=False))
+    wanted = expected(trace)
+    assert len({row.outcome for row in wanted}) == 3
+    assert wanted == resolved(spark, trace)
+
+
+def test_each_optional_table_and_column_may_be_absent(spark):
+    """What is absent changes nothing for the rest."""
+    operations = [Operation("a", "", 10, 5, ("k",)), Operation("b", "", 10, 5, ("l", "m"), 2)]
+    events = [KeyEvent("k", 8, 2), KeyEvent("l", 11), KeyEvent("m", 20, 0, True)]
+    extensions = [Extension("b", 15, 5)]
+    operation_rows = spark.createDataFrame(operations, OPERATIONS)
+    event_rows = numbered(spark, events, EVENTS)
+    for absent in ((), ("hold_ms",), ("failed",), ("hold_ms", "failed")):
+        defaults = {"hold_ms": 0, "failed": False}
+        rest = [row._replace(**{name: defaults[name] for name in absent}) for row in events]
+        for given in (extensions, []):
+            frame = resolve(
+                operation_rows,
+                check_events(event_rows.drop(*absent)).good,
+                numbered(spark, given, EXTENSIONS) if given else None,
+            )
+            got = sorted((Outcome(*row) for row in frame.collect()), key=repr)
+            assert got == expected(FullTrace(operations, rest, given))
+
+
+@pytest.mark.parametrize("event", [KeyEvent("k", 9, 5), KeyEvent("k", 9, 0, True)])
+def test_a_stream_refuses_events_that_it_cannot_resolve(spark, tmp_path, event):
+    """It names the row, and commits nothing of its batch."""
+    feed = StreamInput(tmp_path)
+    feed.put("operations", [Operation("a", "", 0, 9, ("k",))])
+    feed.put("events", [KeyEvent("k", 8), event])
+    what = "has failed" if event.failed else "is held"
+    with pytest.raises(UnsupportedRows, match=rf"key 'k' at 9: the event {what}.*resolve"):
+        feed.stream(spark).run(once=True)
+    assert feed.outcomes() == []
+
+
+def test_a_failed_operation_has_no_key(spark):
+    """As one that expired."""
+    trace = FullTrace([Operation("a", "", 10, 5, ("k",))], [KeyEvent("k", 12, 0, True)], [])
+    (outcome,) = resolved(spark, trace)
+    assert (outcome.outcome, outcome.at_ms, outcome.by_key) == (FAILED, 12, None)
