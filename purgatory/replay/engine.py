@@ -1,15 +1,15 @@
 """Replay: sends a recorded trace through a real Purgatory.
 
 The purgatory runs on a `ReplayClock`, in virtual time or in real time. Both give the same outcomes,
-to the millisecond. The order within one instant is submissions, key events, expirations: the clock
-moves past the instant when the first two are done.
+to the millisecond. The order within one instant is submissions, extensions, key events,
+expirations: the clock moves past the instant when the first three are done.
 
 All of it runs in the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal
 handlers. Memory grows with what is pending, not with the length of the trace.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
@@ -21,23 +21,36 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
+from purgatory.replay.instants import Instant, instants
 from purgatory.replay.quantiles import WaitQuantiles
-from purgatory.trace import KeyEvent, Operation, OutcomeRow
+from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow
+from timingwheel.lowlevel import NS_PER_MS
 
 # The longest delay that a timer takes.
 LONGEST_DELAY_MS: Final = 2**62
+# More events than fit into memory.
+_MAX_HELD: Final = 2**62
+_NS_PER_S: Final = 1000 * NS_PER_MS
+
+
+class KeyFailed(Exception):
+    """What a failed event of a trace fails its key with."""
 
 
 class TraceOperation(KeyedOperation):
-    """One operation of a trace; `timeout_ms` counts from the reading of the replay's clock."""
+    """One operation of a trace, with the deadline in force.
 
-    __slots__ = ("row",)
+    `timeout_ms`: counts from the reading of the replay's clock.
+    """
 
-    def __init__(self, row: Operation, timeout_ms: int) -> None:
+    __slots__ = ("due_ms", "row")
+
+    def __init__(self, row: Operation, due_ms: int, timeout_ms: int) -> None:
         super().__init__(0, row.need)
         # The unit of the replay's clock; see `ReplayClock`.
         self.delay_ns = min(timeout_ms, LONGEST_DELAY_MS)
         self.row = row
+        self.due_ms = due_ms
 
 
 @dataclass(slots=True)
@@ -47,18 +60,25 @@ class ReplaySummary:
     operations: int = 0
     completed: int = 0
     expired: int = 0
+    failed: int = 0
     waits: WaitQuantiles = field(default_factory=WaitQuantiles)
 
     @property
     def pending(self) -> int:
         """The operations that were still waiting when the replay stopped."""
-        return self.operations - self.completed - self.expired
+        return self.operations - self.ended
+
+    @property
+    def ended(self) -> int:
+        """The operations that have an outcome."""
+        return self.completed + self.failed + self.expired
 
     def add(self, other: "ReplaySummary") -> None:
         """Add the counts of another summary."""
         self.operations += other.operations
         self.completed += other.completed
         self.expired += other.expired
+        self.failed += other.failed
         self.waits.add(other.waits)
 
 
@@ -84,8 +104,16 @@ class Replay:
         self._instant = 0  # the time that is being processed
         self._last_deadline = BEFORE_ANY_TRACE_MS
         self._failure: BaseException | None = None  # raised by on_outcome
+        # What waits, by the id of the operation; empty if there are no extensions.
+        self._waiting: dict[str, list[TraceOperation]] = {}
+        self._may_extend = False
         self._purgatory = Purgatory(
-            "replay", timer=self._clock.timer, journal=self, registry=registry, on_error=self._fail
+            "replay",
+            timer=self._clock.timer,
+            journal=self,
+            registry=registry,
+            on_error=self._fail,
+            max_held=_MAX_HELD,
         )
 
     @property
@@ -107,21 +135,24 @@ class Replay:
         operations: Iterable[Operation],
         events: Iterable[KeyEvent],
         progress: Callable[[int], object] | None = None,
+        *,
+        extensions: Iterable[Extension] | None = None,
     ) -> ReplaySummary:
-        """Replay a trace, both tables in time order; returns the summary over all kinds.
+        """Replay a trace, all tables in time order; returns the summary over all kinds.
 
         `progress(done)` is called after each instant with the number of rows that are done. An
         exception of an iterator or of `on_outcome` ends the run and is raised.
         """
         start = time.perf_counter()
         done = 0
+        self._may_extend = extensions is not None
         try:
-            for instant, rows, keys in _instants(iter(operations), iter(events)):
-                self._clock.advance_to(instant - 1)
+            for instant in instants(iter(operations), iter(extensions or ()), iter(events)):
+                self._clock.advance_to(instant.at_ms - 1)
                 if self.stopped:
                     break
-                self._process_instant(instant, rows, keys)
-                done += len(rows) + len(keys)
+                self._process_instant(instant)
+                done += instant.rows
                 if progress is not None:
                     progress(done)
             self._clock.advance_to(self._last_deadline)
@@ -138,16 +169,48 @@ class Replay:
             total.add(kind)
         return total
 
-    def _process_instant(self, instant: int, rows: list[Operation], keys: list[str]) -> None:
-        self._instant = instant
+    def _process_instant(self, instant: Instant) -> None:
+        self._instant = instant.at_ms
         now_ms = self._clock.now_ms()
-        for row in rows:
-            self.kinds.setdefault(row.kind, ReplaySummary()).operations += 1
-            self._last_deadline = max(self._last_deadline, row.deadline_ms)
-            operation = TraceOperation(row, row.deadline_ms - now_ms)
-            self._purgatory.try_complete_else_watch(operation, row.keys)
-        for key in keys:
-            self._purgatory.complete(key)
+        # Of several for one operation the last one wins. Held events count at the submission, but
+        # after the extensions of its instant.
+        extended = {row.op_id: row.deadline_ms for row in instant.extensions}
+        for row in instant.operations:
+            self._submit(row, extended.get(row.op_id, row.deadline_ms), now_ms)
+        for op_id, due_ms in extended.items():
+            self._extend(op_id, due_ms, now_ms)
+        if instant.has_plain_events():
+            for event in instant.events:
+                self._purgatory.complete(event.key)
+        else:
+            self._process_events(instant.events)
+
+    def _submit(self, row: Operation, due_ms: int, now_ms: int) -> None:
+        self.kinds.setdefault(row.kind, ReplaySummary()).operations += 1
+        self._last_deadline = max(self._last_deadline, due_ms)
+        operation = TraceOperation(row, due_ms, due_ms - now_ms)
+        if self._may_extend:
+            self._waiting.setdefault(row.op_id, []).append(operation)
+        self._purgatory.try_complete_else_watch(operation, row.keys)
+
+    def _extend(self, op_id: str, due_ms: int, now_ms: int) -> None:
+        for operation in self._waiting.get(op_id, ()):
+            operation.due_ms = due_ms
+            self._last_deadline = max(self._last_deadline, due_ms)
+            self._purgatory.extend(operation, _timer_seconds(due_ms - now_ms))
+
+    def _process_events(self, events: list[KeyEvent]) -> None:
+        """Complete or fail keys, and hold the longest held event of each."""
+        longest = _longest_holds(events)
+        for place, event in enumerate(events):
+            held = longest.get(event.key, len(events))
+            if event.failed:
+                self._purgatory.fail(event.key, KeyFailed)
+            elif place < held:
+                self._purgatory.complete(event.key)
+            elif place == held:
+                self._purgatory.complete(event.key, hold=_timer_seconds(event.hold_ms))
+            # Else nothing waits for the key any more, and the longest hold stays.
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Count an outcome. Called by the purgatory, as the replay is its journal."""
@@ -155,11 +218,16 @@ class Replay:
         if outcome is Outcome.CANCELLED:  # by `close`, after a stop: in the trace it still waits
             return
         row = operation.row
-        completed = outcome is Outcome.COMPLETED
-        at_ms = self._instant if completed else row.deadline_ms
+        if self._may_extend:
+            self._forget(operation)
+        at_ms = operation.due_ms if outcome is Outcome.EXPIRED else self._instant
         kind = self.kinds[row.kind]
-        kind.completed += completed
-        kind.expired += not completed
+        if outcome is Outcome.COMPLETED:
+            kind.completed += 1
+        elif outcome is Outcome.EXPIRED:
+            kind.expired += 1
+        else:
+            kind.failed += 1
         kind.waits.count(at_ms - row.submitted_ms)
         if self._on_outcome is not None:
             self._on_outcome(self._outcome_row(row, outcome, at_ms, operation))
@@ -174,10 +242,18 @@ class Replay:
             at_ms=at_ms,
             by_key=str(operation.by_key) if outcome is Outcome.COMPLETED else None,
             submitted_ms=row.submitted_ms,
-            deadline_ms=row.deadline_ms,
+            deadline_ms=operation.due_ms,
             waited_ms=at_ms - row.submitted_ms,
             lateness_ms=self._clock.lateness_ms(at_ms),
         )
+
+    def _forget(self, operation: TraceOperation) -> None:
+        op_id = operation.row.op_id
+        rest = [other for other in self._waiting[op_id] if other is not operation]
+        if rest:
+            self._waiting[op_id] = rest
+        else:
+            del self._waiting[op_id]
 
     def _fail(self, error: BaseException, _: DelayedOperation) -> None:
         self._failure = self._failure or error
@@ -200,24 +276,17 @@ class Replay:
         self.close()
 
 
-def _instants(
-    operations: Iterator[Operation], events: Iterator[KeyEvent]
-) -> Iterator[tuple[int, list[Operation], list[str]]]:
-    """Merge both tables; yield each time with its submissions and its completed keys."""
-    row = next(operations, None)
-    event = next(events, None)
-    while row is not None or event is not None:
-        if event is None or (row is not None and row.submitted_ms <= event.at_ms):
-            assert row is not None
-            instant = row.submitted_ms
-        else:
-            instant = event.at_ms
-        rows: list[Operation] = []
-        while row is not None and row.submitted_ms == instant:
-            rows.append(row)
-            row = next(operations, None)
-        keys: list[str] = []
-        while event is not None and event.at_ms == instant:
-            keys.append(event.key)
-            event = next(events, None)
-        yield instant, rows, keys
+def _longest_holds(events: list[KeyEvent]) -> dict[str, int]:
+    """Return the place of the longest hold, of equal ones the first, by key."""
+    places: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if event.hold_ms and not event.failed:
+            before = places.get(event.key)
+            if before is None or event.hold_ms > events[before].hold_ms:
+                places[event.key] = place
+    return places
+
+
+def _timer_seconds(ms: int) -> float:
+    """Return what the replay's timer takes for so many milliseconds; exact below 2**52."""
+    return min(ms, LONGEST_DELAY_MS) / _NS_PER_S

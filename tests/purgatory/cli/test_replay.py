@@ -87,6 +87,20 @@ def test_outcomes_file(trace, tmp_path):
     assert {row.outcome for row in rows} == {"completed", "expired"}
 
 
+def test_extensions_and_failures(trace, tmp_path):
+    """`--extensions` is read as the other tables are; failures get a column of their own."""
+    events, extensions = tmp_path / "events.csv", tmp_path / "extensions.csv"
+    events.write_text("key,at_ms,failed\nk1,1400,true\nk0,9000,\n")
+    extensions.write_text("op_id,at_ms,timeout_ms\no0,5000,4000\no1,5,-1\n")
+    refused = run(trace[0], events, "--extensions", extensions)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "extensions.csv, line 3, column timeout_ms: -1" in refused.stderr
+    done = run(trace[0], events, "--extensions", extensions, "--skip-bad")
+    assert row(done.stdout, "all")[:5] == ["all", "100", "1", "1", "98"]
+    assert "failed" in done.stdout
+    assert "100 operations, 100 outcomes" in done.stdout
+
+
 def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
     """The error names the row; `--sort` sorts first."""
     events = tmp_path / "events.csv"

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
 from purgatory.replay.engine import Replay
-from purgatory.trace import KeyEvent, Operation
-from tests.testing.oracle import resolve, traces
+from purgatory.trace import Extension, KeyEvent, Operation
+from tests.testing.oracle import full_traces, resolve, traces
 
 
-def replayed(operations, events, **options):
+def replayed(operations, events, extensions=None, **options):
     """The outcomes of a replay, in the order of the operations."""
     outcomes = []
     with Replay(on_outcome=outcomes.append, **options) as replay:
-        replay.run(operations, events)
+        replay.run(operations, events, extensions=extensions)
         replay._purgatory._check()
         assert replay.pending == 0
     order = {operation.op_id: place for place, operation in enumerate(operations)}
@@ -33,6 +33,21 @@ def test_equals_the_oracle(trace):
     """Ties, shared keys, need=n, zero timeouts, reused keys: all as the rules say."""
     operations, events = trace
     assert replayed(operations, events) == resolve(operations, events)
+
+
+@settings(max_examples=400, deadline=None)
+@given(full_traces())
+def test_equals_the_oracle_with_extensions_held_and_failed_events(trace):
+    """Chains of extensions, replaced holds, failures: several of each at one instant, too."""
+    assert replayed(*trace) == resolve(*trace)
+
+
+@settings(max_examples=50, deadline=None)
+@given(full_traces(start_ms=1_357_000_000_000))
+def test_extensions_at_the_times_of_today(trace):
+    """Also in real time."""
+    real = replayed(*trace, speed=1e6)
+    assert [row._replace(lateness_ms=0) for row in real] == resolve(*trace)
 
 
 @settings(max_examples=50)
@@ -94,6 +109,34 @@ def test_a_millisecond_counts_in_a_timeout_that_a_float_cannot_hold():
     rows = [operation("long", 0, 2**53 + 1)]
     (outcome,) = replayed(rows, [KeyEvent("k", 2**53 + 1)])
     assert outcome.outcome == "completed"
+
+
+def test_failures_are_counted():
+    """By kind, as completions are."""
+    rows = [operation("a"), operation("b", keys=("l",))]
+    with Replay() as replay:
+        total = replay.run(rows, [KeyEvent("k", 4, 0, True), KeyEvent("l", 5)])
+    assert (total.completed, total.failed, total.expired, total.pending) == (1, 1, 0, 0)
+
+
+def test_operations_of_one_id_are_extended_together():
+    """An id need not be distinct; what has ended stays as it was."""
+    rows = [operation(), operation(), operation("o", 5, 20), operation(keys=("l",))]
+    rows.sort(key=lambda row: row.submitted_ms)
+    outcomes = []
+    with Replay(on_outcome=outcomes.append) as replay:
+        replay.run(rows, [KeyEvent("l", 3)], extensions=[Extension("o", 10, 2)])
+        assert not replay._waiting
+    assert sorted((row.at_ms, row.deadline_ms) for row in outcomes) == [(3, 10), *[(12, 12)] * 3]
+
+
+def test_holds_and_extensions_beyond_all_bounds():
+    """The longest that a trace can hold."""
+    rows = [operation("held", 2**50, 5), operation("extended", 2**50, 5, ("x",))]
+    extensions = [Extension("extended", 2**50, 2**63 - 1 - 2**50)]
+    held, extended = replayed(rows, [KeyEvent("k", 0, 2**63 - 1)], extensions)
+    assert (held.outcome, held.at_ms) == ("completed", 2**50)
+    assert (extended.outcome, extended.at_ms) == ("expired", 2**63 - 1)
 
 
 def test_stop_leaves_the_rest_waiting():

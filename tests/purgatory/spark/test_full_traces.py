@@ -8,6 +8,7 @@ import os
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
+from purgatory.replay.engine import Replay
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import UnsupportedRows
 from purgatory.spark.tables.row_checks import check_events, check_extensions
@@ -36,11 +37,23 @@ def resolved(spark, trace):
     return sorted((Outcome(*row) for row in frame.collect()), key=repr)
 
 
+def replayed(trace):
+    """Return the outcomes of an in-process replay, sorted."""
+    outcomes = []
+    in_order = sorted(trace.events, key=lambda row: row.at_ms)
+    extensions = sorted(trace.extensions, key=lambda row: row.at_ms)
+    with Replay(on_outcome=outcomes.append) as replay:
+        operations = sorted(trace.operations, key=lambda row: row.submitted_ms)
+        replay.run(operations, in_order, extensions=extensions)
+    return sorted(outcomes, key=repr)
+
+
 def test_random_traces(spark):
     """Also with rows that are not in order of time."""
     trace = joined_full(random_full_traces(COUNT, in_order=False))
     wanted = expected(trace)
     assert len({row.outcome for row in wanted}) == 3
+    assert wanted == replayed(trace)
     assert wanted == resolved(spark, trace)
 
 
