@@ -64,7 +64,7 @@ class OutcomeRecorder(OperationOwner):
         delay_ns = to_ns(timeout)
         self.check_not_forked()
         owner = operation._op_owner  # first: a deferred operation drops it at its end
-        if operation._op_outcome is not None:
+        if _has_ended(operation):
             return False
         self._lists.check_open()
         if owner is not self:
@@ -77,7 +77,7 @@ class OutcomeRecorder(OperationOwner):
         except TimerClosed:
             self._lists.check_open()  # the purgatory's own error, if it closed as well
             raise
-        if not (extended or operation._op_outcome is not None or operation.deadline_ns):
+        if not (extended or _has_ended(operation) or operation.deadline_ns):
             raise ValueError(f"{operation!r} is being submitted; its timeout has not begun")
         return extended
 
@@ -107,3 +107,8 @@ class OutcomeRecorder(OperationOwner):
             self._on_error(error, cast("DelayedOperation", operation))
         except Exception:
             log.exception("on_error of purgatory %r raised", self.name)
+
+
+def _has_ended(operation: OperationState) -> bool:
+    # A function: compiled, a field that was found to be None is taken for None from there on.
+    return operation._op_outcome is not None
