@@ -30,6 +30,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["Pair", "Expiry"],
             "timingwheel",
         ),
+        (
+            "bench_free_threading.py",
+            ["--operations", "50", "--repeats", "1"],
+            ["One thread", "Two threads"],
+            "shared timer",
+        ),
         ("bench_rearm.py", ["--sizes", "100", "--repeats", "1"], ["Re-arm"], "timingwheel"),
         ("bench_tick.py", ["--seconds", "1", "--repeats", "1"], ["1000 timers"], "| 0.2 |"),
         (
