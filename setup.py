@@ -94,16 +94,17 @@ HOT = [
 
 
 # Beside them, in C: an extension for each, and the file that it is made of. The streaming store
-# relies on the interpreter lock.
+# relies on the interpreter lock, and what stands in for it is for the others.
 IN_C = {
     "mq._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
     "timingwheel._cpython._gc_tracking": "timingwheel/_cpython/_gc_tracking.c",
     "timingwheel._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
     "timingwheel._cpython._callback_kind": "timingwheel/_cpython/_callback_kind.c",
+    "timingwheel._cpython._free_threading": "timingwheel/_cpython/_free_threading.c",
     "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
 }
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    del IN_C["timingwheel._cpython._streaming_store"]
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+del IN_C[f"timingwheel._cpython.{'_streaming_store' if FREE_THREADED else '_free_threading'}"]
 
 # Commands that need mypyc's output; others only list what is in the package.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}

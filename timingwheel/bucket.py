@@ -27,7 +27,7 @@ So the new numbers come first, then the changes.
 
 from typing import Final
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.atomicity import COMPILED, LOCKED_SECTIONS
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
@@ -102,8 +102,8 @@ class TimerTaskList(TaskList):
     def __init__(
         self, lock: ReadWriteLock, counters: TimerCounters, level: i32, expiration_ns: i64
     ) -> None:
-        self._lock = lock
-        self._counters = counters
+        self._lock: Final = lock
+        self._counters: Final = counters
         self._slots: list[TimerTask | None] = [None] * MIN_CAPACITY
         # Tasks are in slots from the head on and before the end; every other slot is empty.
         self._head: i32 = 0
@@ -233,10 +233,12 @@ class TimerTaskList(TaskList):
 
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is not here."""
-        lock = self._lock
-        if ATOMIC_SECTIONS and lock.can_skip_read_lock():
-            return self._cancel(task)
-        with lock.reading():
+        if COMPILED and self._lock.enter_section():
+            cancelled = self._cancel(task)
+            if LOCKED_SECTIONS:
+                self._lock.leave_section()
+            return cancelled
+        with self._lock.reading():
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
@@ -247,8 +249,11 @@ class TimerTaskList(TaskList):
         self._counters.cancelled = cancelled
         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
             _gc_track(task)
-        if self._count == 0 and self._capacity > RETAINED_CAPACITY:
-            self._release_slots()
+        if self._count == 0:
+            if self._capacity > RETAINED_CAPACITY:
+                self._release_slots()
+            else:  # all slots are empty: the next task goes to the first
+                self._head = self._end = self._compact_read = self._compact_write = 0
         return True
 
     def _release_slots(self) -> None:
@@ -331,12 +336,14 @@ class TimerTaskList(TaskList):
 
     def take(self) -> TimerTask | None:
         """Remove and return the next task to run, or None."""
-        lock = self._lock
-        if ATOMIC_SECTIONS and lock.can_skip_read_lock():
-            return self._take()
+        if COMPILED and self._lock.enter_section():
+            task = self._take()
+            if LOCKED_SECTIONS:
+                self._lock.leave_section()
+            return task
         task = None
         try:
-            with lock.reading():
+            with self._lock.reading():
                 task = self._take()
             return task  # noqa: RET504  # it is needed below
         except BaseException:  # an interrupt: a task that was not returned must not be lost

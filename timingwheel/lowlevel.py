@@ -4,7 +4,15 @@ The second front door of the package. `purgatory` enters here and at `timingwhee
 modules are private. Any thread.
 """
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
+from timingwheel._cpython.free_threading import (
+    enter_section,
+    keep_for_ever,
+    leave_section,
+    new_lock,
+    shared_lock,
+    thread_dict,
+)
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
@@ -13,6 +21,8 @@ from timingwheel.timer_core import add_task, extend_task, now_ns, sleep_to_first
 
 __all__ = [
     "ATOMIC_SECTIONS",
+    "COMPILED",
+    "LOCKED_SECTIONS",
     "NS_PER_MS",
     "UNTRACKS_FROM_GC",
     "ConditionWaiter",
@@ -20,11 +30,17 @@ __all__ = [
     "TaskExecutor",
     "Waiter",
     "add_task",
+    "enter_section",
     "extend_task",
     "gc_track",
     "gc_untrack",
+    "keep_for_ever",
+    "leave_section",
+    "new_lock",
     "now_ns",
+    "shared_lock",
     "sleep_to_first_bucket",
+    "thread_dict",
     "to_ms",
     "to_ns",
 ]

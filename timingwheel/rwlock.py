@@ -13,8 +13,9 @@ cannot starve the readers.
 
 Where sections are atomic (`_cpython.atomicity`), most readers do without even that: a section that
 makes no calls may run without the lock while no other thread is inside, because entering and
-leaving would be one with it. See `can_skip_read_lock`. Worth it: `schedule` takes 3980 instructions
-instead of 5619, `cancel` 1001 instead of 2626 (callgrind).
+leaving would be one with it. See `enter_section`. Worth it: `schedule` takes 3980 instructions
+instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the interpreter lock,
+the same sections take a lock that costs little (`_cpython.free_threading`).
 
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
@@ -24,10 +25,16 @@ does not queue, or it would wait for its own thread. A reader must not become a 
 import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Any, Final
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
+from timingwheel._cpython.free_threading import enter_section, leave_section, new_lock
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel._cpython.yield_gil import yield_gil
+
+# Bound once: compiled, that saves a look-up in the module's dict for each section.
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 
 class ReadWriteLock:
@@ -48,8 +55,8 @@ class ReadWriteLock:
     )
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        # How often readers hold _lock now, which guards it; kept only for `can_skip_read_lock`.
+        self._lock: Final[Any] = new_lock()
+        # How often readers hold _lock now, which guards it; kept only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
@@ -66,12 +73,23 @@ class ReadWriteLock:
         self._writer: i64 = 0
         self._poison: Exception | None = None
 
-    def can_skip_read_lock(self) -> bool:
-        """Return whether a section may run now without entering the read side.
+    def enter_section(self) -> bool:
+        """Begin a section without `with`. False if that is impossible: use `reading`.
 
-        Only a section without calls, which is atomic. Always False where sections are not atomic.
+        Only compiled, and only a section that raises nothing. Where sections are atomic, only one
+        without calls: nothing is entered. Where they are locked this takes the lock, and the caller
+        calls `leave_section`.
         """
-        return ATOMIC_SECTIONS and self._writer == 0 and self._readers_inside == 0
+        if self._writer != 0:
+            return False
+        if LOCKED_SECTIONS:
+            _enter_section(self._lock)
+            return True
+        return ATOMIC_SECTIONS and self._readers_inside == 0
+
+    def leave_section(self) -> None:
+        """End a section that `enter_section` began, where sections are locked."""
+        _leave_section(self._lock)
 
     def reading(self) -> AbstractContextManager[object]:
         """Return the read side, for `with`. Blocks while a writer waits or writes."""

@@ -7,9 +7,9 @@ rare: it starts, closes, and drains batch by batch. Any thread.
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from datetime import timedelta
-from typing import Any, overload
+from typing import Any, Final, overload
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from timingwheel._cpython.atomicity import COMPILED, LOCKED_SECTIONS
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
@@ -37,10 +37,12 @@ class TimerCore:
         max_pending: i64,
     ) -> None:
         self.name = name
-        self._clock_reader = reader
-        self._wheel_state = state
-        self._lock = state.lock
-        self._executor = executor
+        # Final: compiled without the interpreter lock, only these are read without counting a
+        # reference, for which threads that share a timer would wait for each other.
+        self._clock_reader: Final = reader
+        self._wheel_state: Final = state
+        self._lock: Final = state.lock
+        self._executor: Final = executor
         self._max_pending: i64 = max_pending
         self._closed = False  # guarded by _lock, set once
 
@@ -186,22 +188,22 @@ def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
 
 
 def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> None:
-    state = timer._wheel_state
-    lock = timer._lock
-    # Where sections are atomic, all of this is one.
-    if (
-        ATOMIC_SECTIONS
-        and lock.can_skip_read_lock()
-        and not (timer._max_pending or timer._closed)
-        and (
-            state.try_place_fast(task, deadline_ns)
-            or (task._tt_list is not None and state.try_rearm_in_place(task, deadline_ns))
+    if COMPILED and timer._lock.enter_section():  # all of this is one
+        placed = not (timer._max_pending or timer._closed) and (
+            timer._wheel_state.try_place_fast(task, deadline_ns)
+            or (
+                task._tt_list is not None
+                and timer._wheel_state.try_rearm_in_place(task, deadline_ns)
+            )
         )
-    ):
-        return
+        if LOCKED_SECTIONS:
+            timer._lock.leave_section()
+        if placed:
+            return
+    state = timer._wheel_state
     due = None
     try:
-        with lock.reading():
+        with timer._lock.reading():
             if timer._max_pending or timer._closed:
                 _check_open(timer, task, limited)
             if not state.try_place_fast(task, deadline_ns):
@@ -239,21 +241,18 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
     """Move a pending task. `keeps_start`: its delay then counts from the same moment as before."""
     deadline_ns = _now_ns(timer) + delay_ns
     state = timer._wheel_state
-    lock = timer._lock
-    # Where sections are atomic, all of this is one.
-    start_ns = task.deadline_ns - task.delay_ns
-    if (
-        ATOMIC_SECTIONS
-        and lock.can_skip_read_lock()
-        and not timer._closed
-        and delay_ns != 0
-        and state.try_rearm_in_place(task, deadline_ns)
-    ):
-        task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
-        return True
+    if COMPILED and delay_ns != 0 and timer._lock.enter_section():  # all of this is one
+        start_ns = task.deadline_ns - task.delay_ns
+        moved = not timer._closed and state.try_rearm_in_place(task, deadline_ns)
+        if moved:
+            task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
+        if LOCKED_SECTIONS:
+            timer._lock.leave_section()
+        if moved:
+            return True
     due = None
     try:
-        with lock.reading():
+        with timer._lock.reading():
             if task._tt_list is None:
                 return False
             if timer._closed:

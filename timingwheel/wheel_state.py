@@ -29,10 +29,10 @@ class WheelState:
     """See the module. `now_ns`: the clock's reading when the timer is made."""
 
     def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
-        self.lock = ReadWriteLock()
-        self.counters = TimerCounters()
-        self.queue = DelayQueue(self.lock, self.counters)
-        self.wheel = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)
+        self.lock: Final = ReadWriteLock()
+        self.counters: Final = TimerCounters()
+        self.queue: Final = DelayQueue(self.lock, self.counters)
+        self.wheel: Final = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)
         self.cascades: i64 = 0
         # Due and detached; not all of its tasks are moved yet.
         self._draining: TimerTaskList | None = None
@@ -46,7 +46,7 @@ class WheelState:
     def try_place_fast(self, task: TimerTask, deadline_ns: i64) -> bool:
         """Add a new task to an existing bucket; False if that is impossible.
 
-        Locked; where sections are atomic, a lock that can be skipped will do: this is one section.
+        Locked, or in a section.
         """
         wheel = self.wheel
         due_ns = wheel.due_ns(deadline_ns)

@@ -12,7 +12,7 @@ end in a RecursionError.
 
 import logging
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 from purgatory.core._cpython.thread_local import ThreadLocal
 from purgatory.core.operation_state import (
@@ -21,9 +21,12 @@ from purgatory.core.operation_state import (
     OperationState,
 )
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import ATOMIC_SECTIONS, LOCKED_SECTIONS, thread_dict
 
 log = logging.getLogger(__name__)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_thread_dict: Final = thread_dict
 
 MAX_NESTED: Final = 12
 
@@ -57,8 +60,19 @@ class OutermostCallback:
         self.active = False  # read and written in atomic sections; not used without them
 
 
-CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
+_CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
 OUTERMOST_CALLBACK: Final = OutermostCallback()
+
+
+def callback_depth() -> CallbackDepth:
+    """Return how deep the callbacks of this thread are nested."""
+    if not LOCKED_SECTIONS:
+        return _CALLBACK_DEPTH.value
+    fields = _thread_dict()
+    found = fields.get("purgatory.callback_depth")
+    if found is None:
+        found = fields["purgatory.callback_depth"] = CallbackDepth()
+    return cast("CallbackDepth", found)
 
 
 def run_next_callback(operation: OperationState) -> int:
@@ -67,7 +81,7 @@ def run_next_callback(operation: OperationState) -> int:
     if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
         OUTERMOST_CALLBACK.active = True
     else:
-        nesting = CALLBACK_DEPTH.value
+        nesting = callback_depth()
         if nesting.depth >= MAX_NESTED:
             nesting.deferred.append(operation)
             return DEFERRED

@@ -18,7 +18,7 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import UNAFFECTED, WON
 from purgatory.core.outcome import CANCELLED, COMPLETED
 from purgatory.core.watch_lists import WatchLists
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import COMPILED
 
 # What `_offer` returns if all that an event has for operations is claimed.
 _NONE_LEFT: Final = -1
@@ -26,7 +26,7 @@ _NONE_LEFT: Final = -1
 
 def complete_key(lists: WatchLists, key: Hashable, value: object) -> int:
     """Complete a key for all its watchers; how many operations this call completed."""
-    if ATOMIC_SECTIONS and (only := lists.sole_watcher(key)) is not None:
+    if COMPILED and (only := lists.sole_watcher(key)) is not None:
         return 1 if only._op_complete_key(key, value) else 0
     completed = 0
     for operation in lists.watchers_of(key):
@@ -134,7 +134,7 @@ def fail_key(lists: WatchLists, key: Hashable, error: BaseException) -> int:
 
 def check_key(lists: WatchLists, key: Hashable) -> int:
     """Call `try_complete` of all watchers of a key; how many operations this call completed."""
-    if ATOMIC_SECTIONS and (only := lists.sole_watcher(key)) is not None:
+    if COMPILED and (only := lists.sole_watcher(key)) is not None:
         return 1 if request_check(only) else 0
     completed = 0
     for operation in lists.watchers_of(key):

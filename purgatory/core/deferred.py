@@ -1,22 +1,25 @@
 """DeferredOperation: the operation behind a future of `Purgatory.defer`.
 
-Compiled; the future is not, since it inherits from the standard library's. Where sections are
-atomic the operation keeps what the future shows: its state, result and exception. They are fields
-of a compiled object there, so that resolving the future is one atomic section that does not touch
-the future at all. The operation keeps them after its end, and drops all other references. Where
-sections are not atomic the future keeps them itself.
+Compiled; the future is not, since it inherits from the standard library's. So the operation keeps
+what the future shows: its state, result and exception. Resolving the future is one section under
+the operation's lock, which does not touch the future at all. The operation keeps them after its
+end, and drops all other references.
 """
 
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, DeferredFuture
 from purgatory.core.keyed import KeyedOperation, end_by_hand
 from purgatory.core.operation_state import RELEASED
 from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.errors import OperationCancelled, OperationExpired
-from timingwheel.lowlevel import ATOMIC_SECTIONS, to_ns
+from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section, to_ns
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 
 class DeferredOperation(KeyedOperation):
@@ -31,21 +34,28 @@ class DeferredOperation(KeyedOperation):
         self._op_has_condition = False  # only keys complete it
         self._watch_keys = watch_keys
         self.cancel_requested = False  # by `DeferredFuture.cancel`
-        if ATOMIC_SECTIONS:
-            # The future to resolve: one that a thread has registered, or, where sections are not
-            # atomic, any (`Purgatory.defer` sets it). Dropped at the end, or the two would be a
-            # reference cycle.
-            self.future: DeferredFuture | None = None
-            # What the future shows as _state, _result and _exception.
-            self.state: object = PENDING
-            self.result: object = None
-            self.error: object = None
+        # The future to resolve, if a thread has registered it. Dropped at the end, or the two would
+        # be a reference cycle.
+        self.future: DeferredFuture | None = None
+        # What the future shows as _state, _result and _exception.
+        self.state: object = PENDING
+        self.result: object = None
+        self.error: object = None
 
     def on_first_access(self, future: Any) -> None:
-        """Register a future of which a lazy attribute is about to be accessed."""
-        # Atomic: a reader either sees the future resolved or is registered before it resolves.
-        if self.state == PENDING:
-            self.future = future
+        """Register a future of which a lazy attribute is about to be accessed.
+
+        A reader either sees the future resolved or is registered before it resolves.
+        """
+        if COMPILED:
+            if LOCKED_SECTIONS:
+                _enter_section(self._op_lock)
+            _register(self, future)
+            if LOCKED_SECTIONS:
+                _leave_section(self._op_lock)
+        else:
+            with self._op_lock:
+                _register(self, future)
 
     def on_wait(self) -> None:
         """Warn if a thread is about to wait for a timeout that nothing drives."""
@@ -104,13 +114,10 @@ class DeferredOperation(KeyedOperation):
             self._resolve(None, error)
 
     def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
+        while not _try_store(self, result, error, state):
+            pass  # to enter a lock takes a few bytes, which other threads give back
         future = self.future
-        if ATOMIC_SECTIONS and future is None:
-            # Atomic. No future is registered, and one that registers from now on is done.
-            self.result = result
-            self.error = error
-            self.state = state
-        elif future is not None:
+        if future is not None:
             try:
                 again = False
                 while not _try_resolve(future, result, error, state, again):
@@ -135,9 +142,44 @@ class DeferredOperation(KeyedOperation):
 
     def _unresolved(self) -> bool:
         future = self.future
-        if future is None:
-            return ATOMIC_SECTIONS and self.state == PENDING
-        return not future.done()
+        return self.state == PENDING if future is None else not future.done()
+
+
+# Sections under the operation's lock.
+
+
+def _register(operation: DeferredOperation, future: DeferredFuture) -> None:
+    if operation.state == PENDING:
+        operation.future = future
+
+
+def _store(
+    operation: DeferredOperation, result: object, error: BaseException | None, state: str
+) -> None:
+    """Resolve the future, unless it is registered. One that registers from now on is done."""
+    if operation.future is None:
+        operation.result = result
+        operation.error = error
+        operation.state = state  # last: a thread may read it without the lock
+
+
+def _try_store(
+    operation: DeferredOperation, result: object, error: BaseException | None, state: str
+) -> bool:
+    """Enter the section of `_store`; False if there is no memory for that now."""
+    if COMPILED:
+        if LOCKED_SECTIONS:
+            _enter_section(operation._op_lock)
+        _store(operation, result, error, state)
+        if LOCKED_SECTIONS:
+            _leave_section(operation._op_lock)
+        return True
+    try:
+        with operation._op_lock:
+            _store(operation, result, error, state)
+    except MemoryError:
+        return False
+    return True
 
 
 def _try_resolve(

@@ -1,10 +1,10 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
-Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So where
-sections are atomic a future has no state of its own: its operation keeps it (see `deferred`), and
-the costly parts are made at their first access (see `lazy_attribute`). A thread that accesses one
-registers the future with its operation first. That is atomic: either the future is done by then, or
-the thread that resolves it finds it registered, and resolves it as the standard library does.
+Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So a
+future has no state of its own: its operation keeps it (see `deferred`), and the costly parts are
+made at their first access (see `lazy_attribute`). A thread that accesses one registers the future
+with its operation first. That is atomic: either the future is done by then, or the thread that
+resolves it finds it registered, and resolves it as the standard library does.
 
 Not compiled, like its base class. Any thread.
 """
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from purgatory.core.lazy_attribute import LazyAttribute
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import keep_for_ever
 
 log = logging.getLogger(__name__)
 
@@ -99,14 +99,13 @@ class DeferredFuture(FastResultFuture):
     _operation: DeferredState  # set once
     _called = 0  # how many of its callbacks were called
 
-    if ATOMIC_SECTIONS:
-        __init__ = object.__init__
-        _state = _delegated("state")
-        _result = _delegated("result")
-        _exception = _delegated("error")
-        _condition = LazyAttribute(threading.Condition, _on_first_access)
-        _waiters = LazyAttribute(list[Any], _on_first_access)
-        _done_callbacks = LazyAttribute(list[Any], _on_first_access)
+    __init__ = object.__init__
+    _state = _delegated("state")
+    _result = _delegated("result")
+    _exception = _delegated("error")
+    _condition = LazyAttribute(threading.Condition, _on_first_access)
+    _waiters = LazyAttribute(list[Any], _on_first_access)
+    _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 
     def result(self, timeout: float | None = None) -> Any:
         """See the class. Warns in a purgatory that was never started, where nothing expires."""
@@ -204,3 +203,6 @@ class ContextFuture(DeferredFuture):
 
 def _call_in_copy(context: Context, fn: Callable[[Any], object], future: DeferredFuture) -> None:
     context.copy().run(fn, future)
+
+
+keep_for_ever(vars(DeferredFuture)["_operation"])  # used to make each future

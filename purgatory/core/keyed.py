@@ -11,10 +11,21 @@ from purgatory.core.lifecycle import finalize, try_set_outcome
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import PROGRESSED, UNAFFECTED, WON
 from purgatory.core.outcome import COMPLETED, FAILED, Outcome
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import (
+    COMPILED,
+    LOCKED_SECTIONS,
+    enter_section,
+    keep_for_ever,
+    leave_section,
+)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 # Stands for "no value": any other object may be a value.
 _NO_VALUE: Final = object()
+keep_for_ever(_NO_VALUE)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -72,10 +83,14 @@ class KeyedOperation(DelayedOperation):
         try:
             if self._op_values_lock is not None:
                 won = _count_key(self, key, value) == WON
-            elif ATOMIC_SECTIONS:
+            elif COMPILED:
+                if LOCKED_SECTIONS:
+                    _enter_section(self._op_lock)
                 won = _try_end(self, COMPLETED, key, value)
+                if LOCKED_SECTIONS:
+                    _leave_section(self._op_lock)
             else:
-                with self._op_lock:  # type: ignore[union-attr]
+                with self._op_lock:
                     won = _try_end(self, COMPLETED, key, value)
             if won:
                 finalize(self, COMPLETED)
@@ -115,15 +130,15 @@ def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
             with operation._op_values_lock:
                 effect = operation._op_count(key, value)
                 if effect == WON:
-                    if ATOMIC_SECTIONS:
+                    if operation._op_lock is None:  # sections are atomic
                         won = _try_end(operation, COMPLETED, key, value)
                     else:
-                        with operation._op_lock:  # type: ignore[union-attr]
+                        with operation._op_lock:
                             won = _try_end(operation, COMPLETED, key, value)
-        elif ATOMIC_SECTIONS:
+        elif operation._op_lock is None:
             won = _try_end(operation, COMPLETED, key, value)
         else:
-            with operation._op_lock:  # type: ignore[union-attr]
+            with operation._op_lock:
                 won = _try_end(operation, COMPLETED, key, value)
     except BaseException:  # an interrupt
         if won:
@@ -147,15 +162,15 @@ def end_by_hand(
         if operation._op_values_lock is not None:
             with operation._op_values_lock:
                 if _drops_values(operation, uncounted):
-                    if ATOMIC_SECTIONS:
+                    if operation._op_lock is None:
                         won = _try_end(operation, outcome, None, value)
                     else:
-                        with operation._op_lock:  # type: ignore[union-attr]
+                        with operation._op_lock:
                             won = _try_end(operation, outcome, None, value)
-        elif ATOMIC_SECTIONS:
+        elif operation._op_lock is None:
             won = _try_end(operation, outcome, None, value)
         else:
-            with operation._op_lock:  # type: ignore[union-attr]
+            with operation._op_lock:
                 won = _try_end(operation, outcome, None, value)
         if won:
             finalize(operation, outcome)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Hashable
 from typing import Final
 
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import COMPILED
 
 # From so many keys on, a dict finds equal ones sooner than comparing each with each.
 _MANY: Final = 5
@@ -56,7 +56,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
                 hash(keys[0])
                 return keys
             if (
-                ATOMIC_SECTIONS
+                COMPILED
                 and 1 < len(keys) < _MANY
                 and are_builtin_keys(keys)
                 and _all_distinct(keys)

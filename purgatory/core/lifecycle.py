@@ -19,19 +19,28 @@ is held for a few lines without a call, and not at all where such lines are an a
 from typing import Final
 
 from purgatory.core.callbacks import (
-    CALLBACK_DEPTH,
     CALLED_AND_OTHERS_DEFERRED,
     DEFERRED,
+    callback_depth,
     report,
     run_next_callback,
 )
 from purgatory.core.operation_state import CALLBACKS_DONE, RELEASED, OperationState
 from purgatory.core.outcome import COMPLETED, Outcome
 from timingwheel import TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, gc_track
+from timingwheel.lowlevel import (
+    ATOMIC_SECTIONS,
+    COMPILED,
+    LOCKED_SECTIONS,
+    enter_section,
+    gc_track,
+    leave_section,
+)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_track: Final = gc_track
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 # How often a thread without memory tries to take a finished operation off its lists. It needs a few
 # bytes. (A key may raise MemoryError for ever.)
@@ -58,10 +67,14 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
     """Set the outcome and do all that follows from it. False if the operation has one."""
     won = False
     try:
-        if ATOMIC_SECTIONS:
+        if COMPILED:
+            if LOCKED_SECTIONS:
+                _enter_section(operation._op_lock)
             won = try_set_outcome(operation, outcome)
+            if LOCKED_SECTIONS:
+                _leave_section(operation._op_lock)
         else:
-            with operation._op_lock:  # type: ignore[union-attr]
+            with operation._op_lock:
                 won = try_set_outcome(operation, outcome)
         if won:
             finalize(operation, outcome)
@@ -123,10 +136,14 @@ def run_actions(operation: OperationState) -> bool:
     action = _NOTHING
     try:
         while True:
-            if ATOMIC_SECTIONS:
+            if COMPILED:
+                if LOCKED_SECTIONS:
+                    _enter_section(operation._op_lock)
                 action = _next_action(operation, action)
+                if LOCKED_SECTIONS:
+                    _leave_section(operation._op_lock)
             else:
-                with operation._op_lock:  # type: ignore[union-attr]
+                with operation._op_lock:
                     action = _next_action(operation, action)
             if action < _CHECK_CONDITION:
                 return completed
@@ -166,7 +183,7 @@ def _clear_busy(operation: OperationState) -> None:
 
 def _try_clear_busy(operation: OperationState) -> bool:
     try:
-        with operation._op_lock:  # type: ignore[union-attr]
+        with operation._op_lock:
             operation._op_busy = False
     except MemoryError:
         return False
@@ -198,7 +215,7 @@ def _run_callback(operation: OperationState) -> bool:
 
 def run_deferred_callbacks() -> None:
     """Run the deferred actions of this thread, once all callbacks around it have returned."""
-    nesting = CALLBACK_DEPTH.value
+    nesting = callback_depth()
     deferred = nesting.deferred
     if nesting.depth or not deferred:
         return

@@ -3,21 +3,27 @@
 Many threads act on an operation at once: some complete its keys, the timer's executor expires it,
 others cancel it. Its lock guards a few plain fields. It is held for a few lines without a call,
 never while user code runs, and never together with another lock of this package. So nothing that a
-callback does, to the purgatory, to other operations, or to its own key, can deadlock.
+callback does, to the purgatory, to other operations, or to its own key, can deadlock. (Operations
+may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 
 `lifecycle` has the race for the outcome and what follows, `callbacks` their order. Compiled, those
-few lines are an atomic section and take no lock at all. What is done for each operation is written
-as functions, there and here: compiled, a method of a class that may be subclassed is looked up at
-each call.
+few lines are an atomic section, which takes no lock, or without the interpreter lock one that costs
+little. What is done for each operation is written as functions, there and here: compiled, a method
+of a class that may be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
+from typing import Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.lifecycle import MAX_ATTEMPTS, finish, request_check
 from purgatory.core.operation_state import OperationOwner, OperationState
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -123,10 +129,14 @@ def attach(operation: OperationState, owner: OperationOwner) -> bool:
     """
     attached = False
     try:
-        if ATOMIC_SECTIONS:
+        if COMPILED:
+            if LOCKED_SECTIONS:
+                _enter_section(operation._op_lock)
             attached = _attach(operation, owner)
+            if LOCKED_SECTIONS:
+                _leave_section(operation._op_lock)
         else:
-            with operation._op_lock:  # type: ignore[union-attr]
+            with operation._op_lock:
                 attached = _attach(operation, owner)
     except BaseException:
         if attached:
@@ -146,9 +156,9 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
 
 def detach(operation: OperationState) -> bool:
     """Make an operation belong to no purgatory again. False if it has ended, and keeps its own."""
-    if ATOMIC_SECTIONS:
+    if operation._op_lock is None:  # sections are atomic
         return _detach(operation)
-    with operation._op_lock:  # type: ignore[union-attr]
+    with operation._op_lock:
         return _detach(operation)
 
 

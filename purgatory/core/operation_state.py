@@ -4,17 +4,15 @@
 `callbacks` can work on an operation without importing it. Any thread.
 """
 
-import threading
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.outcome import Outcome
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC
+from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC, shared_lock
 
 # The stages of finishing, in order. Each is marked as done together with doing it, so that a thread
 # that goes on after an interrupt neither leaves one out nor does it twice.
@@ -30,6 +28,9 @@ UNAFFECTED: Final = 0
 PROGRESSED: Final = 1  # the key counts now; others are needed
 WON: Final = 2  # its outcome is set, and the caller calls `lifecycle.finalize`
 ENDED: Final = 3
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_shared_lock: Final = shared_lock
 
 
 class ForkCounter:
@@ -126,9 +127,7 @@ class OperationState(TimerTask):
         # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: the
         # collector, and so a finalizer that ends this very operation, may run at the call of the
         # function under it, which has changed nothing by then.
-        self._op_lock: AbstractContextManager[bool] | None = (
-            None if ATOMIC_SECTIONS else threading.RLock()
-        )
+        self._op_lock: Final[Any] = None if ATOMIC_SECTIONS else _shared_lock(self)
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions
         self._op_recheck = False  # action: call try_complete

@@ -3,6 +3,8 @@
 import enum
 from typing import Final
 
+from timingwheel.lowlevel import keep_for_ever
+
 
 class Outcome(enum.StrEnum):
     """How an operation ended."""
@@ -18,3 +20,5 @@ COMPLETED: Final = Outcome.COMPLETED
 FAILED: Final = Outcome.FAILED
 EXPIRED: Final = Outcome.EXPIRED
 CANCELLED: Final = Outcome.CANCELLED
+for outcome in Outcome:  # every operation refers to one
+    keep_for_ever(outcome)

@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import cast
+from typing import Final, cast
 
 from purgatory.core.journal import Journal
 from purgatory.core.operation import DelayedOperation
@@ -37,9 +37,9 @@ class OutcomeRecorder(OperationOwner):
         journal: Journal | None,
     ) -> None:
         super().__init__(name)
-        self._lists = lists
-        self._timer = timer
-        self._own_timer = timer if owns_timer else None
+        self._lists: Final = lists
+        self._timer: Final = timer
+        self._own_timer: Final = timer if owns_timer else None
         # Whether `extend_task` does what the timer's own method does: a subclass may override that.
         self._timer_reschedule_is_default = type(timer).reschedule is Timer.reschedule
         self._on_error = on_error
@@ -83,11 +83,10 @@ class OutcomeRecorder(OperationOwner):
 
     def record_outcome(self, operation: OperationState, outcome: Outcome) -> None:
         """See `OperationOwner`."""
-        lists = self._lists
-        error = lists.release(operation, outcome)
+        error = self._lists.release(operation, outcome)
         if error is not None:
             self.report(error, operation)
-        if lists.closed and self._own_timer is not None and lists.fully_drained:
+        if self._lists.closed and self._own_timer is not None and self._lists.fully_drained:
             # Its reaper may sleep until a deadline that does not matter any more.
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:

@@ -24,12 +24,13 @@ from purgatory.core.held_events import HeldEvents
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operation import DelayedOperation, attach
+from purgatory.core.operation_state import FORK_COUNTER
 from purgatory.core.outcome_recorder import OutcomeRecorder
 from purgatory.core.submission import SubmissionTarget, submit
 from purgatory.core.watch_lists import WatchLists
 from purgatory.stats import PurgatoryStats
 from timingwheel import Timer
-from timingwheel.lowlevel import ATOMIC_SECTIONS, to_ns
+from timingwheel.lowlevel import to_ns
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _future: Final[type[DeferredFuture]] = DeferredFuture
@@ -52,11 +53,14 @@ class PurgatoryCore:
     ) -> None:
         self.name = name
         self.timer = timer
-        self._owner = owner
-        self._lists = lists
-        self._held = held
-        self._bus = bus
-        self._target = SubmissionTarget(owner, lists, held, timer)
+        # The owner has it as well, but threads count references to that one: see `timer_core`.
+        self._fork_number = FORK_COUNTER.value
+        # Final: see `timingwheel.timer_core`.
+        self._owner: Final = owner
+        self._lists: Final = lists
+        self._held: Final = held
+        self._bus: Final = bus
+        self._target: Final = SubmissionTarget(owner, lists, held, timer)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -123,8 +127,6 @@ class PurgatoryCore:
         operation = DeferredOperation(timeout, need, watch_keys)
         future: DeferredFuture = _future() if context is None else _context_future(context)
         future._operation = operation
-        if not ATOMIC_SECTIONS:
-            operation.future = future
         operation._op_owner = self._owner  # `attach`, for an operation that only this thread knows
         try:
             submit(self._target, operation, watch_keys, check_first=False)
@@ -263,10 +265,12 @@ def _context_future(context: object) -> DeferredFuture:
 
 
 def _check_open(core: PurgatoryCore) -> None:
-    core._owner.check_not_forked()
+    if core._fork_number != FORK_COUNTER.value:
+        core._owner.check_not_forked()
     core._lists.check_open()
 
 
 def _check_not_drained(core: PurgatoryCore) -> None:
-    core._owner.check_not_forked()
+    if core._fork_number != FORK_COUNTER.value:
+        core._owner.check_not_forked()
     core._lists.check_not_drained()

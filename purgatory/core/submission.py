@@ -16,7 +16,7 @@ from purgatory.core.operation_state import OperationOwner
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
 from timingwheel import Timer, TimerClosed, TimerError, TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, add_task, gc_untrack
+from timingwheel.lowlevel import ATOMIC_SECTIONS, COMPILED, add_task, gc_untrack
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_untrack: Final = gc_untrack
@@ -28,10 +28,10 @@ class SubmissionTarget:
     def __init__(
         self, owner: OperationOwner, lists: WatchLists, held: HeldEvents, timer: Timer
     ) -> None:
-        self.owner = owner
-        self.lists = lists
-        self.held = held
-        self.timer = timer
+        self.owner: Final = owner
+        self.lists: Final = lists
+        self.held: Final = held
+        self.timer: Final = timer
         # Whether `add_task` does what the timer's `add` does: a subclass may override that.
         self.timer_add_is_default = type(timer).add is Timer.add
 
@@ -52,7 +52,7 @@ def submit(
         if target.held.by_key and count_held(target.lists, target.held, operation, keys):
             return True
         if operation._op_outcome is None:
-            if ATOMIC_SECTIONS and target.timer_add_is_default:
+            if COMPILED and target.timer_add_is_default:
                 add_task(target.timer, operation)
             else:
                 target.timer.add(operation)

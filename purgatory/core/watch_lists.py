@@ -5,18 +5,19 @@ operations takes no memory, and the counts change together with the lists. It re
 calls no code of theirs: its callers do that, under no lock.
 
 There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; in Python a
-second lock costs more than the waiting it saves, because one thread runs at a time. It is a leaf
-lock: under it only `__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while
-it is watched, an entry is left behind that is never found, as in any dict.)
+second lock costs more than the waiting it saves. It is a leaf lock: under it only `__hash__` and
+`__eq__` of keys run. (If a key's hash or equality changes while it is watched, an entry is left
+behind that is never found, as in any dict.)
 
 Compiled, even that lock is mostly skipped. While all keys are of built-in types (see `keys`), a
 change of the lists is an atomic section, unless it begins in the middle of another change: then it
-takes the lock, and is deferred like any such change.
+takes the lock, and is deferred like any such change. (Without the interpreter lock a section takes
+the lock as well, at little cost.)
 """
 
 import threading
 from collections.abc import Hashable
-from typing import cast
+from typing import Any, Final, cast
 
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
@@ -24,7 +25,18 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import COUNTED, OperationState
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.errors import PurgatoryClosed
-from timingwheel.lowlevel import ATOMIC_SECTIONS
+from timingwheel.lowlevel import (
+    ATOMIC_SECTIONS,
+    COMPILED,
+    LOCKED_SECTIONS,
+    enter_section,
+    leave_section,
+    new_lock,
+)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 # Most keys are watched by one operation, which then stands for its list: that saves a dict for each
 # key. From the second on it is a dict by sequence number, in order of arrival: operations cannot be
@@ -46,13 +58,13 @@ class WatchLists:
         self._name = name
         # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Their
         # changes are deferred until the current one is done.
-        self._lock = threading.RLock()
+        self._lock: Final[Any] = new_lock()
         self._changing = False  # a change that is not atomic is under way
         # Whether all keys are of built-in types; true again once there are none. Guarded by _lock.
         self._builtin_keys_only = True
         # An operation and the keys to watch; no keys: remove it.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
-        self._of_key: dict[Hashable, DelayedOperation | _BySequence] = {}
+        self._of_key: Final[dict[Hashable, DelayedOperation | _BySequence]] = {}
         self._last_sequence = i64(0)
         self.closed = False
         self.entries = 0
@@ -70,13 +82,12 @@ class WatchLists:
         One that has ended meanwhile stays off: the thread that ended it does not come back for it.
         """
         operation._op_sequence = None  # it may have a number of other lists
-        if (
-            ATOMIC_SECTIONS
-            and self._can_skip_lock()
-            and are_builtin_keys(keys)
-            and self._append_atomically(operation, keys)
-        ):
-            return
+        if COMPILED and are_builtin_keys(keys) and self._enter_section():
+            appended = self._append_atomically(operation, keys)
+            if LOCKED_SECTIONS:
+                _leave_section(self._lock)
+            if appended:
+                return
         with self._lock:
             self.check_open()
             if self._changing:
@@ -90,13 +101,20 @@ class WatchLists:
                     if self._deferred_changes:
                         self._apply_deferred()
 
-    def _can_skip_lock(self) -> bool:
-        """Whether, compiled, a change or a look that runs no foreign code is atomic now.
+    def _enter_section(self) -> bool:
+        """Begin, compiled, a change or a look that runs no foreign code; False if it cannot be one.
 
         Not in the middle of another change. Not while watched keys may run code when they are
-        compared. Not after `close`, when the removal of the last operation sets an event.
+        compared. Not after `close`, when the removal of the last operation sets an event. Where
+        sections are locked, the caller leaves `_lock`.
         """
-        return self._builtin_keys_only and not (self._changing or self.closed)
+        if LOCKED_SECTIONS:
+            _enter_section(self._lock)
+        if self._builtin_keys_only and not (self._changing or self.closed):
+            return True
+        if LOCKED_SECTIONS:
+            _leave_section(self._lock)
+        return False
 
     def check_open(self) -> None:
         """Raise PurgatoryClosed if nothing may be watched any more."""
@@ -112,7 +130,8 @@ class WatchLists:
         """Do what `_append_all` does, with one look at each key; False if it cannot be atomic.
 
         It cannot if the operation is the second of a key: that takes a new dict, and making an
-        object that the cycle collector tracks may run the collector. Saves 16 % of a pair of
+        object that the cycle collector tracks may run the collector. Nor if a dict cannot grow:
+        `_append_all` tries again. Saves 16 % of a pair of
         submission and completion (7,382 instead of 8,807 instructions, callgrind).
         """
         if operation._op_outcome is not None:
@@ -128,9 +147,9 @@ class WatchLists:
                     found[self._sequence_of(operation)] = operation
                 self.entries += 1
                 n += 1
-        except MemoryError:  # a dict that cannot grow
+        except MemoryError:
             self._remove_first(keys, n, operation)
-            raise
+            return False
         self.pending += 1
         operation._op_keys = keys
         return True
@@ -142,7 +161,7 @@ class WatchLists:
             self._remove_entry(keys[n], operation)
 
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        if ATOMIC_SECTIONS and not are_builtin_keys(keys):
+        if COMPILED and not are_builtin_keys(keys):
             self._builtin_keys_only = False
         pending = self.pending + 1
         # First, so that `_unwatch` takes back whatever of it was done.
@@ -176,9 +195,15 @@ class WatchLists:
 
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
         """Count an outcome and `remove` the operation. Idempotent."""
-        if ATOMIC_SECTIONS and self._can_skip_lock():
+        if ATOMIC_SECTIONS and self._enter_section():
             self._count(operation, outcome)
             return self._unwatch(operation)
+        if LOCKED_SECTIONS and self._enter_section():
+            try:
+                self._count(operation, outcome)
+                return self._unwatch(operation)
+            finally:
+                _leave_section(self._lock)
         with self._lock:
             self._count(operation, outcome)
             return self._remove(operation)
@@ -284,7 +309,7 @@ class WatchLists:
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
         """Return the operations that watch a key at this moment, first come first."""
-        if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
+        if ATOMIC_SECTIONS and is_builtin_key(key) and self._enter_section():
             return _operations(self._of_key.get(key))
         with self._lock:
             return _operations(self._of_key.get(key))
@@ -295,8 +320,10 @@ class WatchLists:
         Spares most completions a list of one: 4 % of a pair of submission and completion (7,382
         instead of 7,700 instructions, callgrind), 2 % of one with a condition in Python.
         """
-        if ATOMIC_SECTIONS and self._can_skip_lock() and is_builtin_key(key):
+        if COMPILED and is_builtin_key(key) and self._enter_section():
             found = self._of_key.get(key)
+            if LOCKED_SECTIONS:
+                _leave_section(self._lock)
             if isinstance(found, DelayedOperation):
                 return found
         return None

@@ -1,4 +1,4 @@
-"""COMPILED and ATOMIC_SECTIONS: how this package runs, and what it may rely on.
+"""COMPILED, ATOMIC_SECTIONS, LOCKED_SECTIONS: how this package runs, and what it may rely on.
 
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
 thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
@@ -6,6 +6,9 @@ which compiled code keeps until its next such call. Where `ATOMIC_SECTIONS` is T
 rely on that instead of taking a lock (see `rwlock`). A free-threaded Python gives no such promise,
 whether its GIL is on now or not: it may be on only while some extension is imported. Interpreted
 code releases the GIL more often.
+
+Where `LOCKED_SECTIONS` is True, the same sections take a lock that costs little (see
+`free_threading`).
 """
 
 import sys
@@ -15,3 +18,6 @@ from typing import Final
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
 ATOMIC_SECTIONS: Final[bool] = COMPILED and "t" not in sys.abiflags
+
+# Compiled for a free-threaded Python.
+LOCKED_SECTIONS: Final[bool] = COMPILED and not ATOMIC_SECTIONS

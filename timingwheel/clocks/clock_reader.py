@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from timingwheel._cpython.free_threading import keep_for_ever
 from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel.clocks.clock import Clock, ManualClock, check_reading, monotonic_ms
@@ -11,6 +12,8 @@ from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS
 # Bound once: compiled, that saves two look-ups for each timer.
 _TIME: Final = TIME
 _REAL_MONOTONIC_NS: Final = REAL_MONOTONIC_NS
+
+keep_for_ever(REAL_MONOTONIC_NS[0])
 
 _MAX_MS: Final = MAX_NOW_NS // NS_PER_MS
 

@@ -1,0 +1,135 @@
+"""SectionLock and what else stands in for the interpreter lock; elsewhere what replaces them."""
+
+import gc
+import threading
+
+import pytest
+
+from timingwheel import Timer
+from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
+from timingwheel._cpython.free_threading import (
+    enter_section,
+    keep_for_ever,
+    leave_section,
+    new_lock,
+    shared_lock,
+    thread_dict,
+)
+
+HANG = 30
+THREADS = 4
+ROUNDS = 5_000
+
+locked_only = pytest.mark.skipif(not LOCKED_SECTIONS, reason="compiled without the GIL only")
+
+
+def run_threads(work):
+    """Run `work` in several threads to its end."""
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG)
+        assert not thread.is_alive()
+
+
+def test_sections_are_atomic_or_locked_if_compiled():
+    """One of the two, never both; interpreted neither."""
+    assert ATOMIC_SECTIONS + LOCKED_SECTIONS == COMPILED
+
+
+@pytest.mark.parametrize("make", [new_lock, lambda: shared_lock(Timer)], ids=["new", "shared"])
+class TestLock:
+    """What `new_lock` and `shared_lock` return."""
+
+    def test_one_thread_at_a_time_is_inside(self, make):
+        """No increment is lost."""
+        lock, count = make(), 0
+
+        def work():
+            nonlocal count
+            for _ in range(ROUNDS):
+                with lock:
+                    count += 1
+
+        run_threads(work)
+        assert count == THREADS * ROUNDS
+
+    def test_it_is_reentrant(self, make):
+        """A thread may take it again, and leaves it as often."""
+        lock = make()
+        with lock:
+            assert lock.acquire()
+            assert lock._is_owned()
+            lock.release()
+            assert lock._is_owned()
+        assert not lock._is_owned()
+
+    def test_only_its_owner_releases_it(self, make):
+        """A thread without it gets an error."""
+        with pytest.raises(RuntimeError):
+            make().release()
+
+    def test_a_thread_that_waits_holds_up_no_collection(self, make):
+        """The collector stops all threads; one that waits for a lock counts as stopped."""
+        lock = make()
+        ready, got = threading.Event(), threading.Event()
+
+        def work():
+            ready.set()
+            with lock:
+                got.set()
+
+        thread = threading.Thread(target=work, daemon=True)
+        with lock:
+            thread.start()
+            assert ready.wait(HANG)
+            for _ in range(20):
+                gc.collect()
+            assert not got.is_set()
+        assert got.wait(HANG)
+        thread.join(HANG)
+
+
+@locked_only
+class TestLocked:
+    """What only compiled code on a free-threaded Python uses."""
+
+    def test_sections_exclude_each_other(self):
+        """A section is re-entrant, and no increment in one is lost."""
+        lock, count = new_lock(), 0
+
+        def work():
+            nonlocal count
+            for _ in range(ROUNDS):
+                enter_section(lock)
+                enter_section(lock)
+                count += 1
+                leave_section(lock)
+                leave_section(lock)
+
+        run_threads(work)
+        assert count == THREADS * ROUNDS
+
+    def test_only_locks_are_entered(self):
+        """Anything else is a TypeError, not a crash; to leave what is not held a RuntimeError."""
+        for function in (enter_section, leave_section):
+            with pytest.raises(TypeError):
+                function(object())
+        with pytest.raises(RuntimeError):
+            leave_section(new_lock())
+
+    def test_each_thread_has_a_dict_of_its_own(self):
+        """The same one at each call, and no other thread's."""
+        found = []
+        run_threads(lambda: found.append((thread_dict(), thread_dict())))
+        assert all(first is second for first, second in found)
+        assert len({id(first) for first, _ in found}) == THREADS
+
+
+def test_what_is_kept_for_ever_may_be_used_as_before():
+    """It is not freed, and marking it twice is harmless."""
+    thing = object()
+    keep_for_ever(thing)
+    keep_for_ever(thing)
+    assert [thing] * 3 == [thing, thing, thing]

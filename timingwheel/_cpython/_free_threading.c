@@ -1,0 +1,257 @@
+/* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict.
+ *
+ * Only free_threading.py imports it, and only on a free-threaded Python.
+ *
+ * A SectionLock is re-entrant, and held for less than a microsecond. So a thread that finds it taken
+ * looks again for a while, less and less often: the thread that has it writes to the same line of
+ * memory, and may take it several times in a row while the data are in its cache. To sleep and to be
+ * woken takes ten times as long (and in CPython 3.14 a PyMutex that is found taken yields the
+ * processor forty times before it looks again). If it stays taken, because its thread was suspended
+ * by the system or keys are compared under it, the thread sleeps between two looks; it releases its
+ * thread state meanwhile, so it holds up no collection. It runs no signal handler.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#ifdef _WIN32
+#include <windows.h>
+#define NAP() Sleep(0)
+#else
+#include <time.h>
+#define NAP() nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL)
+#endif
+
+#if defined(__x86_64__) || defined(__i386__)
+#define RELAX() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define RELAX() __asm__ volatile("isb" ::: "memory")
+#else
+#define RELAX() ((void)0)
+#endif
+
+#define LOOKS 60       /* at a taken lock, before the thread sleeps */
+#define MOST_RELAX 32  /* between two looks */
+#define SHARED 256     /* locks of objects that have none of their own; a power of two */
+#define LINE 64        /* bytes that processors hand to each other */
+
+typedef struct {
+    PyObject_HEAD
+    uintptr_t owner;  /* the thread that has it; 0: none */
+    Py_ssize_t again; /* how often that thread took it once more */
+} SectionLock;
+
+static PyTypeObject SectionLock_Type;
+
+static union {
+    SectionLock lock;
+    char line[(sizeof(SectionLock) + LINE - 1) / LINE * LINE];
+} shared[SHARED];
+
+static int
+try_take(SectionLock *self, uintptr_t me)
+{
+    uintptr_t none = 0;
+    return _Py_atomic_load_uintptr_relaxed(&self->owner) == 0
+        && _Py_atomic_compare_exchange_uintptr(&self->owner, &none, me);
+}
+
+static void
+wait_and_take(SectionLock *self, uintptr_t me)
+{
+    int relax = 1;
+    for (int looks = 0; looks < LOOKS; looks++) {
+        for (int n = 0; n < relax; n++) {
+            RELAX();
+        }
+        if (try_take(self, me)) {
+            return;
+        }
+        if (relax < MOST_RELAX) {
+            relax *= 2;
+        }
+    }
+    Py_BEGIN_ALLOW_THREADS
+    while (!try_take(self, me)) {
+        NAP();
+    }
+    Py_END_ALLOW_THREADS
+}
+
+static void
+take(SectionLock *self)
+{
+    uintptr_t me = _Py_ThreadId();
+    if (_Py_atomic_load_uintptr_relaxed(&self->owner) == me) {
+        self->again++;
+    }
+    else if (!try_take(self, me)) {
+        wait_and_take(self, me);
+    }
+}
+
+static int
+is_owned(SectionLock *self)
+{
+    return _Py_atomic_load_uintptr_relaxed(&self->owner) == _Py_ThreadId();
+}
+
+static int
+give(SectionLock *self)
+{
+    if (!is_owned(self)) {
+        PyErr_SetString(PyExc_RuntimeError, "this thread does not have the lock");
+        return -1;
+    }
+    if (self->again) {
+        self->again--;
+    }
+    else {
+        _Py_atomic_store_uintptr_release(&self->owner, 0);
+    }
+    return 0;
+}
+
+static PyObject *
+lock_acquire(PyObject *self, PyObject *Py_UNUSED(arguments))
+{
+    take((SectionLock *)self);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *
+lock_release(PyObject *self, PyObject *Py_UNUSED(arguments))
+{
+    if (give((SectionLock *)self) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+lock_is_owned(PyObject *self, PyObject *Py_UNUSED(arguments))
+{
+    return PyBool_FromLong(is_owned((SectionLock *)self));
+}
+
+static PyObject *
+lock_exit(PyObject *self, PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(count))
+{
+    return lock_release(self, NULL);
+}
+
+static PyMethodDef lock_methods[] = {
+    {"acquire", lock_acquire, METH_NOARGS, PyDoc_STR("Wait for the lock and take it.")},
+    {"release", lock_release, METH_NOARGS, PyDoc_STR("Leave it as often as it was taken.")},
+    {"_is_owned", lock_is_owned, METH_NOARGS, PyDoc_STR("Whether this thread has it.")},
+    {"__enter__", lock_acquire, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))lock_exit, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject SectionLock_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "timingwheel._cpython._free_threading.SectionLock",
+    .tp_doc = PyDoc_STR("A re-entrant lock, held for a few lines."),
+    .tp_basicsize = sizeof(SectionLock),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_methods = lock_methods,
+    .tp_new = PyType_GenericNew,
+};
+
+static int
+check(PyObject *lock)
+{
+    if (!Py_IS_TYPE(lock, &SectionLock_Type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a SectionLock");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+enter_section(PyObject *Py_UNUSED(module), PyObject *lock)
+{
+    if (check(lock) < 0) {
+        return NULL;
+    }
+    take((SectionLock *)lock);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+leave_section(PyObject *Py_UNUSED(module), PyObject *lock)
+{
+    if (check(lock) < 0 || give((SectionLock *)lock) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    uintptr_t address = (uintptr_t)object;
+    return (PyObject *)&shared[(address >> 5 ^ address >> 13) & (SHARED - 1)].lock;
+}
+
+/* As PyUnstable_SetImmortal, which 3.15 has; the collector must not be told of it twice. */
+PyAPI_FUNC(void) _Py_SetImmortal(PyObject *object);
+
+static PyObject *
+keep_for_ever(PyObject *Py_UNUSED(module), PyObject *object)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    _Py_SetImmortal(object);
+#else
+    (void)object;
+#endif
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+thread_dict(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
+{
+    PyObject *dict = PyThreadState_GetDict();
+    return dict == NULL ? PyErr_NoMemory() : Py_NewRef(dict);
+}
+
+static PyMethodDef methods[] = {
+    {"enter_section", enter_section, METH_O, PyDoc_STR("Wait for a lock and take it.")},
+    {"leave_section", leave_section, METH_O, PyDoc_STR("Leave a lock as often as it was taken.")},
+    {"shared_lock", shared_lock, METH_O, PyDoc_STR("The lock of an object without its own.")},
+    {"keep_for_ever", keep_for_ever, METH_O, PyDoc_STR("Count no references to it any more.")},
+    {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static int
+prepare(PyObject *module)
+{
+    PyObject statically_allocated[] = {PyObject_HEAD_INIT(&SectionLock_Type)};
+    for (int n = 0; n < SHARED; n++) { /* never freed, and no references are counted */
+        shared[n].lock.ob_base = statically_allocated[0];
+    }
+    return PyModule_AddType(module, &SectionLock_Type);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, prepare},
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+    {0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "timingwheel._cpython._free_threading",
+    .m_doc = PyDoc_STR("What compiled code needs without the interpreter lock."),
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__free_threading(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,59 @@
+"""What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict.
+
+A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
+costs more than what is done under it: `with` looks up two methods, and a thread that finds it taken
+goes to sleep. A `SectionLock` is taken and left by one call of a C function each, which raises
+nothing, and a thread that finds it taken first looks again for a microsecond. It is re-entrant, as
+finalizers need it.
+
+To count references is what else costs: two threads that count those of one object wait for each
+other. So classes mark the attributes `Final` that are never set again: these are read without
+counting. What lives as long as the process is not counted at all (`keep_for_ever`). And what
+belongs to a thread is in its own dict: a `threading.local` is itself an object that all share.
+
+`enter_section`, `leave_section` and `thread_dict` only where `LOCKED_SECTIONS` is True. Between two
+compiled calls no signal handler runs, so no `with` is needed. Everywhere else `new_lock` is
+`threading.RLock`, for `with`.
+
+Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from timingwheel._cpython.atomicity import LOCKED_SECTIONS
+
+if LOCKED_SECTIONS and not TYPE_CHECKING:
+    from timingwheel._cpython._free_threading import (
+        SectionLock,
+        enter_section,
+        keep_for_ever,
+        leave_section,
+        shared_lock,
+        thread_dict,
+    )
+
+    new_lock = SectionLock
+else:
+    new_lock: Final[Callable[[], Any]] = threading.RLock
+
+    def enter_section(lock: object) -> None:
+        """Take a lock, as often as the thread likes."""
+        raise NotImplementedError
+
+    def leave_section(lock: object) -> None:
+        """Leave a lock that this thread has."""
+        raise NotImplementedError
+
+    def shared_lock(owner: object) -> Any:
+        """Return a lock for an object, which may share it with some others."""
+        del owner
+        return threading.RLock()
+
+    def keep_for_ever(shared: object) -> None:
+        """Never free an object that many threads use, so that its references need no counting."""
+
+    def thread_dict() -> dict[str, Any]:
+        """Return a dict that is this thread's own."""
+        raise NotImplementedError
