@@ -1,6 +1,6 @@
 """One wait in an event loop: `AsyncPurgatory` beside what programs write without it.
 
-    python benchmarks/bench_aio.py [--waits 50000] [--ends 20000] [--repeats 5]
+    python benchmarks/bench_aio.py [--waits 50000] [--ends 20000] [--repeats 5] [--loops LOOP ...]
 
 *One wait*: CPU microseconds of the process for one wait and its completion, with one key and with
 three, under asyncio and uvloop. *One after the other*: one task waits, and the loop completes what
@@ -140,11 +140,14 @@ def main() -> None:
     parser.add_argument("--waits", type=int, default=50_000)
     parser.add_argument("--ends", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--loops", nargs="+", choices=list(LOOPS), default=list(LOOPS))
     options = parser.parse_args()
     if options.one:
         loop, way, what, keys, count = options.one
         print(json.dumps(one_run(loop, way, what, int(keys), int(count))))
         return
+    for loop in set(LOOPS) - set(options.loops):
+        del LOOPS[loop]
     print(f"## Event loops ({machine()}; median of {options.repeats})")
     report_waits("One wait, one after the other", "one", options.waits, options.repeats)
     report_waits("One wait, a thousand at a time", "many", options.waits, options.repeats)

@@ -52,7 +52,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
         ),
         (
             "bench_aio.py",
-            ["--waits", "100", "--ends", "100", "--repeats", "1"],
+            ["--waits", "100", "--ends", "100", "--repeats", "1", "--loops", "asyncio"],
             ["One wait, one after the other", "One wait, a thousand at a time", "100 ends"],
             "| AsyncPurgatory |",
         ),
