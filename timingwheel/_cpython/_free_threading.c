@@ -194,6 +194,20 @@ shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
     return (PyObject *)&shared[(address >> 5 ^ address >> 13) & (SHARED - 1)].lock;
 }
 
+/* In a forked child: what other threads held is held by none. */
+static PyObject *
+free_shared_locks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
+{
+    for (int n = 0; n < SHARED; n++) {
+        SectionLock *lock = &shared[n].lock;
+        if (!is_owned(lock)) {
+            lock->again = 0;
+            _Py_atomic_store_uintptr_release(&lock->owner, 0);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 /* As PyUnstable_SetImmortal, which 3.15 has; the collector must not be told of it twice. */
 PyAPI_FUNC(void) _Py_SetImmortal(PyObject *object);
 
@@ -219,6 +233,7 @@ static PyMethodDef methods[] = {
     {"enter_section", enter_section, METH_O, PyDoc_STR("Wait for a lock and take it.")},
     {"leave_section", leave_section, METH_O, PyDoc_STR("Leave a lock as often as it was taken.")},
     {"shared_lock", shared_lock, METH_O, PyDoc_STR("The lock of an object without its own.")},
+    {"free_shared_locks", free_shared_locks, METH_NOARGS, PyDoc_STR("Free what no thread holds.")},
     {"keep_for_ever", keep_for_ever, METH_O, PyDoc_STR("Count no references to it any more.")},
     {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
     {NULL, NULL, 0, NULL},

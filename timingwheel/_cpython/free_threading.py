@@ -18,6 +18,7 @@ compiled calls no signal handler runs, so no `with` is needed. Everywhere else `
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
     from timingwheel._cpython._free_threading import (
         SectionLock,
         enter_section,
+        free_shared_locks,
         keep_for_ever,
         leave_section,
         shared_lock,
@@ -35,6 +37,9 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
     )
 
     new_lock = SectionLock
+    # Other threads may have been in a section when the process forked. The child's new objects
+    # share locks with the parent's.
+    os.register_at_fork(after_in_child=free_shared_locks)
 else:
     new_lock: Final[Callable[[], Any]] = threading.RLock
 

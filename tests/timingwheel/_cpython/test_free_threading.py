@@ -1,6 +1,8 @@
 """SectionLock and what else stands in for the interpreter lock; elsewhere what replaces them."""
 
 import gc
+import os
+import signal
 import threading
 
 import pytest
@@ -133,3 +135,27 @@ def test_what_is_kept_for_ever_may_be_used_as_before():
     keep_for_ever(thing)
     keep_for_ever(thing)
     assert [thing] * 3 == [thing, thing, thing]
+
+
+@locked_only
+def test_a_forked_child_finds_no_shared_lock_taken():
+    """A thread was in a section when another one forked: it does not exist in the child."""
+    lock, inside, leave = shared_lock(Timer), threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            inside.set()
+            leave.wait(HANG)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(HANG)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(HANG)  # ends it if it waits for the lock
+        with lock:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    leave.set()
+    thread.join(HANG)
+    assert status == 0
