@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected, parse_value
+from purgatory.service.errors import ConfigError
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -13,14 +14,30 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = add_command(subparsers, "complete", run, "complete keys at a server")
     parser.add_argument("keys", metavar="KEY", nargs="+")
     parser.add_argument("--value", metavar="VALUE", help="JSON, or else a text")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="for at most N operations, the longest waiting first"
+    )
+    parser.add_argument(
+        "--hold",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="count for operations submitted within that time, too; then exit code 0",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Complete the keys; print how many operations that completed."""
     value = parse_value(arguments.value)
     with connected(arguments) as client:
-        answers = [client.complete_later(key, value) for key in arguments.keys]
+        try:
+            answers = [
+                client.complete_later(key, value, limit=arguments.limit, hold=arguments.hold)
+                for key in arguments.keys
+            ]
+        except ValueError as error:  # says which argument, and what it may be
+            raise ConfigError(str(error)) from error
         client.flush()
         count = sum(answer.result() for answer in answers)
     print(f"{count:,} operations completed")
-    return 0 if count else BAD_NEWS
+    return 0 if count or arguments.hold else BAD_NEWS

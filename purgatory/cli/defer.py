@@ -8,7 +8,7 @@ from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected, parse_value
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.service.errors import ConfigError
+from purgatory.service.errors import ConfigError, OperationFailed
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                 if future.done():  # it was refused, or has ended already
                     future.result()
                 print(future.op_id)
-        except (OperationExpired, OperationCancelled) as end:
+        except (OperationExpired, OperationCancelled, OperationFailed) as end:
             print(end)
             return BAD_NEWS
     return 0

@@ -62,6 +62,7 @@ _HELP: Final = {
     "max_payload_bytes": "bytes of a payload or value",
     "max_pending_per_client": "operations and unacknowledged outcomes of a client",
     "max_pending": "the same, of all clients",
+    "max_held": "events held for operations that are submitted later",
     "max_timeout": "longest timeout in seconds",
     "max_clients": "connections at a time",
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         HelloRequired,
         Malformed,
         NoHello,
+        OperationFailed,
         OperationIdTaken,
         Refused,
         RequestTimeout,
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
         TooLarge,
         TooLong,
         TooManyClients,
+        TooManyHeld,
         TooManyKeys,
         TooManyPending,
         Unavailable,
         WrongVersion,
     )
     from purgatory.service.protocol import OperationStatus, OutcomeMessage
-    from purgatory.service.server.journal_sink import JournalSink
+    from purgatory.service.server.journal.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
 
@@ -60,6 +62,7 @@ __all__ = [
     "JournalSink",
     "Malformed",
     "NoHello",
+    "OperationFailed",
     "OperationIdTaken",
     "OperationStatus",
     "Outcome",
@@ -81,6 +84,7 @@ __all__ = [
     "TooLarge",
     "TooLong",
     "TooManyClients",
+    "TooManyHeld",
     "TooManyKeys",
     "TooManyPending",
     "Unavailable",
@@ -95,7 +99,7 @@ _LAZY_EXPORTS: Final = {
     "daemon": ("ServiceDaemon",),
     "protocol": ("OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
-    "server.journal_sink": ("JournalSink",),
+    "server.journal.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),
 }
 _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for name in names}

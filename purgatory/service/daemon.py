@@ -14,7 +14,7 @@ from purgatory.service.errors import ConfigError
 from purgatory.service.http.metrics import ServerCollector
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
-from purgatory.service.server.parquet_sink import ParquetSink
+from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
 
 if TYPE_CHECKING:

@@ -25,6 +25,21 @@ class Unavailable(ServiceError):
     """The client is closed, or was closed before the request was answered."""
 
 
+class OperationFailed(ServiceError):
+    """Raised by the future of an operation if a key that it waits for fails.
+
+    `error_type` is the name of the error's class and `message` its text, as given to `fail`.
+    """
+
+    def __init__(self, error_type: str, message: str = "") -> None:
+        super().__init__(error_type, message)
+        self.error_type = error_type
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.error_type}: {self.message}" if self.message else self.error_type
+
+
 class RequestTimeout(ServiceError, TimeoutError):
     """No answer came in time; the server may or may not carry the request out."""
 
@@ -42,7 +57,10 @@ class Malformed(Refused):
 
 
 class WrongVersion(Refused):
-    """The server does not speak this version of the protocol."""
+    """The server does not speak this version of the protocol, or what was asked for needs a later.
+
+    A server of protocol 1 knows neither `extend` and `fail` nor `limit` and `hold`.
+    """
 
     code = "version"
 
@@ -75,6 +93,12 @@ class TooManyPending(Refused):
     """The client, or all of them together, have too many operations. Can be temporary."""
 
     code = "too-many-pending"
+
+
+class TooManyHeld(Refused):
+    """The server holds as many events as it accepts. Can be temporary."""
+
+    code = "too-many-held"
 
 
 class TooManyClients(Refused):

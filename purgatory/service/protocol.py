@@ -16,7 +16,9 @@ from msgspec import Raw, Struct
 
 from purgatory.service.errors import Malformed
 
-VERSION: Final = 1
+VERSION: Final = 2
+#: The oldest version that clients and servers of this one understand.
+OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
@@ -34,10 +36,31 @@ class Submission(Struct, array_like=True, gc=False):
 
 
 class Completion(Struct, array_like=True, gc=False):
-    """A key to complete, with a value."""
+    """A key to complete, with a value.
+
+    `limit`: for at most so many operations. `hold_ms`: for how long it also counts for operations
+    that are submitted later. Both are of version 2.
+    """
 
     key: str
     value: Raw = Raw(NOTHING)
+    limit: int | None = None
+    hold_ms: int = 0
+
+
+class TimeoutExtension(Struct, array_like=True, gc=False):
+    """An operation to extend: its timeout counts anew from now."""
+
+    op_id: str
+    timeout_ms: int
+
+
+class KeyFailure(Struct, array_like=True, gc=False):
+    """A key to fail, with the error's type and message."""
+
+    key: str
+    error_type: str
+    message: str = ""
 
 
 class Limits(Struct, array_like=True, frozen=True):
@@ -50,17 +73,22 @@ class Limits(Struct, array_like=True, frozen=True):
     pending_per_client: int
     pending: int
     timeout_ms: int
+    held: int = 0  # of version 2
 
 
 # Requests.
 
 
 class Hello(Struct, array_like=True, tag=1):
-    """Name the client; the first message of each connection."""
+    """Name the client; the first message of each connection.
+
+    `session`, of version 2: a name for the requests that have the same count `seq`.
+    """
 
     seq: int
     version: int
     client: str
+    session: str = ""
 
 
 class Submit(Struct, array_like=True, tag=2):
@@ -110,7 +138,21 @@ class Bye(Struct, array_like=True, tag=8):
     seq: int
 
 
-Request = Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye
+class Extend(Struct, array_like=True, tag=9):
+    """Extend operations. Of version 2."""
+
+    seq: int
+    extensions: list[TimeoutExtension]
+
+
+class Fail(Struct, array_like=True, tag=10):
+    """Fail keys, for all clients' operations. Of version 2."""
+
+    seq: int
+    failures: list[KeyFailure]
+
+
+Request = Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye | Extend | Fail
 
 # Replies.
 
@@ -162,7 +204,7 @@ class Cancelled(Struct, array_like=True, tag=35):
 
 
 class OperationStatus(Struct, array_like=True):
-    """The state of an operation: pending, completed, expired, cancelled or unknown."""
+    """The state of an operation: pending, completed, failed, expired, cancelled or unknown."""
 
     op_id: str
     state: str
@@ -199,13 +241,28 @@ class Failure(Struct, array_like=True, tag=38):
     message: str
 
 
+class Extended(Struct, array_like=True, tag=39):
+    """Answer to `Extend`: for each whether it was extended; False if ended or unknown."""
+
+    seq: int
+    done: list[bool]
+
+
+class Failed(Struct, array_like=True, tag=40):
+    """Answer to `Fail`: how many operations each key ended; that is on disk."""
+
+    seq: int
+    counts: list[int]
+
+
 # Messages of the server that answer no request.
 
 
 class OutcomeMessage(Struct, array_like=True, gc=False):
     """How an operation ended. `number` is its sequence number, which `Acknowledge` names.
 
-    `result` is the value of `by_key` or, with `need` above 1, a map of key -> value.
+    `result` is the value of `by_key` or, with `need` above 1, a map of key -> value; if it failed,
+    the error's type and message.
     """
 
     number: int
@@ -231,7 +288,17 @@ class Ping(Struct, array_like=True, tag=65):
 
 
 Answer = (
-    Welcome | Submitted | Completed | Cancelled | States | StatsReply | Failure | Outcomes | Ping
+    Welcome
+    | Submitted
+    | Completed
+    | Cancelled
+    | States
+    | StatsReply
+    | Failure
+    | Outcomes
+    | Ping
+    | Extended
+    | Failed
 )
 
 _M = TypeVar("_M")

@@ -10,12 +10,16 @@ from purgatory.service.protocol import (
     Cancel,
     Complete,
     Completion,
+    Extend,
+    Fail,
+    KeyFailure,
     Limits,
     Outcomes,
     Query,
     Raw,
     Submission,
     Submit,
+    TimeoutExtension,
     decode_answer,
     encode,
     unpack,
@@ -33,7 +37,14 @@ from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
-from purgatory.service.store.store import JournalOperation, JournalOutcome, JournalPosition, Store
+from purgatory.service.store.journal_tables import (
+    JournalEvent,
+    JournalExtension,
+    JournalOperation,
+    JournalOutcome,
+    JournalPosition,
+)
+from purgatory.service.store.store import Store
 from tests.testing.failing_disk import DiskFaults
 
 START_MS = 1_000_000_000_000
@@ -63,6 +74,8 @@ class RecordingSink:
         self.position = position
         self.operations = []
         self.outcomes = []
+        self.events = []
+        self.extensions = []
         self.closed = False
 
     def start(self, source, confirm):
@@ -71,11 +84,13 @@ class RecordingSink:
         self.confirm = confirm
         return self.position
 
-    def write(self, operations, outcomes):
+    def write(self, operations, outcomes, events=(), extensions=()):
         """See `JournalSink`."""
         assert not self.closed
         self.operations += map(JournalOperation._make, operations)
         self.outcomes += map(JournalOutcome._make, outcomes)
+        self.events += map(JournalEvent._make, events)
+        self.extensions += map(JournalExtension._make, extensions)
 
     def close(self):
         """See `JournalSink`."""
@@ -92,6 +107,7 @@ def limits(**others):
         "pending_per_client": 10_000,
         "pending": 10_000,
         "timeout_ms": 10**9,
+        "held": 10_000,
     }
     return Limits(**usual | others)
 
@@ -170,15 +186,15 @@ class StepServer:
         """Ask for outcomes as the network does for a new connection."""
         return self.send(FetchOutcomes(b"r", client, after))
 
-    def post(self, request, *args, client="c"):
+    def post(self, request, *args, client="c", session="", seq=None):
         """Put a request into the next transaction."""
         self.seq += 1
-        message = request(self.seq, *args)
-        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, 1))
+        message = request(self.seq if seq is None else seq, *args)
+        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, 1, session))
 
-    def ask(self, request, *args, client="c"):
+    def ask(self, request, *args, **others):
         """Run a transaction of one request; returns its reply."""
-        self.post(request, *args, client=client)
+        self.post(request, *args, **others)
         [reply] = self.step()[0]
         return reply
 
@@ -186,9 +202,17 @@ class StepServer:
         """Submit operations; returns the reply."""
         return self.ask(Submit, list(operations), client=client)
 
-    def complete(self, key, value=None):
+    def complete(self, key, value=None, limit=None, hold_ms=0):
         """Complete a key; returns the reply."""
-        return self.ask(Complete, [Completion(key, Raw(encode(value)))])
+        return self.ask(Complete, [Completion(key, Raw(encode(value)), limit, hold_ms)])
+
+    def fail(self, key, error_type="Error", message="why"):
+        """Fail a key; returns the reply."""
+        return self.ask(Fail, [KeyFailure(key, error_type, message)])
+
+    def extend(self, op_id, timeout_ms):
+        """Extend an operation; returns the reply."""
+        return self.ask(Extend, [TimeoutExtension(op_id, timeout_ms)])
 
     def complete_and_push(self, key, value=None):
         """Complete a key; returns how many operations that completed, and the outcomes pushed."""

@@ -56,16 +56,37 @@ class AsyncClient:
     ) -> "AsyncServiceFuture":
         """Like `Client.defer`, but returns an asyncio future, to be awaited."""
         return AsyncServiceFuture(
-            self._client,
+            self,
             self._client.defer(
                 *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
             ),
         )
 
-    async def complete(self, key: str, value: Any = None) -> int:
+    async def complete(
+        self,
+        key: str,
+        value: Any = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> int:
         """Like `Client.complete`."""
-        count: int = await self._reply(self._client.complete_later(key, value))
+        reply = self._client.complete_later(key, value, limit=limit, hold=hold)
+        count: int = await self._reply(reply)
         return count
+
+    async def fail(self, key: str, error: Exception | type[Exception]) -> int:
+        """Like `Client.fail`."""
+        count: int = await self._reply(self._client.fail_later(key, error))
+        return count
+
+    async def extend(
+        self, operation: "str | asyncio.Future[Any]", timeout: float | timedelta
+    ) -> bool:
+        """Like `Client.extend`."""
+        reply = self._client.extend_later(_op_id(operation), timeout)
+        done: bool = await self._reply(reply)
+        return done
 
     async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
         """Like `Client.cancel`."""
@@ -116,17 +137,21 @@ class AsyncServiceFuture(asyncio.Future[Any]):
     `op_id` is the operation's id at the server. Cancelling the future cancels the operation.
     """
 
-    def __init__(self, client: Client, source: ServiceFuture) -> None:
+    def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
         super().__init__()
         self.op_id: str = source.op_id
-        self._client = client
+        self._owner = owner
         _chain(source, self)
+
+    async def extend(self, timeout: float | timedelta) -> bool:
+        """Like `ServiceFuture.extend`, and awaits the answer."""
+        return await self._owner.extend(self.op_id, timeout)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel this future at once, and have the server cancel the operation."""
         cancelled = super().cancel(msg)
         if cancelled:
-            self._client.cancel_later(self.op_id)
+            self._owner._client.cancel_later(self.op_id)
         return cancelled
 
 

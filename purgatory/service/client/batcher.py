@@ -13,14 +13,22 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.protocol import Cancel, Complete, Query, Stats, Submit
+from purgatory.service.protocol import Cancel, Complete, Extend, Fail, Query, Stats, Submit
 
 #: Calls in one message, and in one batch, at most.
 CALLS_PER_MESSAGE: Final = 512
 #: High-water mark: more calls than this may not be unsent when a batch is opened.
 BACKLOG: Final = 50_000
 
-RequestType = type[Submit] | type[Complete] | type[Cancel] | type[Query] | type[Stats]
+RequestType = (
+    type[Submit]
+    | type[Complete]
+    | type[Fail]
+    | type[Cancel]
+    | type[Extend]
+    | type[Query]
+    | type[Stats]
+)
 #: An item of the request (None for stats), and the future of its reply.
 Call = tuple[Any, ReplyFuture]
 

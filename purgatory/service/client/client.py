@@ -22,17 +22,21 @@ from purgatory.service.client.batcher import RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
 from purgatory.service.client.session import OnOutcome, Session
-from purgatory.service.errors import RequestTimeout, Unavailable
+from purgatory.service.errors import OperationFailed, RequestTimeout, Unavailable
 from purgatory.service.protocol import (
     NOTHING,
     Cancel,
     Complete,
     Completion,
+    Extend,
+    Fail,
+    KeyFailure,
     OperationStatus,
     Query,
     Stats,
     Submission,
     Submit,
+    TimeoutExtension,
     pack,
 )
 from timingwheel.lowlevel import to_ms
@@ -110,8 +114,9 @@ class Client:
 
         The operation completes once `need` distinct keys have been completed, or expires `timeout`
         seconds after the server took it. The result is the value of the key or, with need > 1, a
-        dict of keys and values. The future raises OperationExpired, OperationCancelled, `Refused`
-        when the server refused the operation, and Unavailable when the client was closed before.
+        dict of keys and values. The future raises OperationExpired, OperationFailed,
+        OperationCancelled, `Refused` when the server refused the operation, and Unavailable when
+        the client was closed before.
 
         `op_id` is its id. An operation that the server has from this client under that id already
         is not submitted again; its end comes to this future. `payload` is kept with the operation.
@@ -141,23 +146,78 @@ class Client:
                 raise
         return future
 
-    def complete(self, key: str, value: Any = None) -> int:
+    def complete(
+        self,
+        key: str,
+        value: Any = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> int:
         """Complete a key for all operations at the server; returns how many that completed.
 
-        The completions are on disk then. `value` is anything that MessagePack can hold. If the
-        connection is lost before the answer, the completion is sent again. Raises TypeError,
-        `Refused`, RequestTimeout and Unavailable.
+        `limit`: for at most so many operations, the longest waiting first; those that it neither
+        completes nor brings nearer do not count. `hold`: for so many seconds the event also counts
+        for operations that are submitted later; `limit` bounds both together. It replaces what is
+        held for the key, without `hold`, too.
+
+        The completions are on disk then, and what is held. `value` is anything that MessagePack can
+        hold. If the connection is lost before the answer, the completion is sent again, and done
+        once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
-        count: int = self._wait(self.complete_later(key, value))
+        count: int = self._wait(self.complete_later(key, value, limit=limit, hold=hold))
         return count
 
-    def complete_later(self, key: str, value: Any = None) -> ReplyFuture:
+    def complete_later(
+        self,
+        key: str,
+        value: Any = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> ReplyFuture:
         """Like `complete`, but returns the future of its answer at once."""
         completion = Completion(
             _checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
         )
+        if limit is not None:
+            completion.limit = _checked_limit(limit)
+        if hold:
+            completion.hold_ms = to_ms(hold)
         return self._call(Complete, completion)
+
+    def fail(self, key: str, error: Exception | type[Exception]) -> int:
+        """Fail a key for all operations at the server; returns how many that ended.
+
+        Their futures raise OperationFailed, with the name of the error's class and its text.
+        Operations for which that key has counted go on. What is held for the key stays. Otherwise
+        like `complete`.
+        """
+        self._refuse_in_callback()
+        count: int = self._wait(self.fail_later(key, error))
+        return count
+
+    def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture:
+        """Like `fail`, but returns the future of its answer at once."""
+        return self._call(Fail, KeyFailure(_checked_text(key, "key"), *_error_texts(error)))
+
+    def extend(self, operation: str | ServiceFuture, timeout: float | timedelta) -> bool:
+        """Have an operation's timeout count anew from now, by its future or its id.
+
+        The operation keeps its place among those that wait. False if it has ended or is not known.
+        That is on disk then. If the connection is lost before the answer, it is sent again, and
+        done once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
+        """
+        self._refuse_in_callback()
+        done: bool = self._wait(self.extend_later(operation, timeout))
+        return done
+
+    def extend_later(
+        self, operation: str | ServiceFuture, timeout: float | timedelta
+    ) -> ReplyFuture:
+        """Like `extend`, but returns the future of its answer at once."""
+        return self._call(Extend, TimeoutExtension(_op_id(operation), to_ms(timeout)))
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
@@ -297,6 +357,26 @@ def _checked_text(text: str, what: str) -> str:
         raise TypeError(f"{what} is {text!r}; expected a str")
     text.encode()
     return str.__str__(text)  # not an instance of a subclass
+
+
+def _checked_limit(limit: object) -> int:
+    """Return a limit. Raises TypeError, and ValueError for less than 1."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is {limit!r}; expected an int or None")
+    if limit < 1:
+        raise ValueError(f"limit is {limit!r}; expected at least 1")
+    return limit
+
+
+def _error_texts(error: object) -> tuple[str, str]:
+    """Return the name of an error's class, and its text. Raises TypeError."""
+    if isinstance(error, OperationFailed):  # as it came from a server
+        return error.error_type, error.message
+    if isinstance(error, type) and issubclass(error, Exception):
+        return error.__name__, ""
+    if not isinstance(error, Exception):
+        raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
+    return type(error).__name__, str(error).encode("utf-8", "replace").decode()
 
 
 def _op_id(operation: str | ServiceFuture) -> str:

@@ -5,12 +5,14 @@ Made by any thread; resolved by the client's I/O thread.
 
 import concurrent.futures
 import threading
+from datetime import timedelta
 from typing import Any, Protocol
 
 from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.service.protocol import OutcomeMessage
+from purgatory.service.errors import OperationFailed, ServiceError
+from purgatory.service.protocol import OutcomeMessage, unpack
 
 
 def _mark_observed(future: "ReplyFuture") -> None:
@@ -41,13 +43,16 @@ class ReplyFuture(FastResultFuture):
         self._exception = None
 
 
-class OperationCanceller(Protocol):
+class OperationControl(Protocol):
     """What a `ServiceFuture` needs of its client."""
 
     timeout: float
 
     def cancel(self, operation: str) -> bool:
         """Cancel an operation by its id; False if it has ended or is not known."""
+
+    def extend(self, operation: str, timeout: float | timedelta) -> bool:
+        """Extend an operation by its id; False if it has ended or is not known."""
 
 
 class ServiceFuture(ReplyFuture):
@@ -56,7 +61,7 @@ class ServiceFuture(ReplyFuture):
     `op_id` is its id there. `acknowledged` tells whether the server has it, and on disk.
     """
 
-    def __init__(self, client: OperationCanceller, op_id: str) -> None:
+    def __init__(self, client: OperationControl, op_id: str) -> None:
         # Not by `super().__init__()`: that would be one more call for each operation.
         self._state = PENDING
         self._result = None
@@ -78,15 +83,32 @@ class ServiceFuture(ReplyFuture):
             concurrent.futures.wait([self], self._client.timeout)
         return self.cancelled()
 
+    def extend(self, timeout: float | timedelta) -> bool:
+        """Have its timeout count anew from now; False if the operation has ended.
+
+        Waits for the answer, as `Client.extend` does, and raises what that raises.
+        """
+        return self._client.extend(self.op_id, timeout)
+
     def resolve_without_result(self, outcome: OutcomeMessage) -> None:
-        """Expire or cancel the future. Called by the I/O thread."""
+        """Expire, fail or cancel the future. Called by the I/O thread."""
         if outcome.outcome == "expired":
             waited_ms = outcome.deadline_ms - outcome.submitted_ms
             self.set_exception(
                 OperationExpired(f"operation {self.op_id!r} not completed within {waited_ms} ms")
             )
+        elif outcome.outcome == "failed":
+            self.set_exception(_failure(outcome))
         elif self._cancel_requested:
             super().cancel()
             self.set_running_or_notify_cancel()
         else:
             self.set_exception(OperationCancelled(f"operation {self.op_id!r} was cancelled"))
+
+
+def _failure(outcome: OutcomeMessage) -> Exception:
+    try:
+        error_type, message, *_ = unpack(outcome.result)
+        return OperationFailed(str(error_type), str(message))
+    except (ServiceError, TypeError, ValueError):  # of a later version
+        return OperationFailed("failed")

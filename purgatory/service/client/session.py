@@ -10,6 +10,7 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 
 import itertools
 import logging
+import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -24,9 +25,21 @@ from purgatory.service.errors import (
     ServiceError,
     TooLarge,
     TooManyClients,
+    WrongVersion,
     error_for,
 )
-from purgatory.service.protocol import VERSION, OutcomeMessage, Outcomes, Stats, Submit, encode
+from purgatory.service.protocol import (
+    OLDEST_VERSION,
+    VERSION,
+    Complete,
+    Extend,
+    Fail,
+    OutcomeMessage,
+    Outcomes,
+    Stats,
+    Submit,
+    encode,
+)
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 log = logging.getLogger(__name__)
@@ -58,7 +71,9 @@ class Session:
         self._futures = futures
         self._on_outcome = on_outcome
         self._seqs = itertools.count(1)
+        self._token = uuid.uuid4().hex  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
+        self._version = VERSION  # of this connection, or offered for it
         # In order; all groups are full but the last of each run of one kind.
         self._unsent: deque[_CallGroup] = deque()
         self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of sequence number
@@ -81,8 +96,12 @@ class Session:
         """Begin a new connection; returns its first message, the hello."""
         self.connection_lost = False
         self.welcome = None
+        return self._hello(VERSION)
+
+    def _hello(self, version: int) -> bytes:
+        self._version = version
         self._hello_seq = next(self._seqs)
-        return encode(protocol.Hello(self._hello_seq, VERSION, self._name))
+        return encode(protocol.Hello(self._hello_seq, version, self._name, self._token))
 
     def on_disconnected(self) -> None:
         """Note the end of the connection: nothing is sent until the next welcome."""
@@ -121,6 +140,10 @@ class Session:
     def _next_message(self) -> bytes | None:
         """Take the first calls that fit into a message; None if the first one alone does not."""
         group = self._unsent.popleft()
+        if self._version < VERSION:
+            group = self._fail_unknown(group)
+            if not group.calls:
+                return None
         seq = next(self._seqs)
         while len(frame := group.encode(seq)) > self._max_message_bytes and len(group.calls) > 1:
             half = len(group.calls) // 2
@@ -135,6 +158,16 @@ class Session:
         self._unanswered[seq] = (frame, group)
         return frame
 
+    def _fail_unknown(self, group: "_CallGroup") -> "_CallGroup":
+        """Fail the calls that a server of version 1 does not know; returns the others."""
+        calls = [call for call in group.calls if _is_of_version_1(group.request, call)]
+        if len(calls) < len(group.calls):
+            unknown = [call for call in group.calls if not _is_of_version_1(group.request, call)]
+            self._count_finished(len(unknown))
+            message = "the server speaks version 1 of the protocol: no extend, fail, limit and hold"
+            _fail_calls(unknown, WrongVersion(message))
+        return _CallGroup(group.request, calls)
+
     def _count_finished(self, count: int) -> None:
         self.unsent_calls -= count
         self.finished_calls += count
@@ -147,19 +180,30 @@ class Session:
         if isinstance(message, protocol.Welcome):
             return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
-            self._on_failure(message)
-        elif not isinstance(message, protocol.Ping):
+            return self._on_failure(message)
+        if not isinstance(message, protocol.Ping):
             self._on_reply(message)
         return []
 
     def _on_welcome(self, message: protocol.Welcome) -> list[bytes]:
         self.welcome = message
+        self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
         return self._resend_unanswered()
 
     def _resend_unanswered(self) -> list[bytes]:
-        """Return the unanswered messages, as they were sent: the server knows operations by id."""
+        """Return the unanswered messages, as they were sent: the server does each once."""
+        if self._version < VERSION:
+            self._fail_unanswered_unknown()
         return [frame for frame, _ in self._unanswered.values()]
+
+    def _fail_unanswered_unknown(self) -> None:
+        """Fail messages to a server that was replaced by one of version 1, which knows less."""
+        for seq, (_, group) in list(self._unanswered.items()):
+            if not all(_is_of_version_1(group.request, call) for call in group.calls):
+                del self._unanswered[seq]
+                message = "the server was replaced by one that speaks version 1 of the protocol"
+                self._fail_group(group, WrongVersion(message))
 
     def _on_reply(self, message: Any) -> None:
         _, group = self._unanswered.pop(message.seq, (b"", None))
@@ -169,9 +213,9 @@ class Session:
             self._on_submitted(group, message)
             return
         results: Sequence[Any]
-        if isinstance(message, protocol.Completed):
+        if isinstance(message, (protocol.Completed, protocol.Failed)):
             results = message.counts
-        elif isinstance(message, protocol.Cancelled):
+        elif isinstance(message, (protocol.Cancelled, protocol.Extended)):
             results = message.done
         elif isinstance(message, protocol.States):
             results = message.states
@@ -189,16 +233,19 @@ class Session:
             else:
                 future.acknowledged = True  # type: ignore[attr-defined]  # a ServiceFuture
 
-    def _on_failure(self, message: protocol.Failure) -> None:
+    def _on_failure(self, message: protocol.Failure) -> list[bytes]:
         error = error_for(message.code, message.message)
         if message.code in _TRANSIENT_CODES:
             self.connection_lost = True
         elif message.seq == self._hello_seq:
+            if isinstance(error, WrongVersion) and self._version > OLDEST_VERSION:
+                return [self._hello(OLDEST_VERSION)]
             self.fail(error)
         elif message.seq in self._unanswered:
             self._fail_group(self._unanswered.pop(message.seq)[1], error)
         else:
             log.warning("the server says: %s", error)
+        return []
 
     def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
         if group.request is Submit:
@@ -266,6 +313,14 @@ class _CallGroup:
             return encode(Stats(seq))
         items = [item for item, _ in self.calls]
         return encode(self.request(seq, items))  # type: ignore[call-arg]  # not `Stats`
+
+
+def _is_of_version_1(request: RequestType, call: Call) -> bool:
+    """Whether a server of version 1 of the protocol knows what a call asks for."""
+    if request is Complete:
+        completion = call[0]
+        return completion.limit is None and not completion.hold_ms
+    return request is not Extend and request is not Fail
 
 
 def resolve(future: ReplyFuture, result: object) -> None:

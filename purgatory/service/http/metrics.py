@@ -13,6 +13,7 @@ from purgatory.service.server.stats import ServerStats
 
 # Values of the moment; all others are counters, from the start of the server.
 _GAUGES: Final = {
+    "held": "Events held for operations that are submitted later",
     "unacknowledged": "Outcomes kept for their clients",
     "connections": "Connections that said hello",
     "store_backlog": "Requests that the store thread has not taken yet",
@@ -27,7 +28,7 @@ _COUNTERS: Final = {
     "commit_seconds": "Seconds that transactions took",
     "commit_failures": "Transactions that were undone",
 }
-_OUTCOMES: Final = ("completed", "expired", "cancelled")
+_OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 
 
 class ServerCollector(Collector):

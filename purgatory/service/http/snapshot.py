@@ -59,6 +59,7 @@ class StatusReader:
             "watched_keys": stats.watched_keys,
             "outcomes": {
                 "completed": stats.completed,
+                "failed": stats.failed,
                 "expired": stats.expired,
                 "cancelled": stats.cancelled,
             },

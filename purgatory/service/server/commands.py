@@ -12,17 +12,21 @@ A *route* is the identity that the socket gives a connection.
 
 from msgspec import Struct
 
-from purgatory.service.protocol import Request
-from purgatory.service.store.store import JournalPosition
+from purgatory.service.protocol import VERSION, Request
+from purgatory.service.store.journal_tables import JournalPosition
 
 
 class ClientRequest(Struct, frozen=True):
-    """Handle a client's request; `size` is the size of its frame in bytes."""
+    """Handle a client's request; `size` is the size of its frame in bytes.
+
+    `session`: the name of the requests with the same count; empty for none.
+    """
 
     route: bytes
     client: str
     request: Request
     size: int
+    session: str = ""
 
 
 class ClientConnected(Struct, frozen=True):
@@ -31,6 +35,7 @@ class ClientConnected(Struct, frozen=True):
     route: bytes
     client: str
     seq: int
+    version: int = VERSION
 
 
 class ClientDisconnected(Struct, frozen=True):

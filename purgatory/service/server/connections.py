@@ -33,7 +33,10 @@ BACKLOG_BYTES = 8 << 20
 
 
 class Connection:
-    """One connection: `route` in the socket, name of the client, `user` its public key."""
+    """One connection: `route` in the socket, name of the client, `user` its public key.
+
+    `session`: see `ClientRequest`.
+    """
 
     __slots__ = (
         "_size",
@@ -42,12 +45,14 @@ class Connection:
         "last_seen",
         "resume_after",
         "route",
+        "session",
         "streaming",
         "user",
     )
 
-    def __init__(self, route: bytes, client: str, now: float, user: str) -> None:
+    def __init__(self, route: bytes, client: str, now: float, user: str, session: str = "") -> None:
         self.route = route
+        self.session = session
         self.user = user
         self.client = client
         self.last_seen = now  # seconds of the monotonic clock

@@ -33,6 +33,7 @@ from purgatory.service.errors import (
     WrongVersion,
 )
 from purgatory.service.protocol import (
+    OLDEST_VERSION,
     VERSION,
     Bye,
     Failure,
@@ -303,25 +304,28 @@ class Network:
         else:
             connection.last_seen = self._now
             self._in_flight += size
-            self._post(ClientRequest(route, connection.client, request, size))
+            self._post(ClientRequest(route, connection.client, request, size, connection.session))
 
     def _on_hello(self, route: bytes, hello: Hello, before: Connection | None, user: str) -> None:
         self._check_hello(hello, before)
-        connection = Connection(route, hello.client, self._now, user)
+        connection = Connection(route, hello.client, self._now, user, hello.session)
         self._connections.add(connection)
-        self._post(ClientConnected(route, hello.client, hello.seq))
+        self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
         self._connections.fetch_outcomes(connection)
 
     def _check_hello(self, hello: Hello, before: Connection | None) -> None:
-        if hello.version != VERSION:
-            raise WrongVersion(f"version is {hello.version}; expected {VERSION}")
+        if not OLDEST_VERSION <= hello.version <= VERSION:
+            raise WrongVersion(
+                f"version is {hello.version}; expected {OLDEST_VERSION} to {VERSION}"
+            )
         if before is not None:
             raise Malformed(f"{before.client!r} has said hello on this connection")
         if self._closing:
             raise ServerClosing("the server is about to end")
-        refusal = self._validator.check_text(hello.client)
-        if refusal is not None:
-            raise refusal
+        for text, may_be_empty in ((hello.client, False), (hello.session, True)):
+            refusal = self._validator.check_text(text, empty=may_be_empty)
+            if refusal is not None:
+                raise refusal
         if len(self._connections) >= self._max_clients:
             raise TooManyClients(f"{self._max_clients} connections are there already")
 

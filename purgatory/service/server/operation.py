@@ -10,22 +10,40 @@ from msgspec import Raw
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.lifecycle import finish
 from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import COMPLETED
+from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.service.protocol import NOTHING, encode
 from purgatory.service.server.clients import ClientRecord
 
 
-class CompletionContext:
-    """A completion on its way to the operations that watch its key."""
+class EventContext:
+    """A key's completion or failure on its way to the operations that watch the key.
 
-    __slots__ = ("at_ms", "progressed", "value")
+    `value` is the key's or, if it `failed`, the error. `units`: for how many more operations it
+    counts, or UNLIMITED.
+    """
+
+    __slots__ = ("at_ms", "failed", "progressed", "reached", "units", "value")
 
     def __init__(
-        self, value: bytes, at_ms: i64, progressed: list[tuple["PendingOperation", str]]
+        self,
+        value: bytes,
+        at_ms: i64,
+        progressed: list[tuple["PendingOperation", str]],
+        units: i64,
+        failed: bool = False,
     ) -> None:
         self.value = value
         self.at_ms: i64 = at_ms
         self.progressed = progressed  # gets each operation of several keys that counted this one
+        self.units: i64 = units
+        self.failed = failed
+        self.reached = False  # it has counted for an operation
+
+    def use(self) -> None:
+        """Note that it counts for an operation."""
+        self.reached = True
+        if self.units > 0:
+            self.units -= 1
 
 
 class PendingOperation(DelayedOperation):
@@ -46,6 +64,7 @@ class PendingOperation(DelayedOperation):
         "number",
         "op_id",
         "submitted_ms",
+        "timeout_ms",
         "value",
         "values",
     )
@@ -70,12 +89,13 @@ class PendingOperation(DelayedOperation):
         self.op_id = op_id
         self.kind = kind
         self.submitted_ms: i64 = submitted_ms
-        self.due_ms: i64 = due_ms
+        self.timeout_ms: i64 = due_ms - submitted_ms  # as submitted, in the run that it was
+        self.due_ms: i64 = due_ms  # changes when it is extended
         self.need: i64 = need
         self.has_payload = has_payload
         self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
         self.by_key: str | None = None
-        self.value: bytes | None = None  # of `by_key`
+        self.value: bytes | None = None  # of `by_key`; the error if it failed
         self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
 
     def copy_pending(self, now_ms: int) -> "PendingOperation":
@@ -94,36 +114,57 @@ class PendingOperation(DelayedOperation):
         copy.values = self.values
         return copy
 
+    def is_waiting_for(self, key: str, now_ms: i64) -> bool:
+        """Whether the completion of a key that it watches would count."""
+        return now_ms <= self.due_ms and (self.values is None or key not in self.values)
+
     def result(self) -> bytes | None:
-        """Return the value as MessagePack; a map of key -> value if several keys were needed."""
+        """Return the value as MessagePack; a map of key -> value if several keys were needed.
+
+        If it failed, the error.
+        """
         if self.by_key is None:
-            return None
+            return self.value
         if self.need > 1:
             values = self.values or {}
             return encode({key: Raw(value) for key, value in values.items()})
         return None if self.value == NOTHING else self.value
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """Count a key, and complete if it was the last one needed.
+        """Count a key, and complete if it was the last one needed; or fail.
 
         After the deadline a key does not count: the operation expires, however late.
         """
-        assert isinstance(value, CompletionContext)
+        assert isinstance(value, EventContext)
         assert isinstance(key, str)
         if value.at_ms > self.due_ms:
             return False
-        if self.need > 1 and not self._count(key, value):
-            return False
+        if value.failed:
+            return self._fail(key, value)
+        if self.need > 1:
+            if not self._count(key, value):
+                return False
+        else:
+            value.use()
         self.by_key = key
         self.value = value.value
         return finish(self, COMPLETED)
 
-    def _count(self, key: str, context: CompletionContext) -> bool:
+    def _fail(self, key: str, context: EventContext) -> bool:
+        """Fail, unless the key has counted."""
+        if not self.is_waiting_for(key, context.at_ms):
+            return False
+        context.use()
+        self.value = context.value
+        return finish(self, FAILED)
+
+    def _count(self, key: str, context: EventContext) -> bool:
         """Count one of several keys; True if there are enough now."""
         if self.values is None:
             self.values = {}
         if key in self.values:
             return False
         self.values[key] = context.value
+        context.use()
         context.progressed.append((self, key))
         return len(self.values) >= self.need

@@ -14,12 +14,18 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.clock import ClockSources, ServiceClock
-from purgatory.service.server.journal_rows import stored_operation_row, stored_outcome_row
-from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.journal.journal_numbers import JournalNumbers
+from purgatory.service.server.journal.journal_rows import (
+    event_row,
+    stored_operation_row,
+    stored_outcome_row,
+)
+from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import ServerState
+from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import JournalPosition, Store, StoredOutcome
+from purgatory.service.store.store import Store, StoredOutcome
 
 # Rows that the journal gets at once.
 _CHUNK = 500
@@ -50,7 +56,15 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     state = ServerState(name, now_ms if oldest_ms is None else min(now_ms, oldest_ms), registry)
-    state.last_number, state.last_seq = store.last_numbers()
+    last = store.last_numbers()
+    state.last_number, state.last_seq = last.operations, last.outcomes
+    state.journal_numbers = JournalNumbers(last, store.deleted_queued())
+    state.replies.load(store.replies())
+    for key, event in store.held_events():
+        state.held.set(key, event)
+    if not clock.shift_ms:
+        # The last run's stamps may have been ahead of the clock.
+        state.stamp.follow(store.last_event_ms() or 0)
     _load_operations(state, store)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
@@ -107,11 +121,15 @@ def _outcome_record(
 
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
     """Write to the journal what the store has beyond `position`. Raises StoreError."""
-    for rows in _in_chunks(store.operations(position.operations)):
+    for rows in _in_chunks(store.submissions(position.operations)):
         sink.write([stored_operation_row(row) for row in rows], [])
     for outcomes in _in_chunks(store.outcomes(position.outcomes)):
         found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
         sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
+    for events in _in_chunks(store.queued_events(position.events)):
+        sink.write([], [], [event_row(row) for row in events], [])
+    for extensions in _in_chunks(store.queued_extensions(position.extensions)):
+        sink.write([], [], [], extensions)
 
 
 def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:

@@ -12,15 +12,18 @@ from typing import Any, Final
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from purgatory.service.errors import Refused
+from purgatory.service.errors import Refused, TooManyHeld
 from purgatory.service.protocol import (
     NOTHING,
-    VERSION,
     Acknowledge,
     Cancel,
     Cancelled,
     Complete,
     Completed,
+    Extend,
+    Extended,
+    Fail,
+    Failed,
     Failure,
     Known,
     OperationStatus,
@@ -51,6 +54,9 @@ FRAME_BYTES = 1 << 18
 _OUTCOME_BYTES = 200
 
 _NOTHING: Final = Raw(NOTHING)
+
+#: Requests whose replies are remembered.
+KeptRequest = Complete | Fail | Cancel | Extend
 
 #: Route and frame.
 Replies = list[tuple[bytes, bytes]]
@@ -92,22 +98,64 @@ class RequestHandler:
 
     def _apply(self, transaction: Transaction, command: ClientRequest) -> None:
         request = command.request
-        reply: Any
         if isinstance(request, Submit):
-            reply = self._submit(transaction, command, request)
-        elif isinstance(request, Complete):
-            reply = self._complete(transaction, request)
-        elif isinstance(request, Cancel):
-            reply = Cancelled(request.seq, transaction.cancel(request.op_ids))
+            self._reply(transaction, command, self._submit(transaction, command, request))
+        elif isinstance(request, KeptRequest):
+            self._apply_once(transaction, command, request)
         elif isinstance(request, Acknowledge):
             client = self._state.clients.record(command.client)
-            self._state.retention.acknowledge(client, request.outcomes, transaction.now_ms)
-            return
+            self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
         else:
             transaction.reads.append(command)
-            return
+
+    def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
+        """Answer a request that changes something, when that is committed."""
         transaction.writes.append(command)
         transaction.replies.append((command.route, reply))
+
+    def _apply_once(
+        self, transaction: Transaction, command: ClientRequest, request: KeptRequest
+    ) -> None:
+        """Do a request, or if it was done before, repeat the reply."""
+        session, seq = command.session, request.seq
+        if not session:
+            self._reply(transaction, command, self._change(transaction, request))
+            return
+        frame = self._state.replies.find(session, seq)
+        if frame is None:
+            frame = encode(self._change(transaction, request))
+            transaction.remember(session, seq, frame)
+        elif (session, seq) not in transaction.remembered:  # it is on disk
+            transaction.refusals.append((command.route, Raw(frame)))
+            return
+        self._reply(transaction, command, Raw(frame))
+
+    def _change(self, transaction: Transaction, request: KeptRequest) -> Any:
+        if isinstance(request, Complete):
+            self._check_all(map(self._validator.check_completion, request.completions))
+            self._check_held(request)
+            return Completed(request.seq, transaction.complete(request.completions))
+        if isinstance(request, Extend):
+            self._check_all(map(self._validator.check_extension, request.extensions))
+            return Extended(request.seq, transaction.extend(request.extensions))
+        if isinstance(request, Fail):
+            self._check_all(map(self._validator.check_failure, request.failures))
+            return Failed(request.seq, transaction.fail(request.failures))
+        return Cancelled(request.seq, transaction.cancel(request.op_ids))
+
+    def _check_all(self, refusals: Iterable[Refused | None]) -> None:
+        """Raise the first refusal: then nothing of the request is done."""
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+
+    def _check_held(self, request: Complete) -> None:
+        """Raise TooManyHeld if there would be too many held events."""
+        held = self._state.held
+        new = {c.key for c in request.completions if c.hold_ms and c.key not in held.by_key}
+        most = self._validator.limits.held
+        if new and len(held) + len(new) > most:
+            raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
     def _submit(
         self, transaction: Transaction, command: ClientRequest, request: Submit
@@ -137,13 +185,6 @@ class RequestHandler:
             transaction.repeated_outcomes.append((command.route, outcomes))
         return Submitted(request.seq, refused, known)
 
-    def _complete(self, transaction: Transaction, request: Complete) -> Completed:
-        for completion in request.completions:
-            refusal = self._validator.check_completion(completion)
-            if refusal is not None:
-                raise refusal
-        return Completed(request.seq, transaction.complete(request.completions))
-
     def _refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         self.refused += 1
         failure = Failure(command.request.seq, refusal.code, str(refusal))
@@ -169,7 +210,7 @@ class RequestHandler:
 
     def _read(self, command: ClientRequest | ClientConnected) -> Any:
         if isinstance(command, ClientConnected):
-            return Welcome(command.seq, VERSION, self._server, self._validator.limits)
+            return Welcome(command.seq, command.version, self._server, self._validator.limits)
         request = command.request
         if isinstance(request, Query):
             return States(request.seq, [self._state_of(op_id) for op_id in request.op_ids])

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.operation import PendingOperation
-from purgatory.service.store.store import JournalPosition
+from purgatory.service.store.journal_tables import JournalPosition
 
 #: How many acknowledged outcomes are kept, and for how many milliseconds.
 RETAINED_OUTCOMES = 10_000

@@ -27,7 +27,7 @@ from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
-from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network import Network
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
@@ -168,10 +168,12 @@ class Server:
         return ServerStats(
             pending=state.purgatory.delayed,
             unacknowledged=state.unacknowledged,
+            held=len(state.held),
             connections=network.connections,
             messages=network.messages,
             submitted=store_loop.submitted,
             completed=store_loop.ended["completed"],
+            failed=store_loop.ended["failed"],
             expired=store_loop.ended["expired"],
             cancelled=store_loop.ended["cancelled"],
             refused=network.refused + parts.handler.refused,
@@ -270,6 +272,7 @@ def _limits(config: Config) -> Limits:
         pending_per_client=config.max_pending_per_client,
         pending=config.max_pending,
         timeout_ms=int(config.max_timeout * 1000),
+        held=config.max_held,
     )
 
 

@@ -16,15 +16,21 @@ from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.service.server.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.deferred_executor import DeferredExecutor
+from purgatory.service.server.held_keys import HeldKeys
+from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.remembered_replies import RememberedReplies
 from purgatory.service.server.retention import OutcomeRetention
+from purgatory.service.server.stamp import Stamp
+from purgatory.service.store.journal_tables import JournalPosition
 from timingwheel import Timer
 
 
 class TransactionClock:
     """The clock of the server's timer: stands still within a transaction.
 
-    Readings are Unix milliseconds and never go back.
+    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix
+    milliseconds and never go back.
     """
 
     __slots__ = ("now_ms",)
@@ -64,8 +70,10 @@ class ServerState:
         #: not give them back: it leaves a gap.
         self.last_number = 0
         self.last_seq = 0
-        #: The time of the last transaction; no later one is before it.
-        self.now_ms = start_ms
+        self.stamp = Stamp(start_ms)
+        self.held = HeldKeys()
+        self.replies = RememberedReplies()
+        self.journal_numbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
         self._next_due_ms = 0  # nothing is due before; 0: not known, ask the timer
@@ -91,6 +99,21 @@ class ServerState:
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         self.known[operation.op_id] = operation
 
+    def watchers_of(self, key: str) -> list[PendingOperation]:
+        """Return the operations that watch a key, the longest waiting first."""
+        found: list[PendingOperation] = []
+        for operation in self.purgatory._lists.watchers_of(key):
+            assert isinstance(operation, PendingOperation)
+            found.append(operation)
+        found.sort(key=_number)  # a rolled back transaction may have watched some of them anew
+        return found
+
+    def set_deadline(self, operation: PendingOperation, due_ms: int) -> None:
+        """Move the deadline of a pending operation."""
+        self._next_due_ms = 0
+        operation.due_ms = due_ms
+        self.timer.reschedule(operation, max(1, due_ms + 1 - self.clock.now_ms) / 1000)
+
     def expire_due(self, now_ms: int, enough: Callable[[], bool]) -> None:
         """Move the timer to `now_ms` and expire what is due, until `enough` says so.
 
@@ -103,10 +126,17 @@ class ServerState:
             self._executor.run(enough)
 
     def next_due_ms(self) -> int | None:
-        """Return when the next operation is due; None if none waits."""
+        """Return when an operation is due, or held long enough; None if there is neither."""
         now_ms = self.clock.now_ms
         if self._executor:
             return now_ms
+        release_ms = self.held.next_end_ms()
+        due_ms = self._next_expiry_ms(now_ms)
+        if due_ms is None or release_ms is None:
+            return release_ms if due_ms is None else due_ms
+        return min(due_ms, release_ms)
+
+    def _next_expiry_ms(self, now_ms: int) -> int | None:
         delay = self.timer.delay_to_next()
         self._next_due_ms = sys.maxsize if delay is None else now_ms + round(delay * 1000)
         return None if delay is None else self._next_due_ms
@@ -116,3 +146,7 @@ class ServerState:
         assert isinstance(operation, PendingOperation)
         if self.receiver is not None:
             self.receiver.add_outcome(operation, outcome)
+
+
+def _number(operation: PendingOperation) -> int:
+    return operation.number

@@ -8,20 +8,22 @@ class ServerStats:
     """A server's figures at one moment; counters are since its start.
 
     `pending`: operations that wait now. `unacknowledged`: outcomes kept for their clients now.
-    `connections`: connections that have said hello, now. `messages`: read from clients.
-    `submitted`, `completed`, `expired`, `cancelled`: operations. `refused`: requests, or operations
-    of them, answered with an error. `commits`: transactions; `commit_seconds`: the time they took.
-    `commit_failures`: transactions that were rolled back. `store_backlog`: commands the store
-    thread has not taken yet. `store_bytes`: size of the database and its log. `uptime_seconds`:
-    since the start.
+    `held`: events held now for operations that are submitted later. `connections`: connections
+    that have said hello, now. `messages`: read from clients. `submitted`, `completed`, `failed`,
+    `expired`, `cancelled`: operations. `refused`: requests, or operations of them, answered with an
+    error. `commits`: transactions; `commit_seconds`: the time they took. `commit_failures`:
+    transactions that were rolled back. `store_backlog`: commands the store thread has not taken
+    yet. `store_bytes`: size of the database and its log. `uptime_seconds`: since the start.
     """
 
     pending: int
     unacknowledged: int
+    held: int
     connections: int
     messages: int
     submitted: int
     completed: int
+    failed: int
     expired: int
     cancelled: int
     refused: int

@@ -35,13 +35,20 @@ from purgatory.service.server.commands import (
     StoreLoopStopped,
     TransactionReplies,
 )
-from purgatory.service.server.journal_rows import operation_rows, outcome_rows
-from purgatory.service.server.journal_sink import JournalSink
+from purgatory.service.server.journal.journal_rows import (
+    event_rows,
+    extension_rows,
+    operation_rows,
+    outcome_rows,
+)
+from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.recovery import replay_to_journal
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
-from purgatory.service.store.store import DATABASE_ID, JournalPosition, Store
+from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.schema import DATABASE_ID
+from purgatory.service.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +89,7 @@ class StoreLoop:
         self._handler = handler
         self._send = send
         self._sink = sink
+        state.journal_numbers.is_used = sink is not None
         self._retention_ms = retention_ms
         self._commands: deque[StoreLoopCommand] = deque()  # for the next transaction
         self._bytes = 0  # of the frames of their requests
@@ -93,7 +101,7 @@ class StoreLoop:
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted = 0
-        self.ended = {"completed": 0, "expired": 0, "cancelled": 0}
+        self.ended = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
         self.commits = 0
         self.commit_seconds = 0.0
         self.commit_failures = 0
@@ -103,8 +111,12 @@ class StoreLoop:
         if self._sink is not None:
             source = str(self._store.metadata()[DATABASE_ID])
             position = self._sink.start(source, self._on_journaled)
-            self.state.retention.confirm_journaled(position)
+            self._confirm_journaled(position)
             replay_to_journal(self._store, self._sink, position)
+
+    def _confirm_journaled(self, position: JournalPosition) -> None:
+        self.state.retention.confirm_journaled(position)
+        self.state.journal_numbers.confirm(position)
 
     def _on_journaled(self, position: JournalPosition) -> None:
         with contextlib.suppress(MailboxClosed):  # at the next start the journal says it again
@@ -152,6 +164,8 @@ class StoreLoop:
         for due_ms in (self.state.next_due_ms(), self.state.retention.next_deletion_ms()):
             if due_ms is not None:
                 wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
+        if self.state.journal_numbers.has_deletable:
+            wake_ms = self._retry_ms
         return self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
@@ -164,7 +178,7 @@ class StoreLoop:
 
     def _run_transaction(self) -> None:
         transaction = Transaction(self.state, self._clock.now_ms())
-        if transaction.now_ms >= self._retry_ms:
+        if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
         after_commit = self._handle_requests(transaction)
         self._maintain(transaction)
@@ -194,13 +208,16 @@ class StoreLoop:
 
     def _maintain(self, transaction: Transaction) -> None:
         retention = self.state.retention
-        now_ms = transaction.now_ms
+        now_ms = transaction.clock_ms
         deletion_ms = retention.next_deletion_ms()
         if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
             transaction.delete_outcomes()
+        if self.state.journal_numbers.has_deletable and now_ms >= self._retry_ms:
+            transaction.delete_journaled()
         if now_ms >= self._maintenance_ms:
             self._maintenance_ms = now_ms + MAINTENANCE_MS
             retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
+            self.state.replies.forget_old(now_ms, transaction.changes)
             self._record_clock_drift()
 
     def _record_clock_drift(self) -> None:
@@ -233,15 +250,21 @@ class StoreLoop:
         self.submitted += len(transaction.submitted)
         for _, record in transaction.outcomes:
             self.ended[record.outcome] += 1
-        if self._sink is not None and (transaction.submitted or transaction.outcomes):
-            self._sink.write(operation_rows(transaction), outcome_rows(transaction))
+        if self._sink is not None:
+            self._write_to_journal(self._sink, transaction)
         pushes = self._handler.pushes(transaction)
         self._reply(TransactionReplies(self._handler.replies(transaction), pushes, self._bytes))
+
+    def _write_to_journal(self, sink: JournalSink, transaction: Transaction) -> None:
+        operations, outcomes = operation_rows(transaction), outcome_rows(transaction)
+        events, extensions = event_rows(transaction), extension_rows(transaction)
+        if operations or outcomes or events or extensions:
+            sink.write(operations, outcomes, events, extensions)
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
         self.commit_failures += 1
-        self._retry_ms = transaction.now_ms + RETRY_MS
+        self._retry_ms = transaction.clock_ms + RETRY_MS
         if error.fatal:
             self._fail(error)
         else:
@@ -259,7 +282,7 @@ class StoreLoop:
             frame, last = self._handler.next_outcome_frame(command.client, command.after)
             self._outgoing.append(OutcomeFrame(command.route, frame, last))
         elif isinstance(command, JournalConfirmed):
-            self.state.retention.confirm_journaled(command.position)
+            self._confirm_journaled(command.position)
         else:
             self._stopping = True
 
@@ -292,6 +315,8 @@ class StoreLoop:
         self._store.set_metadata(self._clock.metadata())
         transaction = Transaction(self.state, self._clock.now_ms())
         transaction.delete_outcomes(everything=True)
+        if self.state.journal_numbers.has_deletable:
+            transaction.delete_journaled()
         transaction.prepare()
         self._store.commit(transaction.changes)
         transaction.publish()

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from purgatory.core.outcome import COMPLETED, EXPIRED, Outcome
-from purgatory.service.protocol import NOTHING, Completion, Submission
+from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.operation import CompletionContext, PendingOperation
+from purgatory.service.server.key_events import KeyEvents
+from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.validation import SubmissionValues
+from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch
-from purgatory.service.store.store import Changes
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientConnected, ClientRequest
@@ -24,54 +25,65 @@ MAX_EXPIRED_PER_TRANSACTION = 5000
 
 
 class Transaction(OutcomeReceiver):
-    """A group of changes, all at the moment `now_ms`.
+    """A group of changes, at the state's stamp, which begins at the clock's `clock_ms`.
 
     Its life: the store loop begins it, which makes it the state's receiver of outcomes; the request
-    handler fills it, by `submit`, `complete`, `cancel` and with replies; `prepare` completes
-    `changes`, which the store commits; then either `publish` or `roll_back` ends it.
+    handler fills it, by `submit`, `complete`, `fail`, `extend`, `cancel` and with replies;
+    `prepare` completes `changes`, which the store commits; then either `publish` or `roll_back`
+    ends it.
 
     It owns: the rows to write (`changes`), new operations, keys that counted, outcomes and, with
     them, the clients to notify, the outcomes to delete, and all replies that depend on the commit.
     None of that is visible elsewhere before `publish`; dropping the object drops it.
 
     Not owned, because a copy would cost too much: the operations in the purgatory's watch lists and
-    timer, and their entries in `ServerState.known`. They change at once, and `roll_back` restores
-    them. Numbers that were given are not given again.
+    timer, their entries in `ServerState.known`, what is held, and remembered replies. They change
+    at once, and `roll_back` restores them. Numbers that were given are not given again.
     """
 
     __slots__ = (
         "_batch",
         "_state",
         "changes",
+        "clock_ms",
         "deleted",
-        "now_ms",
+        "events",
+        "extended",
         "outcomes",
-        "progressed",
         "reads",
         "refusals",
+        "remembered",
         "repeated_outcomes",
         "replies",
         "submitted",
         "writes",
     )
 
-    def __init__(self, state: ServerState, now_ms: int) -> None:
+    def __init__(self, state: ServerState, clock_ms: int) -> None:
         self._state = state
-        self.now_ms = state.now_ms = max(now_ms, state.now_ms)
+        self.clock_ms = max(clock_ms, state.clock.now_ms)
+        state.stamp.follow(self.clock_ms)
         self.changes = Changes()
+        self.events = KeyEvents(state, self.changes)
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self.submitted: list[PendingOperation] = []
-        self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
+        self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
         self.outcomes: list[tuple[PendingOperation, OutcomeRecord]] = []
         self.deleted: list[OutcomeRecord] = []
         # Requests that change something, and their replies; by route.
         self.writes: list[ClientRequest] = []
         self.replies: list[tuple[bytes, Any]] = []
+        self.remembered: list[tuple[str, int]] = []  # session and number of replies
         self.repeated_outcomes: list[tuple[bytes, list[OutcomeRecord]]] = []
-        # What is answered whether the commit succeeds or not.
+        # What is answered whether the commit succeeds or not; repeated replies, too.
         self.reads: list[ClientRequest | ClientConnected] = []
         self.refusals: list[tuple[bytes, Any]] = []
         state.receiver = self
+
+    @property
+    def now_ms(self) -> int:
+        """The stamp of what happens now, Unix milliseconds."""
+        return self._state.stamp.now_ms
 
     @property
     def total(self) -> int:
@@ -79,9 +91,13 @@ class Transaction(OutcomeReceiver):
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
-        """Expire what is due; if it is much, the next transactions expire the rest."""
+        """Expire what is due by the clock; if it is much, the next transactions expire the rest.
+
+        And release what was held long enough.
+        """
         outcomes = self.outcomes
-        self._state.expire_due(self.now_ms, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
+        self._state.expire_due(self.clock_ms, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
+        self.events.release_held(self.clock_ms)
 
     def submit(
         self, client: ClientRecord, submission: Submission, values: SubmissionValues
@@ -89,7 +105,9 @@ class Transaction(OutcomeReceiver):
         """Have a valid new operation wait; `values` are the fields of `submission`."""
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
-        now_ms = self.now_ms
+        if state.stamp:
+            self.events.separate_submission(keys)
+        now_ms = state.stamp.now_ms
         state.last_number = number = state.last_number + 1
         operation = PendingOperation(
             number,
@@ -106,18 +124,45 @@ class Transaction(OutcomeReceiver):
         client.count += 1
         self.submitted.append(operation)
         batch = self._batch
-        if batch is None or batch.client != client.name or len(batch.operations) >= MAX_BATCH:
+        if (
+            batch is None
+            or batch.client != client.name
+            or batch.submitted_ms != now_ms
+            or len(batch.operations) >= MAX_BATCH
+        ):
             self._batch = batch = OperationBatch(number, client.name, now_ms, [])
             self.changes.operations.append(batch)
         batch.operations.append(submission)
+        if state.held.by_key:
+            self.events.count_held(operation)
 
     def complete(self, completions: Iterable[Completion]) -> list[int]:
         """Complete keys; returns how many operations each completed."""
-        counts = []
-        for completion in completions:
-            context = CompletionContext(bytes(completion.value), self.now_ms, self.progressed)
-            counts.append(self._state.purgatory.complete(completion.key, context))
-        return counts
+        return [self.events.complete(completion) for completion in completions]
+
+    def fail(self, failures: Iterable[KeyFailure]) -> list[int]:
+        """Fail keys; returns how many operations each ended."""
+        return [self.events.fail(failure) for failure in failures]
+
+    def extend(self, extensions: Iterable[TimeoutExtension]) -> list[bool]:
+        """Extend operations; returns for each whether it was extended."""
+        return [self._extend(extension) for extension in extensions]
+
+    def _extend(self, extension: TimeoutExtension) -> bool:
+        state = self._state
+        now_ms = self.now_ms
+        operation = state.known.get(extension.op_id)
+        if not isinstance(operation, PendingOperation) or now_ms > operation.due_ms:
+            return False
+        self.extended.append((operation, operation.due_ms))
+        due_ms = now_ms + extension.timeout_ms
+        state.set_deadline(operation, due_ms)
+        self.changes.deadlines += (operation.number, due_ms)
+        if state.journal_numbers.is_used:
+            number = state.journal_numbers.next_extension()
+            row = (number, operation.op_id, now_ms, extension.timeout_ms)
+            self.changes.queued_extensions += row
+        return True
 
     def cancel(self, op_ids: Iterable[str]) -> list[bool]:
         """Cancel operations; returns for each whether this cancelled it."""
@@ -134,9 +179,18 @@ class Transaction(OutcomeReceiver):
 
         Their operation ids can be used again from the next transaction on.
         """
-        self.deleted = self._state.retention.select_deletable(self.now_ms, everything=everything)
+        self.deleted = self._state.retention.select_deletable(self.clock_ms, everything=everything)
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
+
+    def delete_journaled(self) -> None:
+        """Delete the events and extensions that the journal has; if they are many, some."""
+        self.changes.delete_queued = self._state.journal_numbers.select_deletable()
+
+    def remember(self, session: str, seq: int, frame: bytes) -> None:
+        """Remember the reply to a request of a session."""
+        self.remembered.append((session, seq))
+        self._state.replies.add(session, seq, frame, self.now_ms, self.changes)
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended; called by the state for each, once."""
@@ -163,10 +217,7 @@ class Transaction(OutcomeReceiver):
 
     def prepare(self) -> None:
         """Complete `changes`: from here on it can be committed."""
-        rows = self.changes.progress
-        for operation, key in self.progressed:
-            assert operation.values is not None
-            rows += (operation.number, key, bytearray(operation.values[key]))
+        self.events.prepare()
 
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
@@ -175,14 +226,18 @@ class Transaction(OutcomeReceiver):
         for _, record in self.outcomes:
             retention.add(record)
         retention.delete(self.deleted)
+        if self.changes.delete_queued is not None:
+            self._state.journal_numbers.note_deleted(self.changes.delete_queued)
 
     def roll_back(self) -> None:
         """Restore watch lists, timer and known ids. Ends the transaction, after a failed commit."""
         state = self._state
         state.receiver = None  # the ends below are none
-        for operation, key in self.progressed:
-            assert operation.values is not None
-            del operation.values[key]
+        self.events.roll_back()
+        for session, seq in self.remembered:
+            state.replies.take_back(session, seq)
+        for operation, due_ms in reversed(self.extended):
+            state.set_deadline(operation, due_ms)
         new = {operation.number for operation in self.submitted}
         for operation, _ in self.outcomes:
             if operation.number not in new:
@@ -197,4 +252,6 @@ def _name(outcome: Outcome) -> str:
     """Return the member's value; faster than `Outcome.value`, which is a call."""
     if outcome is COMPLETED:
         return "completed"
-    return "expired" if outcome is EXPIRED else "cancelled"
+    if outcome is EXPIRED:
+        return "expired"
+    return "cancelled" if outcome is CANCELLED else "failed"

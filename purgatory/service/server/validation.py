@@ -4,6 +4,7 @@ Immutable, so any thread may use it: the network thread and the store thread do.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Raw
 
@@ -17,8 +18,10 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
-from purgatory.service.protocol import Completion, Limits, Submission
+from purgatory.service.protocol import Completion, KeyFailure, Limits, Submission, TimeoutExtension
 from purgatory.service.server.clients import ClientRecord
+
+_INT64_MAX: Final = (1 << 63) - 1
 
 #: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
@@ -90,14 +93,12 @@ class RequestValidator:
             or self.check_text(submission.kind, empty=True)
         )
 
-    def _check_timeout(self, timeout_ms: int) -> Refused | None:
+    def _check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> Refused | None:
         if 0 <= timeout_ms <= self.limits.timeout_ms:
             return None
         if timeout_ms < 0:
-            return Malformed(f"timeout_ms is {timeout_ms}; expected 0 or more")
-        return TimeoutTooLong(
-            f"timeout_ms is {timeout_ms}; expected at most {self.limits.timeout_ms}"
-        )
+            return Malformed(f"{what} is {timeout_ms}; expected 0 or more")
+        return TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {self.limits.timeout_ms}")
 
     def _check_keys(self, submission: Submission) -> Refused | None:
         keys = submission.keys
@@ -118,8 +119,32 @@ class RequestValidator:
 
     def check_completion(self, completion: Completion) -> Refused | None:
         """Return why a completion is refused; None if it is not."""
-        size = len(completion.value)
-        return self._check_size("value", size) or self.check_text(completion.key)
+        refusal = self._check_size("value", len(completion.value)) or self.check_text(
+            completion.key
+        )
+        if refusal is None and (completion.limit is not None or completion.hold_ms):
+            return self._check_limit(completion.limit) or self._check_timeout(
+                completion.hold_ms, "hold_ms"
+            )
+        return refusal
+
+    def _check_limit(self, limit: int | None) -> Refused | None:
+        if limit is None or 1 <= limit <= _INT64_MAX:
+            return None
+        return Malformed(f"limit is {limit}; expected 1 or more")
+
+    def check_failure(self, failure: KeyFailure) -> Refused | None:
+        """Return why a failure is refused; None if it is not."""
+        size = len(failure.message) if failure.message.isascii() else len(failure.message.encode())
+        return (
+            self._check_size("message", size)
+            or self.check_text(failure.error_type)
+            or self.check_text(failure.key)
+        )
+
+    def check_extension(self, extension: TimeoutExtension) -> Refused | None:
+        """Return why an extension is refused; None if it is not."""
+        return self._check_timeout(extension.timeout_ms)
 
     def _check_size(self, what: str, size: int) -> Refused | None:
         most = self.limits.payload_bytes

@@ -11,47 +11,29 @@ Operations are written many to a row (see `OperationBatches`), other rows many t
 statement releases the GIL, and getting it back can take milliseconds while another thread computes.
 """
 
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from purgatory.errors import StoreError
-from purgatory.service.store import operation_batches as batches
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.deadlines import Deadlines
+from purgatory.service.store.held_events import HeldEventTable, StoredEvent
+from purgatory.service.store.journal_queue import JournalQueue
+from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import (
-    OperationBatch,
     OperationBatches,
     StoredOperation,
 )
+from purgatory.service.store.replies import ReplyTable
+from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.statements import RowInserter, chunks, placeholders
 from purgatory.service.store.wal_preallocation import WalPreallocator
 
-SCHEMA_VERSION: Final = 2
-#: Key of the metadata that identifies the database.
-DATABASE_ID: Final = "source"
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
-
-_SCHEMA: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE progress ( -- of operations that need several keys
-    number INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    value BLOB NOT NULL, -- MessagePack
-    PRIMARY KEY (number, key)
-) WITHOUT ROWID;
-CREATE TABLE outcomes (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    number INTEGER NOT NULL, -- of the operation
-    outcome TEXT NOT NULL,
-    at_ms INTEGER NOT NULL,
-    lateness_ms INTEGER NOT NULL,
-    by_key TEXT,
-    result BLOB -- MessagePack
-);
-"""
 
 # Pages of 4 KiB in the write-ahead log before they are moved to the database.
 _CHECKPOINT_PAGES: Final = 10_000
@@ -61,43 +43,6 @@ _CHUNK: Final = 500
 
 # After these errors it is not known what is on the disk.
 _FATAL: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-class JournalPosition(NamedTuple):
-    """The last numbers, inclusive, of operations and of outcomes."""
-
-    operations: int
-    outcomes: int
-
-
-class JournalOperation(NamedTuple):
-    """A row of the journal's table of operations; times are Unix milliseconds."""
-
-    number: int
-    op_id: str
-    kind: str
-    submitted_ms: int
-    timeout_ms: int
-    keys: tuple[str, ...]
-    need: int
-
-
-class JournalOutcome(NamedTuple):
-    """A row of the journal's table of outcomes; times are Unix milliseconds.
-
-    An expired operation ended at its deadline; `lateness_ms` later that was noticed.
-    """
-
-    seq: int
-    op_id: str
-    kind: str
-    outcome: str
-    at_ms: int
-    by_key: str | None
-    submitted_ms: int
-    deadline_ms: int
-    waited_ms: int
-    lateness_ms: int
 
 
 class StoredOutcome(NamedTuple):
@@ -110,24 +55,6 @@ class StoredOutcome(NamedTuple):
     lateness_ms: int
     by_key: str | None
     result: bytes | None
-
-
-@dataclass(slots=True)
-class Changes:
-    """What one commit writes; rows are flat lists of values, one row after the other.
-
-    Blobs should be bytearrays, and NULL an empty text: for bytes and None, Python's sqlite3 looks
-    for an adapter each time, which takes longer than the rest of the row.
-    """
-
-    operations: list[OperationBatch] = field(default_factory=list)
-    progress: list[Any] = field(default_factory=list)
-    outcomes: list[Any] = field(default_factory=list)
-    delete_operations: list[int] = field(default_factory=list)  # numbers
-    delete_outcomes: list[int] = field(default_factory=list)  # seqs
-
-    def __bool__(self) -> bool:
-        return bool(self.operations or self.progress or self.outcomes or self.delete_operations)
 
 
 Connect = Callable[..., sqlite3.Connection]
@@ -163,6 +90,10 @@ class Store:
             log = path.with_name(f"{path.name}-wal")
             self._wal_preallocator = WalPreallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+        self._deadlines = self._try("open", lambda: Deadlines(self._connection, limit))
+        self._held = HeldEventTable(self._connection, limit)
+        self._replies = ReplyTable(self._connection, limit)
+        self._journal_queue = JournalQueue(self._connection, limit)
         self._inserts = {
             "progress": RowInserter("progress", ["?"] * 3, limit),
             "outcomes": RowInserter("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
@@ -174,19 +105,7 @@ class Store:
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
-        version = run("PRAGMA user_version").fetchone()[0]
-        if version == 0 and not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            run("BEGIN IMMEDIATE")
-            for statement in (_SCHEMA + batches.SCHEMA).split(";\n"):
-                run(statement)
-            # Identifies the database that gave a number: each counts for itself.
-            run("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
-            run(f"PRAGMA user_version={SCHEMA_VERSION}")
-            run("COMMIT")
-        elif version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{self._where}: schema version is {version}; expected {SCHEMA_VERSION}"
-            )
+        set_up_schema(self._connection, self._where)
         found = run("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise StoreError(f"{self._where}: the database is damaged: {found}", fatal=True)
@@ -227,9 +146,27 @@ class Store:
             self._inserts["outcomes"].run(run, changes.outcomes)
         if changes.delete_operations:
             self._delete(changes)
+        self._write_others(changes)
+
+    def _write_others(self, changes: Changes) -> None:
+        """Write what most transactions have none of."""
+        if changes.deadlines:
+            self._deadlines.write(changes.deadlines)
+        if changes.held:
+            self._held.write(changes.held)
+        if changes.delete_held:
+            self._held.delete(changes.delete_held)
+        if changes.replies:
+            self._replies.write(changes.replies)
+        if changes.delete_replies:
+            self._replies.delete(changes.delete_replies)
+        self._journal_queue.write(changes.queued_events, changes.queued_extensions)
+        if changes.delete_queued is not None:
+            self._journal_queue.delete(*changes.delete_queued)
 
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
+        self._deadlines.delete(changes.delete_operations)
         run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
         for numbers in chunks(changes.delete_operations):
@@ -250,11 +187,13 @@ class Store:
         )
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times of pending operations, and write metadata, in one commit."""
+        """Move the times of what waits and of what is held, and write metadata, in one commit."""
 
         def write() -> None:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
+            self._deadlines.shift_times(by_ms)
+            self._held.shift_times(by_ms)
             self._connection.executemany(
                 "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
             )
@@ -265,7 +204,9 @@ class Store:
         """Return the last numbers ever given, also of rows that were deleted."""
         outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
         return JournalPosition(
-            self._try("read", self._last_operation), outcomes[0][0] if outcomes else 0
+            self._try("read", self._last_operation),
+            outcomes[0][0] if outcomes else 0,
+            *self._try("read", self._journal_queue.last),
         )
 
     def _last_operation(self) -> int:
@@ -277,11 +218,21 @@ class Store:
         moment: int | None = self._try("read", self._batches.oldest_submission_ms)
         return moment
 
-    def operations(self, after: int = 0) -> Iterator[StoredOperation]:
-        """Yield all operations with numbers above `after`, ended ones too, in order."""
+    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
+        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
         rows = self._batches.all(after)
         while (row := self._try("read", lambda: next(rows, None))) is not None:
             yield row
+
+    def operations(self) -> Iterator[StoredOperation]:
+        """Yield all operations, ended ones too, in order."""
+        rows = self.submissions()
+        while chunk := list(islice(rows, _CHUNK)):
+            yield from self._with_deadlines(chunk)
+
+    def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
+        found: list[StoredOperation] = self._try("read", lambda: self._deadlines.apply(operations))
+        return found
 
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes with sequence numbers above `after`, in order."""
@@ -304,7 +255,37 @@ class Store:
         found: dict[int, StoredOperation] = self._try(
             "read", lambda: self._batches.by_numbers(numbers)
         )
-        return found
+        return {row.number: row for row in self._with_deadlines(list(found.values()))}
+
+    def held_events(self) -> list[tuple[str, StoredEvent]]:
+        """Return the keys for which an event is held, and the events."""
+        held: list[tuple[str, StoredEvent]] = self._try("read", self._held.all)
+        return held
+
+    def replies(self) -> list[tuple[str, int, int, bytes]]:
+        """Return session, number, time and frame of all replies, those of a session in order."""
+        replies: list[tuple[str, int, int, bytes]] = self._try("read", self._replies.all)
+        return replies
+
+    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
+        """Return the journal's rows of events with numbers above `after`, in order."""
+        rows: list[Any] = self._try("read", lambda: self._journal_queue.events(after))
+        return rows
+
+    def last_event_ms(self) -> int | None:
+        """Return the time of the last event that is to be journaled; None if there is none."""
+        last: int | None = self._try("read", self._journal_queue.last_event_ms)
+        return last
+
+    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
+        """Return the journal's rows of extensions with numbers above `after`, in order."""
+        rows: list[Any] = self._try("read", lambda: self._journal_queue.extensions(after))
+        return rows
+
+    def deleted_queued(self) -> tuple[int, int]:
+        """Return up to which numbers the journal's events, and extensions, were deleted."""
+        deleted: tuple[int, int] = self._try("read", self._journal_queue.deleted)
+        return deleted
 
     def close(self) -> None:
         """Move the log into the database and close it; errors lose nothing that was committed."""

@@ -1,4 +1,4 @@
-"""The commands that talk to a server: defer, complete, cancel, query, stats, top."""
+"""The commands that talk to a server: defer, complete, fail, extend, cancel, query, stats, top."""
 
 import json
 import threading
@@ -76,6 +76,46 @@ def test_cancel(run, at):
     run("defer", "k", "--id", "x")
     assert run("cancel", "x")[:2] == (0, "1 operations cancelled\n")
     assert run("cancel", "x")[:2] == (1, "0 operations cancelled\n")
+
+
+def test_extend(run, at):
+    """An operation is given more time while it waits; bad news for one that has ended."""
+    run("defer", "k", "--id", "x", "--in", 60)
+    before = json.loads(run("query", "x", "--json")[1])["deadline_ms"]
+    assert run("extend", "x", "--in", 600) == (0, "1 operations extended\n", "")
+    assert json.loads(run("query", "x", "--json")[1])["deadline_ms"] > before
+    assert run("extend", "x", "unknown", "--in", 1)[:2] == (1, "1 operations extended\n")
+    code, _, err = run("extend", "x", "--in", -1)
+    assert code == 2
+    assert "expected" in err
+
+
+def test_fail(run, at):
+    """The error comes to `defer --wait`, with exit code 1."""
+    run("defer", "k", "--id", "x", "--in", 60)
+    assert run("fail", "k", "--error", "Declined", "--message", "no funds") == (
+        0,
+        "1 operations failed\n",
+        "",
+    )
+    assert run("defer", "k", "--id", "x", "--wait") == (1, "Declined: no funds\n", "")
+    assert "failed" in run("query", "x")[1]
+    assert run("fail", "k")[:2] == (1, "0 operations failed\n")
+
+
+def test_limit_and_hold(run, at):
+    """An event that is held is no bad news, though nothing waits for it yet."""
+    assert run("complete", "k", "--value", "v", "--limit", 1, "--hold", 60) == (
+        0,
+        "0 operations completed\n",
+        "",
+    )
+    assert run("defer", "k", "--wait", "--in", 60) == (0, "v\n", "")
+    assert run("defer", "k", "--wait", "--in", 0.01)[0] == 1
+    for option, value in (("--limit", 0), ("--hold", -1)):
+        code, _, err = run("complete", "k", option, value)
+        assert code == 2
+        assert "expected" in err
 
 
 def test_unknown(run, at):

@@ -19,10 +19,15 @@ from tests.testing.server_processes import ServerProcess
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
 # Seconds by which two processes' clocks may differ: both read whole milliseconds.
 ROUNDING = 0.002
+# Seconds, longer than any operation is submitted for.
+LONG = 2.5
 
 
 class RandomLoad:
-    """Defers, completes and cancels in a thread, and records all that the server sends."""
+    """Defers, completes, extends and cancels in a thread, and records all that the server sends.
+
+    Some events come before the operation that waits for them, and are held for one of two.
+    """
 
     def __init__(self, address: str, seed: int, patch: pytest.MonkeyPatch) -> None:
         self.random = random.Random(seed)
@@ -33,6 +38,9 @@ class RandomLoad:
         self.sent = defaultdict(set)  # op id -> all outcomes that the server ever sent of it
         self.completed = []  # op id, value, future of the count
         self.cancelled = []  # op id, future
+        self.extended = {}  # op id -> timeout, called at, future
+        self.early = []  # key, value, future of the count: no operation waits for it yet
+        self.held = []  # value, and the futures of two operations that waited for it
         self.stop = threading.Event()
         decode = protocol.decode_answer
 
@@ -59,7 +67,25 @@ class RandomLoad:
                     self.completed.append((op_id, value, answer))
                 elif dice < 0.5:
                     self.cancelled.append((op_id, self.other.cancel_later(op_id)))
+                elif dice < 0.6:
+                    answer = self.other.extend_later(op_id, LONG)
+                    self.extended[op_id] = (LONG, time.monotonic(), answer)
+            self.hold(next(numbers))
             self.stop.wait(0.004)  # paces the load, and lets the other threads run
+
+    def hold(self, number):
+        """Hold an event for one operation, and submit two for each that is held by now."""
+        key, value = f"early {number}", self.random.randrange(10**6)
+        answer = self.other.complete_later(key, value, limit=1, hold=100 * HANG)
+        self.early.append((key, value, answer))
+        while self.early and self.early[0][2].done():
+            self.submit_two(*self.early.pop(0))
+
+    def submit_two(self, key, value, answer):
+        """Submit two operations of which the first gets what is held."""
+        answer.result(HANG)
+        pair = [self.owner.defer(key, timeout=timeout) for timeout in (HANG, 0.0)]
+        self.held.append((value, pair))
 
     def defer(self, number):
         op_id = f"op-{number}"
@@ -72,12 +98,19 @@ class RandomLoad:
 
     def check(self):
         """Check the contract for each operation, when all have ended."""
+        for early in self.early:
+            self.submit_two(*early)
         for op_id, (future, deferred_at, timeout) in self.futures.items():
             outcome = outcome_of(future)
             assert len(self.sent[op_id]) == 1, (op_id, self.sent[op_id])
             if outcome[0] == "expired":
+                if op_id in self.extended and self.extended[op_id][2].result(HANG):
+                    timeout, deferred_at, _ = self.extended[op_id]
                 waited = self.resolved_at[op_id] - deferred_at
                 assert waited >= timeout - ROUNDING, (op_id, waited, timeout)
+        for value, (first, second) in self.held:
+            assert outcome_of(first) == ("completed", value)
+            assert outcome_of(second) == ("expired", None)
         for op_id, value, answer in self.completed:
             if answer.result(HANG):
                 assert outcome_of(self.futures[op_id][0]) == ("completed", value)
@@ -117,6 +150,7 @@ def test_sigkill_under_load(tmp_path, monkeypatch):
         except (AssertionError, RequestTimeout) as error:
             raise AssertionError(f"seed {seed}") from error
         assert len(load.futures) > 50 * ROUNDS
+        assert len(load.held) > 2 * ROUNDS
         stats = load.owner.stats()
         assert stats["pending"] == 0
         load.owner.close()

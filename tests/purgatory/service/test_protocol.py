@@ -1,4 +1,4 @@
-"""The bytes of every message are those that version 1 of the protocol has recorded."""
+"""The bytes of every message are those that versions 1 and 2 of the protocol have recorded."""
 
 import pytest
 from msgspec import Raw
@@ -11,8 +11,13 @@ from purgatory.service.protocol import (
     Complete,
     Completed,
     Completion,
+    Extend,
+    Extended,
+    Fail,
+    Failed,
     Failure,
     Hello,
+    KeyFailure,
     Known,
     Limits,
     OperationStatus,
@@ -27,6 +32,7 @@ from purgatory.service.protocol import (
     Submission,
     Submit,
     Submitted,
+    TimeoutExtension,
     Welcome,
     decode_answer,
     decode_request,
@@ -34,24 +40,31 @@ from purgatory.service.protocol import (
 )
 
 REQUESTS = [
-    (Hello(1, 1, "c"), "94010101a163"),
+    (Hello(1, 1, "c"), "95010101a163a0"),
+    (Hello(1, 2, "c", "s"), "95010102a163a173"),
     (
         Submit(2, [Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07"))]),
         "9302029196a16192a16ba16ccd05dc02a370617907",
     ),
     (Submit(2, [Submission("a", ("k",), 0)]), "9302029196a16191a16b0001a0c0"),
-    (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
+    (
+        Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]),
+        "9303039294a16b07c00094a16cc0c000",
+    ),
+    (Complete(3, [Completion("k", Raw(b"\x07"), 2, 1500)]), "9303039194a16b0702cd05dc"),
     (Cancel(4, ["a", "b"]), "93040492a161a162"),
     (Query(5, ["a"]), "93050591a161"),
     (Acknowledge(6, [1, 300]), "9306069201cd012c"),
     (Stats(7), "920707"),
     (Bye(8), "920808"),
+    (Extend(9, [TimeoutExtension("a", 1500)]), "9309099192a161cd05dc"),
+    (Fail(10, [KeyFailure("k", "E", "w")]), "930a0a9193a16ba145a177"),
 ]
 
 ANSWERS = [
     (
         Welcome(1, 1, "purgatory 1", Limits(1, 2, 3, 4, 5, 6, 7)),
-        "95200101ab7075726761746f727920319701020304050607",
+        "95200101ab7075726761746f72792031980102030405060700",
     ),
     (
         Submitted(2, [Refusal(0, "taken", "why")], [Known(1, "pending")]),
@@ -90,6 +103,12 @@ ANSWERS = [
         "9240919a02a162a76578706972656414c0c0a00000c0",
     ),
     (Ping(), "9141"),
+    (Extended(9, [True, False]), "93270992c3c2"),
+    (Failed(10, [0, 2]), "93280a920002"),
+    (
+        Outcomes([OutcomeMessage(3, "c", "failed", 20, None, Raw(encode(["E", "w"])))]),
+        "9240919a03a163a66661696c656414c092a145a177a00000c0",
+    ),
 ]
 
 
@@ -105,3 +124,22 @@ def test_answers_have_their_recorded_bytes(message, recorded):
     """Encoding gives the recorded bytes, and decoding them gives the answer."""
     assert encode(message).hex() == recorded
     assert decode_answer(bytes.fromhex(recorded)) == message
+
+
+# What a client of version 1 sends, and a server of version 1 answers, shorter by what was added.
+VERSION_1 = [
+    (Hello(1, 1, "c"), "94010101a163"),
+    (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
+]
+WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
+
+
+@pytest.mark.parametrize(("message", "recorded"), VERSION_1)
+def test_requests_of_version_1(message, recorded):
+    """They are read as before."""
+    assert decode_request(bytes.fromhex(recorded)) == message
+
+
+def test_the_welcome_of_version_1():
+    """It has one limit less."""
+    assert decode_answer(bytes.fromhex(WELCOME_1)).limits == Limits(1, 2, 3, 4, 5, 6, 7)

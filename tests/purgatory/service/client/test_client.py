@@ -23,7 +23,14 @@ from purgatory.service import (
     TooManyPending,
     Unavailable,
 )
-from purgatory.service.protocol import VERSION, Failure, Hello, decode_request, encode
+from purgatory.service.protocol import (
+    OLDEST_VERSION,
+    VERSION,
+    Failure,
+    Hello,
+    decode_request,
+    encode,
+)
 from tests.testing.purgatory_harness import HANG
 
 
@@ -293,12 +300,13 @@ def test_a_server_of_another_version(connect):
         port = router.bind_to_random_port("tcp://127.0.0.1")
         client = connect(f"tcp://127.0.0.1:{port}")
         answer = client.complete_later("k")
-        route, frame = router.recv_multipart()
-        hello = decode_request(frame)
-        assert isinstance(hello, Hello)
-        assert hello.version == VERSION
-        words = "version is 1; expected 2"
-        router.send_multipart([route, encode(Failure(hello.seq, "version", words))])
+        for version in (VERSION, OLDEST_VERSION):
+            route, frame = router.recv_multipart()
+            hello = decode_request(frame)
+            assert isinstance(hello, Hello)
+            assert hello.version == version
+            words = f"version is {version}; expected 3"
+            router.send_multipart([route, encode(Failure(hello.seq, "version", words))])
         with pytest.raises(Refused, match=words):
             answer.result(HANG)
         with pytest.raises(Refused, match=words):

@@ -7,6 +7,7 @@ import pytest
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
     Malformed,
+    OperationFailed,
     ServerClosing,
     StoreFailed,
     TooLarge,
@@ -22,14 +23,20 @@ from purgatory.service.client.session import (
 )
 from purgatory.service.protocol import (
     NOTHING,
+    VERSION,
     Acknowledge,
     Cancel,
     Cancelled,
     Complete,
     Completed,
     Completion,
+    Extend,
+    Extended,
+    Fail,
+    Failed,
     Failure,
     Hello,
+    KeyFailure,
     OutcomeMessage,
     Outcomes,
     Raw,
@@ -39,6 +46,7 @@ from purgatory.service.protocol import (
     Submission,
     Submit,
     Submitted,
+    TimeoutExtension,
     Welcome,
     decode_request,
     encode,
@@ -54,11 +62,11 @@ class Talk:
         self.session = Session("me", self.futures, on_outcome)
         self.limits = limits(**others)
 
-    def connect(self):
+    def connect(self, version=VERSION):
         """Begin a new connection; returns the messages that are sent again."""
         hello = decode_request(self.session.on_connected())
         assert isinstance(hello, Hello)
-        again = self.session.receive(encode(Welcome(hello.seq, 1, "test", self.limits)))
+        again = self.session.receive(encode(Welcome(hello.seq, version, "test", self.limits)))
         return [decode_request(frame) for frame in again]
 
     def defer(self, op_id):
@@ -271,7 +279,8 @@ def test_a_server_of_another_version_fails_everything():
     talk = Talk()
     a = talk.defer("a")
     hello = decode_request(talk.session.on_connected())
-    talk.deliver(Failure(hello.seq, "version", "version is 1; expected 2"))
+    [hello] = talk.deliver(Failure(hello.seq, "version", "version is 2; expected 3"))
+    talk.deliver(Failure(hello.seq, "version", "version is 1; expected 3"))
     assert type(a.exception(0)) is WrongVersion
     assert type(talk.defer("b").exception(0)) is WrongVersion
 
@@ -322,3 +331,102 @@ def test_a_message_that_would_be_too_large_is_several():
         52,
         False,
     )
+
+
+def test_every_hello_names_the_session():
+    """So the server knows which requests it has done before."""
+    talk = Talk()
+    hellos = [decode_request(talk.session.on_connected()) for _ in range(2)]
+    assert len({hello.session for hello in hellos}) == 1
+    assert hellos[0].session not in ("", decode_request(Talk().session.on_connected()).session)
+
+
+def refuse_version(talk):
+    """Answer a hello as a server of version 1 does; returns the second hello."""
+    hello = decode_request(talk.session.on_connected())
+    assert hello.version == 2
+    refusal = Failure(hello.seq, "version", "version is 2; expected 1")
+    [again] = talk.deliver(refusal)
+    assert (again.version, again.client) == (1, "me")
+    return again
+
+
+def test_a_server_of_version_1():
+    """What it knows works; the new verbs fail with a clear error, and nothing else does."""
+    talk = Talk()
+    hello = refuse_version(talk)
+    assert talk.deliver(Welcome(hello.seq, 1, "old", talk.limits)) == []
+    plain = talk.ask(Complete, Completion("k"))
+    limited = talk.ask(Complete, Completion("k", limit=1))
+    held = talk.ask(Complete, Completion("k", hold_ms=5))
+    extended = talk.ask(Extend, TimeoutExtension("o", 5))
+    failed = talk.ask(Fail, KeyFailure("k", "Error"))
+    talk.defer("o")
+    sent = talk.sent()
+    assert [type(message) for message in sent] == [Complete, Submit]
+    assert len(sent[0].completions) == 1
+    talk.deliver(Completed(sent[0].seq, [1]))
+    assert plain.result(0) == 1
+    for future in (limited, held, extended, failed):
+        with pytest.raises(WrongVersion, match="version 1"):
+            future.result(0)
+    assert talk.session.finished_calls == 6
+    talk.deliver(Submitted(sent[1].seq))
+    assert not talk.session.busy
+
+
+def test_a_server_that_speaks_neither_version():
+    """Its refusal is the error of all calls."""
+    talk = Talk()
+    future = talk.ask(Complete, Completion("k"))
+    hello = refuse_version(talk)
+    assert talk.deliver(Failure(hello.seq, "version", "version is 1; expected 9")) == []
+    with pytest.raises(WrongVersion, match="expected 9"):
+        future.result(0)
+
+
+def test_a_server_that_is_replaced_by_an_older_one(talk):
+    """Unanswered calls that it does not know fail, the others are sent again."""
+    extended = talk.ask(Extend, TimeoutExtension("o", 5))
+    plain = talk.ask(Complete, Completion("k"))
+    assert len(talk.sent()) == 2
+    hello = refuse_version(talk)
+    [again] = talk.deliver(Welcome(hello.seq, 1, "old", talk.limits))
+    assert isinstance(again, Complete)
+    assert not plain.done()
+    with pytest.raises(WrongVersion, match="replaced"):
+        extended.result(0)
+
+
+def test_a_newer_server_is_found_on_the_next_connection(talk):
+    """The version is offered anew on each connection."""
+    hello = refuse_version(talk)
+    talk.deliver(Welcome(hello.seq, 1, "old", talk.limits))
+    talk.connect()
+    extended = talk.ask(Extend, TimeoutExtension("o", 5))
+    [message] = talk.sent()
+    talk.deliver(Extended(message.seq, [True]))
+    assert extended.result(0) is True
+
+
+def test_failing(talk):
+    """The future of an operation that failed raises the error's name and text."""
+    future = talk.defer("o")
+    count = talk.ask(Fail, KeyFailure("k", "ValueError", "why"))
+    for message in talk.sent():
+        talk.deliver(Failed(message.seq, [1]) if isinstance(message, Fail)
+                     else Submitted(message.seq))  # fmt: skip
+    assert count.result(0) == 1
+    talk.deliver(Outcomes([end(1, "o", "failed", ["ValueError", "why"])]))
+    with pytest.raises(OperationFailed, match=r"^ValueError: why$") as caught:
+        future.result(0)
+    assert (caught.value.error_type, caught.value.message) == ("ValueError", "why")
+
+
+@pytest.mark.parametrize("error", [None, 5, [], ["only one"], {}])
+def test_an_error_of_a_later_version(talk, error):
+    """It fails the future, too."""
+    future = talk.defer("o")
+    talk.deliver(Outcomes([end(1, "o", "failed", error)]))
+    with pytest.raises(OperationFailed):
+        future.result(0)

@@ -64,7 +64,7 @@ class TestPaths:
         state = json.loads(body)
         assert (status, headers["content-type"]) == (200, "application/json")
         assert (state["name"], state["pending"], state["watched_keys"]) == ("bench", 1, 2)
-        assert state["outcomes"] == {"completed": 1, "expired": 0, "cancelled": 1}
+        assert state["outcomes"] == {"completed": 1, "failed": 0, "expired": 0, "cancelled": 1}
         assert [level["tick_ms"] for level in state["levels"]] == [1, 20, 400, 8000]
         assert [sum(level["slots"]) for level in state["levels"]] == [0, 0, 1, 0]
         assert state["levels"][2]["slots"][17] == 1

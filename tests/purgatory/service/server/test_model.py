@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from purgatory.service.protocol import Failure
+from purgatory.service.protocol import Failure, unpack
 from tests.testing.step_server import StepServer, operation, result
 
 KEYS = st.sampled_from("pqrs")
@@ -15,7 +15,7 @@ IDS = st.sampled_from("abcdefgh")
 
 
 class ServerModel(RuleBasedStateMachine):
-    """`ops`: id -> deadline, keys, need, values so far, outcome."""
+    """`ops`: id -> deadline, keys, need, values so far, outcome. `held`: key -> event."""
 
     def __init__(self):
         super().__init__()
@@ -23,6 +23,8 @@ class ServerModel(RuleBasedStateMachine):
         self.server = StepServer(Path(self.directory.name) / "a.db")
         self.server.hello()
         self.ops = {}
+        self.held = {}
+        self.changes = 0  # so that a change to the same is one, too
         self.numbers = {}  # id -> number of its outcome
         self.failing = False
         self.due_from = 0  # nothing expires before: the disk has failed
@@ -31,7 +33,12 @@ class ServerModel(RuleBasedStateMachine):
     def now(self):
         return self.server.time.ms
 
-    def transaction(self, change, **asked):
+    @property
+    def stamp(self):
+        """The time that the server gave the last change: the clock's, or a little later."""
+        return self.server.state.stamp.now_ms
+
+    def transaction(self, change):
         """Apply a transaction to the model, unless its commit fails; True if it does not."""
         expired = {
             op_id
@@ -39,45 +46,95 @@ class ServerModel(RuleBasedStateMachine):
             if not op["end"] and op["due"] <= self.now and self.now >= self.due_from
         }
         before = {op_id: op | {"values": dict(op["values"])} for op_id, op in self.ops.items()}
+        held = {key: dict(event) for key, event in self.held.items()}
         for op_id in expired:
             self.ops[op_id]["end"] = "expired"
+        if self.now >= self.due_from:
+            self.held = {k: event for k, event in self.held.items() if event["until"] >= self.now}
         change()
-        if self.failing and self.ops != before:
-            self.ops = before
-            for op_id in expired:
-                self.ops[op_id]["due"] = self.now + 1  # not twice in one moment
+        if self.failing and (self.ops, self.held) != (before, held):
+            again = expired | {n for n in before if before[n]["due"] != self.ops[n]["due"]}
+            self.ops, self.held = before, held
+            for op_id in again:
+                # Not twice in one moment.
+                self.ops[op_id]["due"] = max(self.ops[op_id]["due"], self.now + 1)
             self.due_from = self.now + 1000
             return False
-        if self.ops != before:
+        if (self.ops, self.held) != (before, held):
             self.due_from = 0
         return True
 
     def submit_model(self, op_id, keys, need, timeout_ms):
-        if op_id not in self.ops:
-            self.ops[op_id] = {
-                "deadline": self.now + timeout_ms,
-                "due": self.now + timeout_ms + 1,
-                "keys": keys,
-                "need": need,
-                "values": {},
-                "end": None,
-            }
+        if op_id in self.ops:
+            return
+        self.ops[op_id] = op = {
+            "deadline": self.stamp + timeout_ms,
+            "due": self.stamp + timeout_ms + 1,
+            "keys": keys,
+            "need": need,
+            "values": {},
+            "end": None,
+        }
+        for event in sorted(self.held.values(), key=lambda event: event["number"]):
+            if event["until"] >= self.stamp:
+                self.count(op, event)
+        self.held = {key: event for key, event in self.held.items() if event["units"]}
 
-    def complete_model(self, key, value):
-        count = 0
-        for op in self.ops.values():
-            if op["end"] or key not in op["keys"] or op["deadline"] < self.now:
-                continue
-            op["values"].setdefault(key, value)
-            if len(op["values"]) >= op["need"]:
-                op["end"] = "completed"
-                op["by_key"] = key
-                count += 1
+    def count(self, op, event):
+        """Let an event count for an operation; True if it completes it."""
+        key = event["key"]
+        if op["end"] or key not in op["keys"] or key in op["values"]:
+            return False
+        if op["deadline"] < self.stamp or not event["units"]:
+            return False
+        event["units"] -= 1
+        op["values"][key] = event["value"]
+        if len(op["values"]) < op["need"]:
+            return False
+        op["end"], op["by_key"] = "completed", key
+        return True
+
+    def complete_model(self, key, value, limit, hold_ms):
+        self.changes += 1
+        event = {
+            "key": key,
+            "value": value,
+            "units": limit or 1000,
+            "until": self.stamp + hold_ms,
+            "number": self.changes,
+        }
+        count = sum(self.count(op, event) for op in self.ops.values())
+        self.held.pop(key, None)
+        if hold_ms and event["units"]:
+            self.held[key] = event
         return count
+
+    def fail_model(self, key, message):
+        failed = [
+            op
+            for op in self.ops.values()
+            if not op["end"]
+            and key in op["keys"]
+            and key not in op["values"]
+            and op["deadline"] >= self.stamp
+        ]
+        for op in failed:
+            op["end"], op["error"] = "failed", message
+        return len(failed)
+
+    def extend_model(self, op_id, timeout_ms):
+        op = self.ops.get(op_id)
+        if op is None or op["end"] or op["deadline"] < self.stamp:
+            return False
+        self.changes += 1
+        op["deadline"] = self.stamp + timeout_ms
+        op["due"] = max(op["deadline"], self.now) + 1
+        op["extended"] = self.changes
+        return True
 
     def cancel_model(self, op_id):
         op = self.ops.get(op_id)
-        if op is None or op["end"] or op["deadline"] < self.now:
+        if op is None or op["end"] or op["deadline"] < self.stamp:
             return False
         op["end"] = "cancelled"
         return True
@@ -100,12 +157,35 @@ class ServerModel(RuleBasedStateMachine):
             state = known and [(0, self.ops[op_id]["end"] or "pending")]
             assert [(k.index, k.state) for k in answer.known] == (state or [])
 
-    @rule(key=KEYS, value=st.integers(0, 9))
-    def complete(self, key, value):
-        answer = self.server.complete(key, value)
+    @rule(
+        key=KEYS,
+        value=st.integers(0, 9),
+        limit=st.sampled_from((None, None, 1, 2)),
+        hold_ms=st.sampled_from((0, 0, 1, 30, 5000)),
+    )
+    def complete(self, key, value, limit, hold_ms):
+        answer = self.server.complete(key, value, limit, hold_ms)
         counts = []
-        if self.transaction(lambda: counts.append(self.complete_model(key, value))):
+        if self.transaction(lambda: counts.append(self.complete_model(key, value, limit, hold_ms))):
             assert answer.counts == counts
+        else:
+            assert answer.code == "store"
+
+    @rule(key=KEYS, message=st.sampled_from(("", "why")))
+    def fail(self, key, message):
+        answer = self.server.fail(key, "Error", message)
+        counts = []
+        if self.transaction(lambda: counts.append(self.fail_model(key, message))):
+            assert answer.counts == counts
+        else:
+            assert answer.code == "store"
+
+    @rule(op_id=IDS, timeout_ms=st.sampled_from((0, 1, 30, 5000)))
+    def extend(self, op_id, timeout_ms):
+        answer = self.server.extend(op_id, timeout_ms)
+        done = []
+        if self.transaction(lambda: done.append(self.extend_model(op_id, timeout_ms))):
+            assert answer.done == done
         else:
             assert answer.code == "store"
 
@@ -163,6 +243,10 @@ class ServerModel(RuleBasedStateMachine):
                 assert sorted(state.keys_done) == sorted(op["values"] if op["need"] > 1 else ())
         waiting = [op for op in self.ops.values() if not op["end"]]
         assert self.server.state.purgatory.delayed == len(waiting)
+        held = self.server.state.held.by_key
+        assert {key: unpack(event.value) for key, event in held.items()} == {
+            key: event["value"] for key, event in self.held.items()
+        }
         assert self.server.state.clients.record("c").count == self.server.state.total
         self.server.state.purgatory._check()
 
@@ -174,6 +258,9 @@ class ServerModel(RuleBasedStateMachine):
                 op = self.ops[outcome.op_id]
                 assert outcome.outcome == op["end"]
                 assert self.numbers.setdefault(outcome.op_id, outcome.number) == outcome.number
+                if op["end"] == "failed":
+                    assert outcome.by_key is None
+                    assert result(outcome) == ["Error", op["error"]]
                 if op["end"] == "completed":
                     assert outcome.by_key == op["by_key"]
                     one = op["values"][op["by_key"]]

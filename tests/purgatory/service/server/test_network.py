@@ -11,10 +11,12 @@ import pytest
 import zmq
 
 from purgatory.service.protocol import (
+    OLDEST_VERSION,
     VERSION,
     Acknowledge,
     Bye,
     Complete,
+    Completed,
     Completion,
     Failure,
     Hello,
@@ -83,9 +85,20 @@ def test_hello_twice(server, peer):
 
 @pytest.mark.parametrize("version", [0, VERSION + 1, 10**9])
 def test_another_version(server, peer, version):
-    """The refusal names the version of the server."""
+    """The refusal names the versions of the server."""
     answer = peer(server).ask(Hello(1, version, "c"))
-    assert (answer.code, answer.message) == ("version", f"version is {version}; expected {VERSION}")
+    expected = f"version is {version}; expected {OLDEST_VERSION} to {VERSION}"
+    assert (answer.code, answer.message) == ("version", expected)
+
+
+def test_a_client_of_version_1(server, peer):
+    """It is answered as a server of version 1 would."""
+    one = peer(server)
+    assert one.ask(encode([1, 1, 1, "old"])).version == 1
+    assert isinstance(one.ask(encode([2, 2, [["a", ["k"], 60_000]]])), Submitted)
+    one.send(encode([3, 3, [["k", 5]]]))
+    answers = {type(one.receive()) for _ in range(2)}
+    assert answers == {Completed, Outcomes}
 
 
 def test_a_later_version_may_add_to_a_message(server, peer):

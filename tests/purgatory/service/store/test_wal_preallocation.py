@@ -6,8 +6,9 @@ import sqlite3
 
 import pytest
 
+from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import OperationBatch
-from purgatory.service.store.store import Changes, Store
+from purgatory.service.store.store import Store
 from purgatory.service.store.wal_preallocation import WalPreallocator
 
 

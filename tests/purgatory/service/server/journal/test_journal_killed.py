@@ -8,11 +8,14 @@ import pyarrow.dataset
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import Client
+from purgatory.service import Client, OperationFailed
+from purgatory.trace import Extension, KeyEvent, Operation
+from tests.testing import oracle
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
 ROUNDS = 5
+COMPARED = ("outcome", "at_ms", "by_key", "deadline_ms")
 
 
 def rows(directory, table):
@@ -23,7 +26,7 @@ def rows(directory, table):
 
 @pytest.mark.timeout(240)
 def test_each_row_once(tmp_path):
-    """The journal agrees with the outcomes that the client got."""
+    """The journal agrees with the outcomes that the client got, and resolves to them."""
     rng = random.Random(5)
     pause = threading.Event()
     server = ServerProcess(tmp_path, "--journal-seconds", "0.02")
@@ -36,6 +39,13 @@ def test_each_row_once(tmp_path):
                 futures[key] = client.defer(key, timeout=rng.choice((0.01, 0.2, HANG)), op_id=key)
                 if rng.random() < 0.5:
                     client.complete_later(f"{round_}-{rng.randint(0, n)}", n)
+                if rng.random() < 0.2:
+                    client.extend_later(f"{round_}-{rng.randint(0, n)}", rng.choice((0.05, HANG)))
+                if rng.random() < 0.2:
+                    early = f"{round_ + rng.randint(0, 1)}-{rng.randint(0, 299)}"
+                    client.complete_later(early, n, hold=rng.choice((0.02, HANG)))
+                if rng.random() < 0.05:
+                    client.fail_later(f"{round_}-{rng.randint(0, n)}", ValueError)
                 if rng.random() < 0.1:
                     client.cancel_later(f"{round_}-{rng.randint(0, n)}")
             pause.wait(rng.random() * 0.3)
@@ -56,6 +66,27 @@ def test_each_row_once(tmp_path):
     assert Counter(row["op_id"] for row in outcomes) == Counter(list(futures))
     assert {row["op_id"]: row["outcome"] for row in outcomes} == outcomes_seen
     assert not list(journal.rglob(".unfinished*"))
+    assert resolved(journal) == {
+        row["op_id"]: tuple(row[name] for name in COMPARED)
+        for row in outcomes
+        if row["outcome"] != "cancelled"
+    }
+
+
+def resolved(journal):
+    """Return how operations, events and extensions resolve, without those that were cancelled."""
+    tables = {"operations": Operation, "events": KeyEvent, "extensions": Extension}
+    trace = [
+        [kind(*(row[name] for name in kind._fields)) for row in rows(journal, table)]
+        for table, kind in tables.items()
+    ]
+    assert all(trace)
+    cancelled = {row["op_id"] for row in rows(journal, "outcomes") if row["outcome"] == "cancelled"}
+    return {
+        row.op_id: tuple(getattr(row, name) for name in COMPARED)
+        for row in oracle.resolve(*trace)
+        if row.op_id not in cancelled
+    }
 
 
 def outcome_of(future):
@@ -66,4 +97,6 @@ def outcome_of(future):
         return "expired"
     except OperationCancelled:
         return "cancelled"
+    except OperationFailed:
+        return "failed"
     return "completed"

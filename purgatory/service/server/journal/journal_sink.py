@@ -8,14 +8,16 @@ position on, what it may have lost.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from purgatory.service.store.store import JournalPosition
+from purgatory.service.store.journal_tables import JournalPosition
 
 Confirm = Callable[[JournalPosition], None]
 
-#: The values of a `JournalOperation` and of a `JournalOutcome`. Committed rows are plain tuples,
-#: which are faster to make than named ones.
+#: The values of a `JournalOperation`, a `JournalOutcome`, a `JournalEvent` and a
+#: `JournalExtension`. Committed rows are plain tuples, which are faster to make than named ones.
 OperationValues = tuple[int, str, str, int, int, tuple[str, ...], int]
 OutcomeValues = tuple[int, str, str, str, int, str | None, int, int, int, int]
+EventValues = tuple[int, str, int, int, bool]
+ExtensionValues = tuple[int, str, int, int]
 
 
 class JournalSink(Protocol):
@@ -30,9 +32,13 @@ class JournalSink(Protocol):
         """
 
     def write(
-        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+        self,
+        operations: Sequence[OperationValues],
+        outcomes: Sequence[OutcomeValues],
+        events: Sequence[EventValues] = (),
+        extensions: Sequence[ExtensionValues] = (),
     ) -> None:
-        """Take committed rows, in order of their numbers.
+        """Take committed rows, those of each table in order of their numbers.
 
         Called by the store thread: must return at once, and raise nothing.
         """

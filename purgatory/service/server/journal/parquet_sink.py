@@ -16,15 +16,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
 from purgatory.journal.writer import JournalWriter
-from purgatory.service.store.store import JournalPosition
-from purgatory.trace.tables import OPERATIONS, OUTCOMES
+from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
-    from purgatory.service.server.journal_sink import Confirm, OperationValues, OutcomeValues
+    from purgatory.service.server.journal.journal_sink import (
+        Confirm,
+        EventValues,
+        ExtensionValues,
+        OperationValues,
+        OutcomeValues,
+    )
+    from purgatory.trace.tables import Table
 
 log = logging.getLogger(__name__)
 
 
+_TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
@@ -34,12 +42,20 @@ class _CommittedRows(NamedTuple):
 
     operations: Sequence[OperationValues]
     outcomes: Sequence[OutcomeValues]
+    events: Sequence[EventValues]
+    extensions: Sequence[ExtensionValues]
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return sum(map(len, self))
 
 
 class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
-    Operations go to the subdirectory `operations` of `directory`, outcomes to `outcomes`.
+    Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
+    `events` and `extensions`.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
@@ -62,13 +78,18 @@ class ParquetSink:
         return position
 
     def write(
-        self, operations: Sequence[OperationValues], outcomes: Sequence[OutcomeValues]
+        self,
+        operations: Sequence[OperationValues],
+        outcomes: Sequence[OutcomeValues],
+        events: Sequence[EventValues] = (),
+        extensions: Sequence[ExtensionValues] = (),
     ) -> None:
         """See `JournalSink`. When the disk fails for long, the rest waits in the store."""
         if self._behind or self._writer is None:
             return
         try:
-            self._writer.post(_CommittedRows(operations, outcomes), len(operations) + len(outcomes))
+            rows = _CommittedRows(operations, outcomes, events, extensions)
+            self._writer.post(rows, rows.size)
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
@@ -97,23 +118,19 @@ class _RowBuffer:
         self._count = 0
         self._lock = JournalLock(directory)
         try:
-            self._operations: JournalFiles[Any] = JournalFiles(
-                directory / OPERATIONS.name, OPERATIONS, source
-            )
-            self._outcomes: JournalFiles[Any] = JournalFiles(
-                directory / OUTCOMES.name, OUTCOMES, source
-            )
+            # In the order of the fields of `_CommittedRows` and of `JournalPosition`.
+            self._files = [_files(directory, table, source) for table in _TABLES]
         except BaseException:
             self.close()
             raise
 
     @property
     def position(self) -> JournalPosition:
-        return JournalPosition(self._operations.last, self._outcomes.last)
+        return JournalPosition(*[files.last for files in self._files])
 
     def add(self, item: _CommittedRows) -> None:
         self._batches.append(item)
-        self._count += len(item.operations) + len(item.outcomes)
+        self._count += item.size
 
     def __len__(self) -> int:
         return self._count
@@ -124,10 +141,10 @@ class _RowBuffer:
         # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
         before = self.position
         try:
-            self._operations.append(
-                _numbered((b.operations for b in self._batches), before.operations)
-            )
-            self._outcomes.append(_numbered((b.outcomes for b in self._batches), before.outcomes))
+            for files, last, rows in zip(
+                self._files, before, zip(*self._batches, strict=True), strict=True
+            ):
+                files.append(_numbered(rows, last))
             self._batches.clear()
             self._count = 0
         finally:
@@ -136,6 +153,10 @@ class _RowBuffer:
 
     def close(self) -> None:
         self._lock.close()
+
+
+def _files(directory: Path, table: Table[Any], source: str) -> JournalFiles[Any]:
+    return JournalFiles(directory / table.name, table, source)
 
 
 def _numbered(

@@ -3,23 +3,30 @@
 Used by the store thread, and before it by the thread that starts the server.
 """
 
-from purgatory.service.server.journal_sink import OperationValues, OutcomeValues
+from typing import Any
+
+from purgatory.service.server.journal.journal_sink import (
+    EventValues,
+    ExtensionValues,
+    OperationValues,
+    OutcomeValues,
+)
 from purgatory.service.server.transaction import Transaction
+from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import JournalOperation, JournalOutcome, StoredOutcome
+from purgatory.service.store.store import StoredOutcome
 
 
 def operation_rows(transaction: Transaction) -> list[OperationValues]:
     """Make the rows of the operations that were submitted."""
     rows: list[OperationValues] = []
     for operation in transaction.submitted:
-        timeout_ms = operation.due_ms - operation.submitted_ms
         row = (
             operation.number,
             operation.op_id,
             operation.kind,
             operation.submitted_ms,
-            timeout_ms,
+            operation.timeout_ms,
             operation.keys,
             operation.need,
         )
@@ -48,8 +55,30 @@ def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
     return rows
 
 
+def event_rows(transaction: Transaction) -> list[EventValues]:
+    """Make the rows of the events that had an effect."""
+    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, 5)]
+
+
+def event_row(row: tuple[Any, ...]) -> EventValues:
+    """Make the row of an event of its values in the store."""
+    number, key, at_ms, hold_ms, failed = row
+    return number, key, at_ms, hold_ms, bool(failed)
+
+
+def extension_rows(transaction: Transaction) -> list[ExtensionValues]:
+    """Make the rows of extensions."""
+    return _in_rows(transaction.changes.queued_extensions, 4)
+
+
+def _in_rows(values: list[Any], size: int) -> list[Any]:
+    """Return a flat list of values as tuples of `size`."""
+    iterator = iter(values)
+    return list(zip(*[iterator] * size, strict=True))
+
+
 def stored_operation_row(row: StoredOperation) -> JournalOperation:
-    """Make the row of an operation that the store has."""
+    """Make the row of an operation that the store has, with its first deadline."""
     return JournalOperation(
         row.number,
         row.op_id,

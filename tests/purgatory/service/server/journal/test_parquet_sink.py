@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
-from purgatory.service.server.parquet_sink import ParquetSink
-from purgatory.service.store.store import JournalOperation, JournalOutcome, JournalPosition
+from purgatory.service.server.journal.parquet_sink import ParquetSink
+from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome, JournalPosition
 from tests.testing.purgatory_harness import HANG
 
 DAY = 86_400_000

@@ -1,0 +1,63 @@
+"""HeldKeys: a server's events that also count for operations submitted later.
+
+At most one for each key. Changed by the open transaction alone, see `KeyEvents`. Used by the store
+thread alone; the length may be read by any.
+"""
+
+from heapq import heapify, heappop, heappush
+
+from purgatory.service.store.held_events import StoredEvent
+
+# The heap may have so many entries of events that are not held any more, and as many again as are.
+_STALE_ENTRIES = 64
+
+
+class HeldKeys:
+    """What is held, by key, and when each ends."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, StoredEvent] = {}
+        self._last_number = 0
+        # When an event ends, and its key; an entry is stale if the event of the key ends elsewhen.
+        self._ends: list[tuple[int, str]] = []
+
+    def __len__(self) -> int:
+        """Return how many events are held."""
+        return len(self.by_key)
+
+    def set(self, key: str, event: StoredEvent | None) -> None:
+        """Hold an event for a key instead of what is held for it; None: hold nothing."""
+        if event is None:
+            self.by_key.pop(key, None)
+        else:
+            self.by_key[key] = event
+            self._last_number = max(self._last_number, event.number)
+            heappush(self._ends, (event.until_ms, key))
+        if len(self._ends) > 2 * len(self.by_key) + _STALE_ENTRIES:
+            self._ends = [(event.until_ms, key) for key, event in self.by_key.items()]
+            heapify(self._ends)
+
+    def next_number(self) -> int:
+        """Return the number of a new event."""
+        return self._last_number + 1
+
+    def in_force(self, key: str, now_ms: int) -> StoredEvent | None:
+        """Return what is held for a key and still counts."""
+        event = self.by_key.get(key)
+        return event if event is not None and now_ms <= event.until_ms else None
+
+    def first_ended(self, before_ms: int) -> str | None:
+        """Return the key of the event that ended first, if that was before a time."""
+        end_ms = self.next_end_ms()
+        return self._ends[0][1] if end_ms is not None and end_ms <= before_ms else None
+
+    def next_end_ms(self) -> int | None:
+        """Return when the next event is to be released; None if none is held."""
+        ends = self._ends
+        while ends:
+            until_ms, key = ends[0]
+            event = self.by_key.get(key)
+            if event is not None and event.until_ms == until_ms:
+                return until_ms + 1
+            heappop(ends)
+        return None

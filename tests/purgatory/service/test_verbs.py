@@ -1,0 +1,161 @@
+"""`extend`, `fail`, `limit` and `hold` through a server, by both clients; old peers."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from purgatory import OperationExpired
+from purgatory.service import (
+    AsyncClient,
+    Malformed,
+    OperationFailed,
+    TimeoutTooLong,
+    TooManyHeld,
+    WrongVersion,
+)
+from purgatory.service.server.network import Network
+from tests.testing.purgatory_harness import HANG
+from timingwheel import COMPILED
+
+
+def test_extend(server, connect):
+    """By its future, by its id, and by another client; False if it has ended."""
+    one, two = connect(server), connect(server)
+    future = one.defer("k", timeout=HANG, op_id="a")
+    one.flush()
+    deadline_ms = one.query("a").deadline_ms
+    assert future.extend(timedelta(seconds=2 * HANG)) is True
+    assert one.query("a").deadline_ms > deadline_ms + 500 * HANG
+    assert two.extend("a", 0.01) is True
+    with pytest.raises(OperationExpired):
+        future.result(HANG)
+    assert future.extend(1) is False
+    assert two.extend("unknown", 1) is False
+
+
+def test_fail(server, connect):
+    """The error's class and text arrive; what has counted goes on."""
+    one, two = connect(server), connect(server)
+    a, b = one.defer("k", "l", timeout=HANG), one.defer("k", "l", need=2, timeout=HANG)
+    c = one.defer("l", timeout=HANG)
+    one.flush()
+    assert two.fail("k", ValueError("no such order: ä")) == 2
+    for future in (a, b):
+        with pytest.raises(OperationFailed, match="ValueError: no such order: ä"):
+            future.result(HANG)
+    assert one.fail("l", KeyError) == 1
+    error = c.exception(HANG)
+    assert (error.error_type, error.message) == ("KeyError", "")
+    d = one.defer("m", timeout=HANG)
+    one.flush()
+    assert one.fail("m", error) == 1  # as it came
+    assert str(d.exception(HANG)) == "KeyError"
+    assert one.stats()["failed"] == 4
+
+
+def test_limit_and_hold(server, connect):
+    """A lease: each completion reaches one; an early event is not lost."""
+    client = connect(server)
+    waiting = [client.defer("slot", timeout=HANG) for _ in range(3)]
+    client.flush()
+    assert client.complete("slot", "first", limit=1) == 1
+    assert waiting[0].result(HANG) == "first"
+    assert client.complete("slot", "rest", limit=5, hold=HANG) == 2
+    assert client.stats()["held"] == 1
+    assert [client.defer("slot").result(HANG) for _ in range(3)] == ["rest"] * 3
+    assert client.stats()["held"] == 0
+    with pytest.raises(OperationExpired):
+        client.defer("slot", timeout=0).result(HANG)
+
+
+def test_an_event_is_not_held_for_what_comes_after_it(server, connect):
+    """Without `hold` it never counts for a later operation, not in the same millisecond either."""
+    client = connect(server)
+    futures = []
+    for n in range(200):
+        futures.append(client.defer("k", timeout=HANG, op_id=str(n)))
+        client.complete_later("k", n)
+    last = client.defer("k", timeout=0.0)
+    assert [future.result(HANG) for future in futures] == list(range(200))
+    with pytest.raises(OperationExpired):
+        last.result(HANG)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda client: client.complete("k", limit=0), ValueError),
+        (lambda client: client.complete("k", limit=True), TypeError),
+        (lambda client: client.complete("k", limit=1.0), TypeError),
+        (lambda client: client.complete("k", hold=-1), ValueError),
+        (lambda client: client.complete("k", hold="long"), TypeError),
+        (lambda client: client.extend("a", -1), ValueError),
+        (lambda client: client.extend("a", "long"), TypeError),
+        (lambda client: client.extend(None, 1), TypeError),
+        (lambda client: client.fail("k", "why"), TypeError),
+        (lambda client: client.fail("k", KeyboardInterrupt), TypeError),
+        (lambda client: client.fail(5, ValueError), TypeError),
+        (lambda client: client.complete("k", hold=11), TimeoutTooLong),
+        (lambda client: client.extend("a", 11), TimeoutTooLong),
+        (lambda client: client.fail("", ValueError), Malformed),
+    ],
+)
+def test_bad_arguments(serve, connect, call, error):
+    """They raise at once, or what the server says."""
+    with pytest.raises(error):
+        call(connect(serve(memory=True, max_timeout=10)))
+
+
+def test_too_many_held(serve, connect):
+    """The limit is the server's `max_held`."""
+    client = connect(serve(memory=True, max_held=2))
+    for key in ("a", "b", "a"):
+        client.complete(key, hold=HANG)
+    with pytest.raises(TooManyHeld):
+        client.complete("c", hold=HANG)
+
+
+def test_async(server):
+    """AsyncClient has the same, to be awaited."""
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            future = client.defer("k", timeout=HANG)
+            await client.flush()
+            assert await future.extend(2 * HANG)
+            assert await client.extend(future, HANG)
+            assert await client.extend(future.op_id, HANG)
+            assert await client.fail("k", ValueError("why")) == 1
+            with pytest.raises(OperationFailed, match="why"):
+                await future
+            assert not await future.extend(1)
+            assert await client.complete("l", 5, limit=1, hold=HANG) == 0
+            assert await client.defer("l") == 5
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+def test_an_old_server(serve, connect, monkeypatch):
+    """A new client works with a server of version 1, but for the new verbs."""
+    check = Network._check_hello
+
+    def check_as_version_1(network, hello, before):
+        if hello.version != 1:
+            raise WrongVersion(f"version is {hello.version}; expected 1")
+        check(network, hello, before)
+
+    monkeypatch.setattr(Network, "_check_hello", check_as_version_1)
+    client = connect(serve(memory=True))
+    future = client.defer("k", timeout=HANG, op_id="a")
+    for call in (
+        lambda: client.extend("a", 1),
+        lambda: client.fail("k", ValueError),
+        lambda: client.complete("k", limit=1),
+        lambda: client.complete("k", hold=1),
+    ):
+        with pytest.raises(WrongVersion, match="the server speaks version 1"):
+            call()
+    assert client.complete("k", 5) == 1
+    assert future.result(HANG) == 5
