@@ -13,7 +13,8 @@ from operator import attrgetter
 from sortedcontainers import SortedKeyList
 
 from timingwheel._cpython.mypyc_types import i32, i64
-from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.rwlock import ReadWriteLock
 
 

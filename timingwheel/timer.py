@@ -356,8 +356,6 @@ class Timer(TimerCore):
         self._executor.close(wait=wait, timeout=self._join_timeout() if wait else 0)
         self._refused.close(wait=wait, timeout=self._join_timeout() if wait else 0)
 
-    patience, finish = max_sleep, shut_down  # their former names
-
     def _time_left(self) -> float | None:
         close_deadline = self._runner.close_deadline
         if close_deadline is None:

@@ -13,7 +13,8 @@ from typing import Final, cast
 
 from timingwheel._cpython.atomicity import COMPILED
 from timingwheel._cpython.mypyc_types import i64
-from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.rwlock import ReadWriteLock

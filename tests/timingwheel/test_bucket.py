@@ -5,8 +5,10 @@ import random
 import pytest
 
 from timingwheel import TimerTask
-from timingwheel.bucket import GROWTH_LIMIT, TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.rwlock import ReadWriteLock
+from timingwheel.slot_capacity import GROWTH_LIMIT
 from timingwheel.task import CANCELLED, RUNNING
 
 

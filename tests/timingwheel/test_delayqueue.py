@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
 

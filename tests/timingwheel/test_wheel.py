@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel.bucket import TimerCounters
+from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.wheel import TimingWheel

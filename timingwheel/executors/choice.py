@@ -2,7 +2,7 @@
 
 import concurrent.futures
 
-from timingwheel.bucket import TimerCounters
+from timingwheel.counters import TimerCounters
 from timingwheel.executor import InlineExecutor, TaskExecutor
 from timingwheel.executors.pool import PoolExecutor, Refuse
 from timingwheel.executors.worker import WorkerExecutor

@@ -4,7 +4,8 @@ A pool that was shut down takes no bucket, and one that is shut down with `cance
 those that it has. Any thread.
 """
 
-from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.executors.worker import WorkerExecutor
 from timingwheel.runner import TaskRunner
 

@@ -32,7 +32,8 @@ from collections import deque
 from collections.abc import Callable
 
 from timingwheel._cpython.freezegun import real_seconds
-from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.bucket import TimerTaskList
+from timingwheel.counters import TimerCounters
 from timingwheel.errors import TimerForked
 from timingwheel.executor import RunBucket
 from timingwheel.reaper import (

@@ -36,7 +36,7 @@ class TestDefer:
         run(main())
 
     def test_one_that_is_dropped_logs_nothing(self, run):
-        """Nobody has to look at how it ended."""
+        """Its end need not be looked at."""
 
         async def main():
             async with AsyncPurgatory() as p:
