@@ -97,8 +97,8 @@ class TimerTaskList(TaskList):
         self._slots_untracked = _UNTRACKS_FROM_GC
         self.level: i32 = level
         self.expiration_ns: i64 = expiration_ns
-        self.has_rearmed = False
-        self.dispatched = False  # to the executor, as a whole
+        self.has_rearmed: bool = False
+        self.dispatched: bool = False  # to the executor, as a whole
         # How often a thread took over from another one that ran this. A thread that finds that it
         # has changed runs no more tasks of it.
         self.turn: i64 = 0

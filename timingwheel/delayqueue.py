@@ -34,7 +34,7 @@ class DelayQueue:
     def __init__(self, lock: ReadWriteLock, counters: TimerCounters) -> None:
         self._timer_lock = lock
         self._counters = counters
-        self.wake_owed = False
+        self.wake_owed: bool = False
         self._lock = threading.RLock()  # guards the fields below
         self._members: dict[TimerTaskList, None] = {}  # the buckets, in order of arrival
         self._buckets = self._sorted()

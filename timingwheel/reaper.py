@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds to pause after the second error in a row that is not a task's (a clock that raises),
 # instead of spinning.
@@ -78,7 +78,7 @@ class Reaper:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._starting = threading.Lock()
         # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
-        self.started = False
+        self.started: bool = False
 
     def start(self) -> None:
         """Start the thread. An interrupted start leaves no thread behind."""
@@ -135,7 +135,7 @@ class Failure:
     def __init__(self, waiter: Waiter) -> None:
         self._waiter = waiter
         self._error: BaseException | None = None
-        self.count = 0  # in a row
+        self.count: int = 0  # in a row
 
     def add(self, error: BaseException) -> None:
         """Keep an error for the report."""

@@ -36,7 +36,7 @@ class Recurring(TimerTask):
         self._rc_lock = threading.RLock()  # guards _rc_ended; a leaf lock
         self._rc_ended = False  # set once
         #: Runs that were missed. Written by the thread that runs the callback.
-        self.skipped = 0
+        self.skipped: int = 0
 
     def run(self) -> object:
         """Call the callback, then wait for the next run, whatever the callback raised."""

@@ -17,7 +17,7 @@ from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.stats import LatenessHistogram
 from timingwheel.task import DONE, RUNNING, TimerTask
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, TimerTask], object]
 
@@ -38,7 +38,7 @@ class TaskRunner:
     """
 
     def __init__(self, name: str, reader: ClockReader, on_error: OnError | None) -> None:
-        self.lateness = LatenessHistogram()
+        self.lateness: LatenessHistogram = LatenessHistogram()
         # A reading of real_seconds: from then on tasks are cancelled, not run. Set by Timer.close.
         self.close_deadline: float | None = None
         self._name = name

@@ -41,7 +41,7 @@ class LoopDelivery:
         # Whether a verb runs in the loop now, and how many futures it may still resolve itself.
         # Written by the loop's thread.
         self.in_verb = False
-        self.direct_left = 0
+        self.direct_left: int = 0
 
     def check_open(self, name: str) -> None:
         """Raise PurgatoryClosed if it is closed, and what `check_loop` raises."""

@@ -11,7 +11,7 @@ from purgatory.aio.loop_delivery import LoopDelivery
 from timingwheel import Timer
 from timingwheel.lowlevel import sleep_to_first_bucket
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Some loops (uvloop) count milliseconds, and may call a moment too early. Then the driver waits at
 # least that long, or the loop would spin until the moment has come.

@@ -34,7 +34,7 @@ class LoopOperation(DeferredOperation):
         delivery: LoopDelivery,
     ) -> None:
         super().__init__(timeout, need, watch_keys)
-        self.delivery = delivery
+        self.delivery: LoopDelivery = delivery
         self.cancel_message: object = None  # for the task that is cancelled
         # The future to resolve. Dropped at the end, or the two would be a reference cycle.
         self._waiting: Any = waiting

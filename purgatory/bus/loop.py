@@ -27,7 +27,7 @@ from purgatory.bus.reader import MailboxReader
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import Reaper
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Commands done in a row before the loop looks at the clock again.
 BATCH = 1024

@@ -48,7 +48,8 @@ class Worker:
         # What the loop saw last: batches finished, tasks left of the present one, and since when.
         self._seen = (0, 0)
         self._seen_s = 0.0
-        self.relieved = False  # another worker does what this one has; until this one was idle
+        # Another worker does what this one has; until this one was idle.
+        self.relieved: bool = False
         self._term: Term | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

@@ -23,7 +23,7 @@ from purgatory.core.operation_state import (
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import ATOMIC_SECTIONS, LOCKED_SECTIONS, thread_dict
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _thread_dict: Final = thread_dict
@@ -42,7 +42,7 @@ class CallbackDepth:
     __slots__ = ("deferred", "depth")
 
     def __init__(self) -> None:
-        self.depth = 0
+        self.depth: int = 0
         self.deferred: deque[OperationState] = deque()
 
 
@@ -57,7 +57,7 @@ class OutermostCallback:
     __slots__ = ("active",)
 
     def __init__(self) -> None:
-        self.active = False  # read and written in atomic sections; not used without them
+        self.active: bool = False  # read and written in atomic sections; not used without them
 
 
 _CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)

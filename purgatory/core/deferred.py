@@ -33,7 +33,7 @@ class DeferredOperation(KeyedOperation):
         super().__init__(timeout, need)
         self._op_has_condition = False  # only keys complete it
         self._watch_keys = watch_keys
-        self.cancel_requested = False  # by `DeferredFuture.cancel`
+        self.cancel_requested: bool = False  # by `DeferredFuture.cancel`
         # The future to resolve, if a thread has registered it. Dropped at the end, or the two would
         # be a reference cycle.
         self.future: DeferredFuture | None = None

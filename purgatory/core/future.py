@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from purgatory.core.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import keep_for_ever
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # As the standard library writes them.
 PENDING: Final = "PENDING"

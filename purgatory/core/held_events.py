@@ -35,13 +35,13 @@ class HeldEvent(TimerTask):
     def __init__(self, holder: "HeldEvents", key: Hashable, value: object, limit: i64) -> None:
         super().__init__(0)
         self._holder = holder
-        self.key = key
-        self.value = value
+        self.key: Hashable = key
+        self.value: object = value
         self.units: i64 = limit
         self.claimed: i64 = 0
         self.number: i64 = 0  # in the order in which they came
-        self.wanted = False
-        self.spreading = limit != UNLIMITED
+        self.wanted: bool = False
+        self.spreading: bool = limit != UNLIMITED
 
     def run(self) -> object:
         """Be held no more; called by the timer's executor."""
@@ -63,7 +63,7 @@ class Unit:
     __slots__ = ("is_claimed",)
 
     def __init__(self) -> None:
-        self.is_claimed = False
+        self.is_claimed: bool = False
 
 
 class HeldEvents:

@@ -42,7 +42,7 @@ class KeyedOperation(DelayedOperation):
         super().__init__(timeout)
         # KeyedOperation has no condition of its own; only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation
-        self.need = need
+        self.need: int = need
         self.by_key: Hashable = None  # the key that completed it; set before the outcome
         self._op_value: object = _NO_VALUE  # of by_key
         # The values of all keys so far, and the lock that guards counting them; unless one key is

@@ -19,7 +19,7 @@ from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
 from timingwheel.lowlevel import extend_task, to_ns
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, DelayedOperation], object]
 

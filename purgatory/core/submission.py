@@ -33,7 +33,7 @@ class SubmissionTarget:
         self.held: Final = held
         self.timer: Final = timer
         # Whether `add_task` does what the timer's `add` does: a subclass may override that.
-        self.timer_add_is_default = type(timer).add is Timer.add
+        self.timer_add_is_default: bool = type(timer).add is Timer.add
 
 
 def submit(

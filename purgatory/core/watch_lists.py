@@ -66,15 +66,15 @@ class WatchLists:
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self._of_key: Final[dict[Hashable, DelayedOperation | _BySequence]] = {}
         self._last_sequence = i64(0)
-        self.closed = False
-        self.entries = 0
-        self.pending = 0
-        self.completed = 0
-        self.failed = 0
-        self.expired = 0
-        self.cancelled = 0
-        self.drained = threading.Event()
-        self.fully_drained = False
+        self.closed: bool = False
+        self.entries: int = 0
+        self.pending: int = 0
+        self.completed: int = 0
+        self.failed: int = 0
+        self.expired: int = 0
+        self.cancelled: int = 0
+        self.drained: threading.Event = threading.Event()
+        self.fully_drained: bool = False
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.

@@ -77,7 +77,7 @@ class JournalFiles(Generic[RowT]):
         try:
             _make_directory(directory)
             self._remove_unfinished()
-            self.last = self._find_last()
+            self.last: int = self._find_last()
         except OSError as error:
             raise _journal_error(error, directory) from error
 

@@ -19,7 +19,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from mq import Mailbox, MailboxClosed
 from purgatory.journal.files import JournalError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -51,10 +51,10 @@ class ReplayClock:
     def __init__(self, speed: float | None) -> None:
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
-        self.stopped = False
+        self.stopped: bool = False
         self._speed = speed
         self._clock = _TraceClock()
-        self.timer = _TraceTimer(
+        self.timer: _TraceTimer = _TraceTimer(
             "replay", tick_ms=1 / NS_PER_MS, clock=self._clock, executor=InlineExecutor()
         )
         # The first instant of the trace, and the real time at which it was reached.

@@ -49,8 +49,8 @@ class TraceOperation(KeyedOperation):
         super().__init__(0, row.need)
         # The unit of the replay's clock; see `ReplayClock`.
         self.delay_ns = min(timeout_ms, LONGEST_DELAY_MS)
-        self.row = row
-        self.due_ms = due_ms
+        self.row: Operation = row
+        self.due_ms: int = due_ms
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Replay:
         registry: CollectorRegistry | None = None,
     ) -> None:
         self.kinds: dict[str, ReplaySummary] = {}
-        self.seconds = 0.0  # of real time, for the whole run
+        self.seconds: float = 0.0  # of real time, for the whole run
         self._on_outcome = on_outcome
         self._clock = ReplayClock(speed)
         self._instant = 0  # the time that is being processed

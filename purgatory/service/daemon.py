@@ -35,7 +35,7 @@ class ServiceDaemon:
         self._http: WebServer | None = None
         authenticator = authenticator_for(config)
         registry = CollectorRegistry()
-        self.server = Server(
+        self.server: Server = Server(
             config,
             registry=registry,
             sink=_journal(config),

@@ -26,7 +26,7 @@ class CsvRowReader:
     errors: tuple[type[Exception], ...] = READ_ERRORS
 
     def __init__(self, path: Path) -> None:
-        self.number = 0
+        self.number: int = 0
         self._path = path
         self._cells: list[tuple[Callable[[str], object], int]] = []
         self._file = open_text(path, newline="")

@@ -43,7 +43,7 @@ class Reader(Generic[RowT]):
     """
 
     def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self.table = table
         self._on_bad = on_bad
         self._files = files_of(Path(path))

@@ -32,9 +32,9 @@ class Writer(Generic[RowT]):
     """
 
     def __init__(self, path: StrPath, table: Table[RowT]) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self.table = table
-        self.count = 0
+        self.count: int = 0
         self._format = format_of(Path(path))
         self._target = Path(os.path.realpath(path))  # a link stays a link
         # With the suffixes, so that `_add_rare_columns` can read it.

@@ -10,11 +10,12 @@ import threading
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeAlias
 
 from timingwheel._cpython.freezegun import monotonic_ns
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
 
-Clock = Callable[[], int]
+Clock: TypeAlias = Callable[[], int]
 
 
 class MonotonicClock:
@@ -33,7 +34,7 @@ class MonotonicClock:
 
 
 #: The default clock: `monotonic_ms()` returns milliseconds, `monotonic_ms.now_ns()` nanoseconds.
-monotonic_ms = MonotonicClock()
+monotonic_ms: MonotonicClock = MonotonicClock()
 
 
 class ManualClock:

@@ -18,7 +18,7 @@ class ClockLeader:
         self._timer = timer
         self._waiter = waiter
         self._name = name
-        self.started = False
+        self.started: bool = False
 
     def start(self) -> None:
         """Let the leader advance the timer. An interrupted start leaves no thread behind."""

@@ -64,7 +64,7 @@ class Worker(threading.Thread):
 
     def __init__(self, executor: "WorkerExecutor", name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.waiter = ConditionWaiter()  # it sleeps on that as the standby
+        self.waiter: ConditionWaiter = ConditionWaiter()  # it sleeps on that as the standby
         self._executor = executor
 
     def run(self) -> None:

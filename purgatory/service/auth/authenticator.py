@@ -22,7 +22,7 @@ from purgatory.service.errors import ConfigError
 if TYPE_CHECKING:
     from purgatory.service.config import Config
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # With an empty domain ZeroMQ would accept every client while no authenticator answers.
 _DOMAIN: Final = "purgatory"
@@ -61,7 +61,7 @@ class CurveAuthenticator:
         # Changed by `purgatory-zap`; a reload replaces it.
         self._logged_keys: set[bytes] = set()
         #: How many handshakes were refused; counted by `purgatory-zap`, read by any thread.
-        self.refused_handshakes = 0
+        self.refused_handshakes: int = 0
 
     @property
     def allowed(self) -> Mapping[bytes, str]:

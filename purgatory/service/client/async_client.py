@@ -42,7 +42,7 @@ class AsyncClient:
             secret_key=secret_key,
             on_outcome=on_outcome,
         )
-        self.name = self._client.name
+        self.name: str = self._client.name
         self.address = address
 
     def defer(

@@ -51,9 +51,9 @@ class CallBatcher:
         self._backlog = backlog
         # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
         # finalizer that runs while it is held may make a call.
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self.open_batch: CallBatch | None = None  # posted, and still takes calls
-        self.calls_added = 0  # since the start
+        self.calls_added: int = 0  # since the start
         # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
         # of the condition, which is re-entrant for the same reason, and a leaf lock.
         self._finished_calls = 0
@@ -102,7 +102,7 @@ class CallBatch:
 
     def __init__(self, batcher: CallBatcher, request: RequestType) -> None:
         self._batcher = batcher
-        self.request = request
+        self.request: RequestType = request
         self.calls: list[Call] = []
 
     def take(self) -> list[Call]:

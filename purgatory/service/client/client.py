@@ -82,9 +82,9 @@ class Client:
             raise TypeError(f"name is {name!r}; expected a str or None")
         if name == "":
             raise ValueError("name is empty; expected a text or None")
-        self.timeout = to_ms(timeout) / 1000
+        self.timeout: float = to_ms(timeout) / 1000
         self.address = address
-        self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.name: str = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._prefix = f"{uuid.uuid4().hex[:16]}-"
         self._count = itertools.count()
         # The unfinished operations, by id. Callers add entries and the I/O thread removes them;

@@ -32,7 +32,7 @@ from purgatory.service.client.session import Session
 from purgatory.service.errors import Malformed, ServiceError, Unavailable
 from purgatory.service.protocol import Bye, encode
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
@@ -84,7 +84,7 @@ class ClientIOThread:
         self, address: str, session: Session, configure: ConfigureSocket | None, name: str
     ) -> None:
         self._mailbox: Mailbox[IOCommand] = Mailbox()
-        self.batcher = CallBatcher(self.post, self.is_closed)
+        self.batcher: CallBatcher = CallBatcher(self.post, self.is_closed)
         self._address = address
         self._session = session
         self._configure = configure
@@ -104,8 +104,8 @@ class ClientIOThread:
         self._flushes: list[FlushCommand] = []
         self._closed = False
         #: What is wrong with the connection, for error messages; empty while it is up.
-        self.connection_error = "not connected yet"
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.connection_error: str = "not connected yet"
+        self.thread: threading.Thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             self._connect()  # not in the thread, so that a bad address raises here
             self.thread.start()

@@ -42,7 +42,7 @@ from purgatory.service.protocol import (
 )
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # From so many unanswered messages on, only full messages are sent.
 PIPELINE_DEPTH: Final = 2
@@ -77,15 +77,15 @@ class Session:
         # In order; all groups are full but the last of each run of one kind.
         self._unsent: deque[_CallGroup] = deque()
         self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of sequence number
-        self.unsent_calls = 0
-        self.finished_calls = 0  # sent or failed, since the start
+        self.unsent_calls: int = 0
+        self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
         self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's refusal of this client, if there was one: permanent.
         self.failure: ServiceError | None = None
         #: Whether the I/O thread must replace the connection.
-        self.connection_lost = False
+        self.connection_lost: bool = False
 
     @property
     def busy(self) -> bool:

@@ -16,9 +16,9 @@ class ClientRecord:
     __slots__ = ("_snapshot", "connections", "count", "name", "unacknowledged")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.count: i64 = 0  # pending operations and unacknowledged outcomes
-        self.connections = 0
+        self.connections: int = 0
         self.unacknowledged: dict[int, OutcomeRecord] = {}  # by sequence number, ascending
         self._snapshot: list[int] = []  # keys of `unacknowledged` at some moment, to bisect
 
@@ -47,12 +47,12 @@ class OutcomeRecord:
     def __init__(
         self, seq: int, number: int, op_id: str, client: ClientRecord, outcome: str, ended_ms: int
     ) -> None:
-        self.seq = seq
-        self.number = number
-        self.op_id = op_id
-        self.client = client
-        self.outcome = outcome
-        self.ended_ms = ended_ms
+        self.seq: int = seq
+        self.number: int = number
+        self.op_id: str = op_id
+        self.client: ClientRecord = client
+        self.outcome: str = outcome
+        self.ended_ms: int = ended_ms
 
     def at_ms(self, due_ms: int) -> int:
         """Return the time of the outcome: the deadline if it expired, however late."""

@@ -50,7 +50,7 @@ class ServiceClock:
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
         #: By how many milliseconds the times of what waits have to be moved at this start.
-        self.shift_ms = 0
+        self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if self._boot_id and metadata.get("boot_id") == self._boot_id:
             jump_ms = (wall_offset_ns - metadata["offset_ns"]) // _NS_PER_MS

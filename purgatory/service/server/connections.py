@@ -25,7 +25,7 @@ from purgatory.service.server.commands import (
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
@@ -51,17 +51,17 @@ class Connection:
     )
 
     def __init__(self, route: bytes, client: str, now: float, user: str, session: str = "") -> None:
-        self.route = route
-        self.session = session
-        self.user = user
-        self.client = client
-        self.last_seen = now  # seconds of the monotonic clock
+        self.route: bytes = route
+        self.session: str = session
+        self.user: str = user
+        self.client: str = client
+        self.last_seen: float = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
         self._size = 0  # of the backlog, in bytes
         # Streaming: gets outcomes as they are committed. If it is not, it first has to fetch those
         # beyond `resume_after` from the store.
-        self.streaming = False
-        self.resume_after = 0
+        self.streaming: bool = False
+        self.resume_after: int = 0
 
     def queue(self, frame: bytes) -> bool:
         """Keep a reply for later; False if the backlog is too long now."""
@@ -86,7 +86,7 @@ class Connections:
         self._by_client: dict[str, list[Connection]] = {}
         self._blocked: set[Connection] = set()  # could not take what was sent
         #: Set by each send: it may have consumed the event that there are frames to read.
-        self.sent = False
+        self.sent: bool = False
 
     def __len__(self) -> int:
         """Return how many there are; any thread."""

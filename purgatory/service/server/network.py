@@ -61,7 +61,7 @@ from purgatory.service.server.validation import RequestValidator
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Frames that are read before the mailbox is looked at again.
 FRAMES_PER_READ = 256
@@ -108,8 +108,8 @@ class Network:
         self._close_deadline: float | None = None  # set when the server closes
         self._stopped: StoreLoopStopped | None = None  # set when the store loop has ended
         # Counted here, read by any thread.
-        self.messages = 0
-        self.refused = 0
+        self.messages: int = 0
+        self.refused: int = 0
 
     @property
     def connections(self) -> int:

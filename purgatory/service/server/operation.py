@@ -32,12 +32,13 @@ class EventContext:
         units: i64,
         failed: bool = False,
     ) -> None:
-        self.value = value
+        self.value: bytes = value
         self.at_ms: i64 = at_ms
-        self.progressed = progressed  # gets each operation of several keys that counted this one
+        # Gets each operation of several keys that counted this one.
+        self.progressed: list[tuple[PendingOperation, str]] = progressed
         self.units: i64 = units
-        self.failed = failed
-        self.reached = False  # it has counted for an operation
+        self.failed: bool = failed
+        self.reached: bool = False  # it has counted for an operation
 
     def use(self) -> None:
         """Note that it counts for an operation."""
@@ -85,14 +86,14 @@ class PendingOperation(DelayedOperation):
         super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
         self._op_has_condition = False  # only its keys complete it
         self.number: i64 = number
-        self.client = client
-        self.op_id = op_id
-        self.kind = kind
+        self.client: ClientRecord = client
+        self.op_id: str = op_id
+        self.kind: str = kind
         self.submitted_ms: i64 = submitted_ms
         self.timeout_ms: i64 = due_ms - submitted_ms  # as submitted, in the run that it was
         self.due_ms: i64 = due_ms  # changes when it is extended
         self.need: i64 = need
-        self.has_payload = has_payload
+        self.has_payload: bool = has_payload
         self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed

@@ -83,7 +83,7 @@ class RequestHandler:
         self._stats = stats
         self._server = server
         #: How many requests, or operations of them, were refused.
-        self.refused = 0
+        self.refused: int = 0
 
     def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
         """Do what a request changes."""

@@ -33,7 +33,7 @@ class OutcomeRetention:
     ) -> None:
         self._known = known
         self._clients = clients
-        self.unacknowledged = 0
+        self.unacknowledged: int = 0
         # With the time of the acknowledgement, oldest first.
         self._acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
         # Without a journal every row counts as confirmed.

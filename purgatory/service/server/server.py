@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from timingwheel import Timer
 
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds that `close` waits for the threads beyond the time that it grants them.
 JOIN_GRACE_S = 1.0
@@ -67,7 +67,7 @@ class Server:
         open_store: Callable[[Path | None], Store] = Store,
     ) -> None:
         self.config = config
-        self.registry = CollectorRegistry() if registry is None else registry
+        self.registry: CollectorRegistry = CollectorRegistry() if registry is None else registry
         self._sink = sink
         self._secure = secure
         self._open_store = open_store
@@ -77,7 +77,7 @@ class Server:
         self._ended = threading.Event()
         self._started_at = time.monotonic()
         #: The bound address, with its port; empty before `start`.
-        self.address = ""
+        self.address: str = ""
         #: Why the server ended by itself; None if it has not.
         self.failure: Exception | None = None
 

@@ -14,7 +14,7 @@ class Stamp:
     __slots__ = ("_failed_keys", "_keys", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.now_ms: int = now_ms
         self._keys: set[str] = set()
         self._failed_keys: set[str] = set()
 

@@ -36,7 +36,7 @@ class TransactionClock:
     __slots__ = ("now_ms",)
 
     def __init__(self, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.now_ms: int = now_ms
 
     def __call__(self) -> int:
         """Return the present reading in milliseconds."""
@@ -57,23 +57,25 @@ class ServerState:
     """The state of a server, in memory. Its timer begins at `start_ms`."""
 
     def __init__(self, name: str, start_ms: int, registry: CollectorRegistry | None = None) -> None:
-        self.clock = TransactionClock(start_ms)
+        self.clock: TransactionClock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
         # A millisecond is the unit of all that the server stores and tells.
-        self.timer = Timer(name, tick_ms=1, clock=self.clock, executor=self._executor)
-        self.purgatory = Purgatory(name, timer=self.timer, journal=self, registry=registry)
+        self.timer: Timer = Timer(name, tick_ms=1, clock=self.clock, executor=self._executor)
+        self.purgatory: Purgatory = Purgatory(
+            name, timer=self.timer, journal=self, registry=registry
+        )
         #: By operation id: what waits, and what has ended until it is deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
-        self.clients = ClientRegistry()
-        self.retention = OutcomeRetention(self.known, self.clients)
+        self.clients: ClientRegistry = ClientRegistry()
+        self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients)
         #: The last numbers given, to an operation and to an outcome. A rolled back transaction does
         #: not give them back: it leaves a gap.
         self.last_number = 0
         self.last_seq = 0
-        self.stamp = Stamp(start_ms)
-        self.held = HeldKeys()
-        self.replies = RememberedReplies()
-        self.journal_numbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
+        self.stamp: Stamp = Stamp(start_ms)
+        self.held: HeldKeys = HeldKeys()
+        self.replies: RememberedReplies = RememberedReplies()
+        self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
         self._next_due_ms = 0  # nothing is due before; 0: not known, ask the timer

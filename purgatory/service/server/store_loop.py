@@ -50,7 +50,7 @@ from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # A transaction takes no more frames, nor bytes of them, than that.
 MAX_FRAMES_PER_TRANSACTION = 1024
@@ -100,11 +100,11 @@ class StoreLoop:
         self._metadata = clock.metadata()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
-        self.submitted = 0
-        self.ended = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
-        self.commits = 0
-        self.commit_seconds = 0.0
-        self.commit_failures = 0
+        self.submitted: int = 0
+        self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
+        self.commits: int = 0
+        self.commit_seconds: float = 0.0
+        self.commit_failures: int = 0
 
     def start(self) -> None:
         """Start the journal and give it what it has missed. Raises what the journal raises."""

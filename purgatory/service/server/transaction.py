@@ -61,10 +61,10 @@ class Transaction(OutcomeReceiver):
 
     def __init__(self, state: ServerState, clock_ms: int) -> None:
         self._state = state
-        self.clock_ms = max(clock_ms, state.clock.now_ms)
+        self.clock_ms: int = max(clock_ms, state.clock.now_ms)
         state.stamp.follow(self.clock_ms)
-        self.changes = Changes()
-        self.events = KeyEvents(state, self.changes)
+        self.changes: Changes = Changes()
+        self.events: KeyEvents = KeyEvents(state, self.changes)
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self.submitted: list[PendingOperation] = []
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before

@@ -91,7 +91,7 @@ class CheckpointLog:
         self._query = ""
         settings = {**sources, "out": self._output.path}
         stream_id = self._check_settings(settings)
-        self.entry = self._last_entry()
+        self.entry: CheckpointEntry = self._last_entry()
         self._output.check_owner(stream_id, self.path, is_new=not self.entry.number)
         self._check_spark()
         self._recover(settings, stream_id or self._run)

@@ -39,7 +39,8 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self.ended = threading.Event()  # set once a query has ended, until the next one starts
+        # Set once a query has ended, until the next one starts.
+        self.ended: threading.Event = threading.Event()
         # Written only by Spark's thread.
         self._run: UUID | None = None
         self._running = False

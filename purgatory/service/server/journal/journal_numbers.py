@@ -18,7 +18,7 @@ class JournalNumbers:
     __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "is_used")
 
     def __init__(self, last: JournalPosition, deleted: tuple[int, int]) -> None:
-        self.is_used = False
+        self.is_used: bool = False
         self._events = last.events
         self._extensions = last.extensions
         self._deleted = deleted

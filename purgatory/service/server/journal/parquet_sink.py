@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from purgatory.trace.tables import Table
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
