@@ -54,7 +54,7 @@ def test_a_compiled_module_keeps_its_docstrings(module, source):
 @pytest.mark.parametrize(
     ("function", "word", "signature"),
     [
-        (Purgatory.defer, "future", "(self, /, *keys, timeout=30.0, need=1)"),
+        (Purgatory.defer, "future", "(self, /, *keys, timeout=30.0, need=1, context=None)"),
         (Timer.schedule, "callback", "(self, /, delay, callback, *args, context=None)"),
         (TimerTask.cancel, "run", "(self, /)"),
         (mq.Socket.send, "bytes", "(self, /, data, flags=0, copy=True, "),

@@ -34,8 +34,6 @@ from timingwheel.lowlevel import to_ns
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _future: Final[type[DeferredFuture]] = DeferredFuture
-# The default of `hold`; one object, to be recognized by its identity.
-_NOT_HELD: Final[Any] = float("0")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -144,7 +142,7 @@ class PurgatoryCore:
         self, key: Hashable, value: object = ..., *, limit: int | None = ..., hold: timedelta
     ) -> int: ...
     def complete(
-        self, key: Hashable, value: object = None, *, limit: Any = None, hold: Any = _NOT_HELD
+        self, key: Hashable, value: object = None, *, limit: Any = None, hold: Any = 0.0
     ) -> int:
         """Complete a key: futures that wait for it get `value`, other operations are checked.
 
@@ -156,7 +154,7 @@ class PurgatoryCore:
         `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         _check_not_drained(self)
-        if limit is None and hold is _NOT_HELD and not self._held.by_key:
+        if limit is None and type(hold) is float and not hold and not self._held.by_key:
             return complete_key(self._lists, key, value)
         return complete(self._lists, self._held, key, value, check_limit(limit), to_ns(hold))
 

@@ -93,7 +93,7 @@ def test_nothing_grows(tmp_path):
         assert stats["completed"] + stats["expired"] == load.sent
         assert sum(load.outcomes.values()) == load.sent
         assert min(load.late) >= 0
-        assert late[1:] == early[1:]
+        assert all(now <= then for now, then in zip(late[1:], early[1:], strict=True))
         # Between the two, the retained outcomes may have come, up to ten thousand of them, and the
         # memory that the journal needs to write its files, which it does rarely.
         assert late[0] < early[0] + 96e6
