@@ -189,5 +189,5 @@ def test_the_flights_as_in_a_replay(spark, flights, flights_outcomes, tmp_path):
     done = resolve_files(
         spark, f"{flights}/operations.parquet", f"{flights}/events.parquet", f"{tmp_path}/out"
     )
-    assert done == (249_716, 78_805, 0)
+    assert done == (249_716, 78_805, 0, 0)
     assert same_outcomes(flights_outcomes, tmp_path / "out")
