@@ -143,12 +143,17 @@ class Failure:
         self.count += 1
 
     def report(self) -> None:
-        """Log the last error, if any, and pause if it was not the first in a row."""
+        """Log the last error, if any, and pause if it was not the first in a row.
+
+        After the first the next sleep ends at once: the step that failed may have left work.
+        """
         if self._error is not None:
             error, self._error = self._error, None
             log.error("%s goes on after an error", threading.current_thread().name, exc_info=error)
             if self.count > 1:
                 self._waiter.wait(ERROR_PAUSE_S)
+            else:
+                self._waiter.wake()
 
 
 def reduce_timer_slack() -> None:

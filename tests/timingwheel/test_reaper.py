@@ -267,3 +267,18 @@ class TestStartedTimer:
         timer.start(waiter)
         assert 90 < waiter.next_sleep() <= 100.001
         timer.close()
+
+
+def test_a_step_that_failed_is_repeated_at_once():
+    """What it left is not put off until something else is due: it does not sleep first."""
+
+    class Sleepless(FakeTimer):
+        def max_sleep(self):
+            return None if self.rounds == 1 else 0
+
+    timer = Sleepless(3)
+    reaper = Reaper(timer, ConditionWaiter(), "reaper")
+    reaper.start()
+    reaper.join(30)
+    assert reaper.ended()
+    assert timer.rounds == 0
