@@ -16,6 +16,7 @@ from timingwheel._cpython.free_threading import (
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
+from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.timer_core import add_task, extend_task, now_ns, sleep_to_first_bucket
 
@@ -23,7 +24,9 @@ __all__ = [
     "ATOMIC_SECTIONS",
     "COMPILED",
     "LOCKED_SECTIONS",
+    "MAX_WORKERS",
     "NS_PER_MS",
+    "SLOW_TASK_S",
     "UNTRACKS_FROM_GC",
     "ConditionWaiter",
     "Reaper",

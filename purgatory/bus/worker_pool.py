@@ -22,15 +22,12 @@ from typing import Any
 
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
+from timingwheel.lowlevel import SLOW_TASK_S
 
 Run = Callable[[Any], object]
 
 # A bucket of more tasks than this is worth another worker.
 TASKS_PER_WORKER = 1024
-# Seconds in one task after which a worker is relieved, and between two looks at busy workers.
-SLOW_TASK_S = 0.002
-# When so many workers are in slow tasks, the next task waits for one of them.
-MAX_WORKERS = 32
 
 
 class Worker:

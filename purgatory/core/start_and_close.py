@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory import metrics
 from purgatory.bus.loop import Bus
-from purgatory.bus.worker_pool import MAX_WORKERS, WorkerPool
+from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.event_arguments import check_max_held
 from purgatory.core.held_events import HeldEvents
@@ -28,7 +28,7 @@ from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
-from timingwheel.lowlevel import to_ms
+from timingwheel.lowlevel import MAX_WORKERS, to_ms
 
 # An event takes about 400 bytes beside its key and its value: forty megabytes.
 DEFAULT_MAX_HELD = 100_000

@@ -179,7 +179,7 @@ def test_extending(step_server):
     [outcome] = server.pass_time(1)
     assert (outcome.op_id, outcome.deadline_ms, outcome.at_ms) == ("a", *[server.time.ms - 1] * 2)
     assert server.extend("a", 50).done == [False]
-    assert server.extend("nobody", 50).done == [False]
+    assert server.extend("unknown", 50).done == [False]
     assert server.query("a").deadline_ms == server.time.ms - 1
 
 
