@@ -12,6 +12,7 @@ from purgatory.cli.extras import import_extra
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
+    from purgatory.service.auth.access import Access
     from purgatory.service.auth.key_store import KeyStore
 
 _DESCRIPTION = """\
@@ -25,6 +26,9 @@ examples, on the server:
   purgatory keys new shop            a pair for a client: hand on shop.key_secret
   purgatory keys allow shop          let that client in
   purgatory keys allow till KEY      let in one that made its pair itself (KEY: the key, or a file)
+  purgatory keys allow billing --rights submit,read
+                                     it may do no more than that, and only under its own name
+  purgatory keys allow worker --name worker-1,worker-2 --rights complete
   purgatory keys list"""
 
 
@@ -48,6 +52,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="KEY",
         nargs="?",
         help="its public key, or a file that has it (default: NAME.key in the directory)",
+    )
+    allow.add_argument(
+        "--name",
+        dest="names",
+        metavar="NAME,...",
+        help="client names that it may use; '*' for any (default: any or, with --rights, its own)",
+    )
+    allow.add_argument(
+        "--rights",
+        metavar="RIGHT,...",
+        help="of submit, complete, read and administer (default: all)",
     )
     allow.set_defaults(run=_allow)
     revoke = commands.add_parser("revoke", help="let a client in no longer")
@@ -80,9 +95,29 @@ def _allow(arguments: argparse.Namespace) -> int:
     keys = _keys(arguments)
     read_public = import_extra("purgatory.service.auth.key_store", "service").read_public
     text = arguments.key or str(keys.directory / f"{arguments.name}.key")
-    fresh = keys.allow(arguments.name, read_public(text))
-    print(f"{arguments.name} is let in" if fresh else f"{arguments.name} was let in already")
+    public = read_public(text)
+    fresh = keys.allow(arguments.name, public, _access(arguments))
+    words = "is let in" if fresh else "was let in already"
+    print(f"{arguments.name} {words}, {_shown(keys.allowed()[public])}")
     return 0
+
+
+def _access(arguments: argparse.Namespace) -> Access | None:
+    """Return the access that the options give; None if there are none of these."""
+    label, names = arguments.name, arguments.names
+    if names is None and arguments.rights is None:
+        return None
+    module = import_extra("purgatory.service.auth.access", "service")
+    rights = module.RIGHTS if arguments.rights is None else arguments.rights.split(",")
+    access: Access = module.Access(label, rights=rights)
+    if names is None:
+        names = label if access.own_only else "*"
+    return access if names == "*" else module.Access(label, names.split(","), rights)
+
+
+def _shown(access: Access) -> str:
+    names = " or ".join(access.names) or "any name"
+    return f"as {names}: {', '.join(access.rights) if access.own_only else 'may do all'}"
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
@@ -97,6 +132,6 @@ def _list(arguments: argparse.Namespace) -> int:
     print(f"key pairs in {keys.directory}: {pairs}")
     allowed = keys.allowed()
     print("clients let in:" if allowed else "clients let in: none")
-    for public, name in sorted(allowed.items(), key=lambda entry: entry[1]):
-        print(f"  {public.decode()}  {name}")
+    for public, access in sorted(allowed.items(), key=lambda entry: entry[1].label):
+        print(f"  {public.decode()}  {access.label}, {_shown(access)}")
     return 0

@@ -13,6 +13,10 @@ class ServiceError(PurgatoryError):
     """Base of all errors of the service."""
 
 
+class KeysError(ServiceError):
+    """A key is missing, exists already, or is malformed; or others may read a secret key."""
+
+
 class ConfigError(ServiceError):
     """A setting has a bad value; names where it was set, the value, and what is expected."""
 
@@ -111,6 +115,12 @@ class OperationIdTaken(Refused):
     """The operation id belongs to another client."""
 
     code = "taken"
+
+
+class NotAllowed(Refused):
+    """The client's key has not the right for that, or is not for this client name."""
+
+    code = "not-allowed"
 
 
 class StoreFailed(Refused):

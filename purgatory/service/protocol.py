@@ -120,10 +120,14 @@ class Query(Struct, array_like=True, tag=5):
 
 
 class Acknowledge(Struct, array_like=True, tag=6):
-    """Acknowledge outcomes, by number: they are not sent again; there is no answer."""
+    """Acknowledge outcomes, by number: they are not sent again.
+
+    There is no answer unless `answer`, of version 2, asks for one.
+    """
 
     seq: int
     outcomes: list[int]
+    answer: bool = False
 
 
 class Stats(Struct, array_like=True, tag=7):
@@ -152,7 +156,16 @@ class Fail(Struct, array_like=True, tag=10):
     failures: list[KeyFailure]
 
 
-Request = Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye | Extend | Fail
+class Unread(Struct, array_like=True, tag=11):
+    """Ask for the client's outcomes beyond number `after`; takes none away. Of version 2."""
+
+    seq: int
+    after: int = 0
+
+
+Request = (
+    Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye | Extend | Fail | Unread
+)
 
 # Replies.
 
@@ -283,6 +296,20 @@ class Outcomes(Struct, array_like=True, tag=64):
     outcomes: list[OutcomeMessage]
 
 
+class UnreadOutcomes(Struct, array_like=True, tag=41):
+    """Answer to `Unread`: the first ones beyond `after`, in order; none: there are no more."""
+
+    seq: int
+    outcomes: list[OutcomeMessage]
+
+
+class Acknowledged(Struct, array_like=True, tag=42):
+    """Answer to `Acknowledge`, if asked for: how many of the outcomes were unread."""
+
+    seq: int
+    count: int
+
+
 class Ping(Struct, array_like=True, tag=65):
     """No content; a failing send shows the server that the connection has gone."""
 
@@ -299,6 +326,8 @@ Answer = (
     | Ping
     | Extended
     | Failed
+    | UnreadOutcomes
+    | Acknowledged
 )
 
 _M = TypeVar("_M")

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from purgatory.service.auth.key_store import SERVER, KeyPair, KeysError, KeyStore
-from purgatory.service.errors import ConfigError
+from purgatory.service.auth.key_store import SERVER, KeyPair, KeyStore
+from purgatory.service.errors import ConfigError, KeysError
 
 if TYPE_CHECKING:
+    from purgatory.service.auth.access import Access
     from purgatory.service.config import Config
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ class SocketSecurity(Protocol):
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any], /) -> None:
         """Guard a socket before it is bound, and answer handshakes for its context."""
 
-    def is_allowed(self, user_id: str) -> bool:
-        """Return whether the sender of a message, by its `User-Id`, is still allowed.
+    def access_of(self, user_id: str) -> Access | None:
+        """Return what the sender of a message, by its `User-Id`, may do now; None: nothing.
 
         Called by the network thread for each message.
         """
@@ -56,7 +57,7 @@ class CurveAuthenticator:
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
         self._pair: KeyPair = keys.pair(SERVER)
-        self._allowed: Mapping[bytes, str] = keys.allowed()  # immutable; a reload replaces it
+        self._allowed: Mapping[bytes, Access] = keys.allowed()  # immutable; a reload replaces it
         self._authenticator: ThreadAuthenticator | None = None
         # Changed by `purgatory-zap`; a reload replaces it.
         self._logged_keys: set[bytes] = set()
@@ -64,8 +65,8 @@ class CurveAuthenticator:
         self.refused_handshakes: int = 0
 
     @property
-    def allowed(self) -> Mapping[bytes, str]:
-        """The allow list: public key -> name of the client."""
+    def allowed(self) -> Mapping[bytes, Access]:
+        """The allow list: public key -> what it may do."""
         return self._allowed
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any]) -> None:
@@ -93,9 +94,9 @@ class CurveAuthenticator:
             log.warning("a client with the key %s was not let in", key.decode("ascii", "replace"))
         return False
 
-    def is_allowed(self, user_id: str) -> bool:
+    def access_of(self, user_id: str) -> Access | None:
         """See `SocketSecurity`; the `User-Id` is the public key."""
-        return user_id.encode() in self._allowed
+        return self._allowed.get(user_id.encode())
 
     def reload(self) -> None:
         """Read the allow list again; if it cannot be read, log that and keep the old one."""

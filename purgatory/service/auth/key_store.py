@@ -4,7 +4,8 @@ A directory that only its owner may read:
 
     server.key_secret   public and secret key; a client has such a file too, on its own machine
     server.key          the public key alone, to be given to clients
-    allowed             the allow list: public key and name of a client in each line
+    allowed             the allow list: public key and name of a client in each line and, if they
+                        are limited, names=CLIENT,... and rights=RIGHT,... (see `Access`)
 
 The key files are those of pyzmq's `zmq.auth`. Several threads and processes may use one directory:
 files are written atomically.
@@ -24,17 +25,17 @@ import zmq
 from zmq.auth import load_certificate
 from zmq.utils import z85
 
-from purgatory.service.errors import ServiceError
+from purgatory.service.auth.access import Access
+from purgatory.service.errors import KeysError
 
 #: The name of the server's own key pair.
 SERVER: Final = "server"
 _ALLOWED: Final = "allowed"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_HEAD: Final = "# Clients that are let in: public key, name. `purgatory keys allow` adds to it.\n"
-
-
-class KeysError(ServiceError):
-    """A key is missing, exists already, or is malformed; or others may read a secret key."""
+_HEAD: Final = (
+    "# Clients that are let in: public key, name and, if limited, names=... rights=...\n"
+    "# `purgatory keys allow` adds to it.\n"
+)
 
 
 class KeyPair(NamedTuple):
@@ -72,34 +73,38 @@ class KeyStore:
         """Return the names of all key pairs, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.key_secret"))
 
-    def allow(self, name: str, public: bytes) -> bool:
-        """Add a client to the allow list; a running server has to be reloaded.
+    def allow(self, name: str, public: bytes, access: Access | None = None) -> bool:
+        """Add a client to the allow list, or change its access; a server has to be reloaded.
 
-        False if this name and key are on it already; KeysError if one of them is, with another.
+        Without `access` a new client may do everything, and one on the list keeps what it has.
+        False if the list says that already; KeysError if the name is there with another key, or the
+        key with another name.
         """
         _check_name(name)
         check_public(public)
         allowed = dict(self.allowed())
-        if allowed.get(public) == name:
-            return False
-        if public in allowed:
-            raise KeysError(f"this key is let in already, as {allowed[public]!r}")
-        if name in allowed.values():
+        before = allowed.pop(public, None)
+        if before is not None and before.label != name:
+            raise KeysError(f"this key is let in already, as {before.label!r}")
+        if any(one.label == name for one in allowed.values()):
             raise KeysError(f"{name!r} is let in already, with another key; revoke it first")
-        self._write_allowed({**allowed, public: name})
+        wanted = access or before or Access(name)
+        if wanted == before:
+            return False
+        self._write_allowed({**allowed, public: wanted})
         return True
 
     def revoke(self, name: str) -> bool:
         """Remove a client from the allow list; False if it was not on it."""
         allowed = self.allowed()
-        kept = {key: one for key, one in allowed.items() if one != name}
+        kept = {key: one for key, one in allowed.items() if one.label != name}
         if len(kept) == len(allowed):
             return False
         self._write_allowed(kept)
         return True
 
-    def allowed(self) -> Mapping[bytes, str]:
-        """Read the allow list: public key -> name of the client."""
+    def allowed(self) -> Mapping[bytes, Access]:
+        """Read the allow list: public key -> what it may do."""
         path = self.directory / _ALLOWED
         try:
             lines = path.read_text("utf-8").splitlines()
@@ -107,22 +112,24 @@ class KeyStore:
             return {}
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(path, error) from error
-        found: dict[bytes, str] = {}
+        found: dict[bytes, Access] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith("#"):  # no key begins with #
                 continue
-            public, _, name = line.partition(" ")
+            public, _, rest = line.partition(" ")
             try:
                 check_public(public.encode())
-                _check_name(name.strip())
+                found[public.encode()] = _read_access(rest)
             except KeysError as error:
                 raise KeysError(f"{path}, line {number}: {error}") from error
-            found[public.encode()] = name.strip()
         return found
 
-    def _write_allowed(self, allowed: Mapping[bytes, str]) -> None:
+    def _write_allowed(self, allowed: Mapping[bytes, Access]) -> None:
         self._make_directory()
-        lines = [f"{public.decode()} {name}\n" for public, name in allowed.items()]
+        lines = [
+            " ".join([public.decode(), access.label, *access.options()]) + "\n"
+            for public, access in allowed.items()
+        ]
         _write(self.directory / _ALLOWED, _HEAD + "".join(lines))
 
     def _make_directory(self) -> None:
@@ -171,6 +178,13 @@ def check_public(key: bytes) -> None:
         fine = False
     if not fine:
         raise KeysError(f"{key.decode('ascii', 'replace')!r} is no key; expected 40 characters")
+
+
+def _read_access(text: str) -> Access:
+    """Return what a line of the allow list says after the key."""
+    name, *options = text.split() or [""]
+    _check_name(name)
+    return Access.parse(name, options)
 
 
 def _check_name(name: str) -> None:

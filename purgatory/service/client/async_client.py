@@ -7,6 +7,7 @@ their futures resolve there.
 import asyncio
 import concurrent.futures
 import contextlib
+from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +17,7 @@ from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.session import OnOutcome
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.protocol import OperationStatus
+from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
 
 class AsyncClient:
@@ -97,6 +98,16 @@ class AsyncClient:
         """Like `Client.query`."""
         state: OperationStatus = await self._reply(self._client.query_later(_op_id(operation)))
         return state
+
+    async def unread(self, after: int = 0) -> list[OutcomeMessage]:
+        """Like `Client.unread`."""
+        outcomes: list[OutcomeMessage] = await self._reply(self._client.unread_later(after))
+        return outcomes
+
+    async def acknowledge(self, numbers: Iterable[int]) -> int:
+        """Like `Client.acknowledge`."""
+        count: int = await self._reply(self._client.acknowledge_later(numbers))
+        return count
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""

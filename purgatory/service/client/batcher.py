@@ -13,7 +13,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.protocol import Cancel, Complete, Extend, Fail, Query, Stats, Submit
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    Complete,
+    Extend,
+    Fail,
+    Query,
+    Stats,
+    Submit,
+    Unread,
+)
 
 #: Calls in one message, and in one batch, at most.
 CALLS_PER_MESSAGE: Final = 512
@@ -28,6 +38,8 @@ RequestType = (
     | type[Extend]
     | type[Query]
     | type[Stats]
+    | type[Unread]
+    | type[Acknowledge]
 )
 #: An item of the request (None for stats), and the future of its reply.
 Call = tuple[Any, ReplyFuture]

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -25,6 +26,7 @@ from purgatory.service.client.session import OnOutcome, Session
 from purgatory.service.errors import OperationFailed, RequestTimeout, Unavailable
 from purgatory.service.protocol import (
     NOTHING,
+    Acknowledge,
     Cancel,
     Complete,
     Completion,
@@ -32,11 +34,13 @@ from purgatory.service.protocol import (
     Fail,
     KeyFailure,
     OperationStatus,
+    OutcomeMessage,
     Query,
     Stats,
     Submission,
     Submit,
     TimeoutExtension,
+    Unread,
     pack,
 )
 from timingwheel.lowlevel import to_ms
@@ -238,6 +242,33 @@ class Client:
     def query_later(self, operation: str | ServiceFuture) -> ReplyFuture:
         """Like `query`, but returns the future of its answer at once."""
         return self._call(Query, _op_id(operation))
+
+    def unread(self, after: int = 0) -> list[OutcomeMessage]:
+        """Return outcomes of this client's name that are not acknowledged, oldest first.
+
+        Those with numbers above `after`, as many as fit into a message: go on after the last one,
+        until there are none. They stay where they are.
+        """
+        self._refuse_in_callback()
+        outcomes: list[OutcomeMessage] = self._wait(self.unread_later(after))
+        return outcomes
+
+    def unread_later(self, after: int = 0) -> ReplyFuture:
+        """Like `unread`, but returns the future of its answer at once."""
+        return self._call(Unread, after)
+
+    def acknowledge(self, numbers: Iterable[int]) -> int:
+        """Acknowledge outcomes of this client's name, by number; returns how many were there.
+
+        The server keeps them no longer, and no client gets them.
+        """
+        self._refuse_in_callback()
+        count: int = self._wait(self.acknowledge_later(numbers))
+        return count
+
+    def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture:
+        """Like `acknowledge`, but returns the future of its answer at once."""
+        return self._call(Acknowledge, list(numbers))
 
     def stats(self) -> dict[str, int | float]:
         """Return the server's figures by name; see `ServerStats`."""

@@ -31,6 +31,7 @@ from purgatory.service.errors import (
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
+    Acknowledge,
     Complete,
     Extend,
     Fail,
@@ -38,6 +39,7 @@ from purgatory.service.protocol import (
     Outcomes,
     Stats,
     Submit,
+    Unread,
     encode,
 )
 from timingwheel.lowlevel import ATOMIC_SECTIONS
@@ -51,6 +53,8 @@ MAX_UNANSWERED: Final = 32
 # Outcomes remembered as acknowledged: an acknowledgement may be lost with the connection.
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
+#: Requests of which each call is a message of its own.
+_ONE_CALL: Final = (Stats, Unread, Acknowledge)
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
@@ -114,7 +118,7 @@ class Session:
             _fail_calls(calls, self.failure)
             return
         self.unsent_calls += len(calls)
-        limit = 1 if request is Stats else CALLS_PER_MESSAGE
+        limit = 1 if request in _ONE_CALL else CALLS_PER_MESSAGE
         start = 0
         if self._unsent and self._unsent[-1].request is request:
             last = self._unsent[-1].calls
@@ -164,7 +168,7 @@ class Session:
         if len(calls) < len(group.calls):
             unknown = [call for call in group.calls if not _is_of_version_1(group.request, call)]
             self._count_finished(len(unknown))
-            message = "the server speaks version 1 of the protocol: no extend, fail, limit and hold"
+            message = "the server speaks version 1 of the protocol, which does not have that"
             _fail_calls(unknown, WrongVersion(message))
         return _CallGroup(group.request, calls)
 
@@ -219,8 +223,12 @@ class Session:
             results = message.done
         elif isinstance(message, protocol.States):
             results = message.states
-        else:
+        elif isinstance(message, protocol.StatsReply):
             results = [message.figures]
+        elif isinstance(message, protocol.Acknowledged):
+            results = [message.count]
+        else:
+            results = [message.outcomes]
         for (_, future), result in zip(group.calls, results, strict=True):
             resolve(future, result)
 
@@ -309,10 +317,15 @@ class _CallGroup:
 
     def encode(self, seq: int) -> bytes:
         """Return the message that makes all of the calls."""
-        if self.request is Stats:
-            return encode(Stats(seq))
+        request: Any = self.request
         items = [item for item, _ in self.calls]
-        return encode(self.request(seq, items))  # type: ignore[call-arg]  # not `Stats`
+        if request is Stats:
+            return encode(Stats(seq))
+        if request is Unread:
+            return encode(Unread(seq, items[0]))
+        if request is Acknowledge:
+            return encode(Acknowledge(seq, items[0], answer=True))
+        return encode(request(seq, items))
 
 
 def _is_of_version_1(request: RequestType, call: Call) -> bool:
@@ -320,7 +333,7 @@ def _is_of_version_1(request: RequestType, call: Call) -> bool:
     if request is Complete:
         completion = call[0]
         return completion.limit is None and not completion.hold_ms
-    return request is not Extend and request is not Fail
+    return request not in (Extend, Fail, Unread, Acknowledge)
 
 
 def resolve(future: ReplyFuture, result: object) -> None:

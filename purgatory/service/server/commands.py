@@ -19,7 +19,8 @@ from purgatory.service.store.journal_tables import JournalPosition
 class ClientRequest(Struct, frozen=True):
     """Handle a client's request; `size` is the size of its frame in bytes.
 
-    `session`: the name of the requests with the same count; empty for none.
+    `session`: the name of the requests with the same count; empty for none. `own_only`: the sender
+    may see and change the operations of `client` only.
     """
 
     route: bytes
@@ -27,6 +28,7 @@ class ClientRequest(Struct, frozen=True):
     request: Request
     size: int
     session: str = ""
+    own_only: bool = False
 
 
 class ClientConnected(Struct, frozen=True):
@@ -100,7 +102,7 @@ class CloseServer(Struct, frozen=True):
 
 
 class ReloadAllowList(Struct, frozen=True):
-    """Drop the connections that the new allow list does not allow."""
+    """Apply the new allow list to the connections."""
 
 
 StoreLoopCommand = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from purgatory.service.auth.access import EVERYTHING, Access
 from purgatory.service.protocol import Ping, encode
 from purgatory.service.server.commands import (
     ClientDisconnected,
@@ -35,11 +36,12 @@ BACKLOG_BYTES = 8 << 20
 class Connection:
     """One connection: `route` in the socket, name of the client, `user` its public key.
 
-    `session`: see `ClientRequest`.
+    `session`: see `ClientRequest`. `access`: what the key may do.
     """
 
     __slots__ = (
         "_size",
+        "access",
         "backlog",
         "client",
         "last_seen",
@@ -50,8 +52,17 @@ class Connection:
         "user",
     )
 
-    def __init__(self, route: bytes, client: str, now: float, user: str, session: str = "") -> None:
+    def __init__(
+        self,
+        route: bytes,
+        client: str,
+        now: float,
+        user: str,
+        session: str = "",
+        access: Access = EVERYTHING,
+    ) -> None:
         self.route: bytes = route
+        self.access: Access = access
         self.session: str = session
         self.user: str = user
         self.client: str = client
@@ -121,12 +132,22 @@ class Connections:
             del self._by_client[connection.client]
         self._post(ClientDisconnected(connection.client))
 
-    def drop_disallowed(self, security: "SocketSecurity") -> None:
-        """Drop the connections that `security` does not allow any more."""
+    def apply_access(self, security: "SocketSecurity") -> None:
+        """Drop the connections that `security` does not allow any more; limit the others anew."""
         for connection in list(self._by_route.values()):
-            if not security.is_allowed(connection.user):
+            access = security.access_of(connection.user)
+            if access is None or not access.allows_name(connection.client):
                 log.warning("client %r is let in no longer", connection.client)
                 self.drop(connection)
+            elif access != connection.access:
+                self._set_access(connection, access)
+
+    def _set_access(self, connection: Connection, access: Access) -> None:
+        had_outcomes = connection.access.gets_outcomes
+        connection.access = access
+        connection.streaming = connection.streaming and access.gets_outcomes
+        if not had_outcomes:
+            self.fetch_outcomes(connection)
 
     def send(self, connection: Connection, frame: bytes) -> None:
         """Send a reply, or queue it; cuts the connection off if too many are queued."""
@@ -172,7 +193,7 @@ class Connections:
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
         """Send outcomes that a connection has fetched, and have it fetch the next."""
         connection = self._by_route.get(outcomes.route)
-        if connection is None:
+        if connection is None or not connection.access.gets_outcomes:
             return
         if outcomes.frame is None:
             connection.streaming = True
@@ -183,9 +204,10 @@ class Connections:
             self.fetch_outcomes(connection)
 
     def fetch_outcomes(self, connection: Connection) -> None:
-        """Ask the store loop for outcomes beyond those that the connection has."""
-        after = connection.resume_after
-        self._post(FetchOutcomes(connection.route, connection.client, after))
+        """Ask the store loop for outcomes beyond those that the connection has, if it may."""
+        if connection.access.gets_outcomes:
+            after = connection.resume_after
+            self._post(FetchOutcomes(connection.route, connection.client, after))
 
     def retry_blocked(self) -> None:
         """Send what blocked connections could not take before."""

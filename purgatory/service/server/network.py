@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from mq import Mailbox, MailboxClosed
+from purgatory.service.auth.access import EVERYTHING, Access
 from purgatory.service.errors import (
     HelloRequired,
     Malformed,
@@ -223,7 +224,7 @@ class Network:
             self._close(command)
         elif isinstance(command, ReloadAllowList):
             if self._security is not None:
-                self._connections.drop_disallowed(self._security)
+                self._connections.apply_access(self._security)
         else:
             self._stopped = command
 
@@ -271,15 +272,14 @@ class Network:
 
     def _on_frame(self, route: bytes, frame: "zmq.Frame") -> None:
         others = self._socket.recv_multipart() if frame.more else []
-        user = ""
-        if self._security is not None:
-            user = str(frame.get("User-Id"))
-            if not self._security.is_allowed(user):
-                return  # removed from the list since it connected: it gets no answer
+        user = "" if self._security is None else str(frame.get("User-Id"))
+        access = EVERYTHING if self._security is None else self._security.access_of(user)
+        if access is None:
+            return  # removed from the list since it connected: it gets no answer
         self.messages += 1
         try:
             request = self._decode(frame.bytes, len(others))
-            self._on_request(route, request, len(frame), user)
+            self._on_request(route, request, len(frame), user, access)
         except Refused as refusal:
             self.refused += 1
             seq = seq_of(others[-1] if others else frame.bytes)
@@ -291,10 +291,12 @@ class Network:
         self._validator.check_message(frame)
         return decode_request(frame)
 
-    def _on_request(self, route: bytes, request: Request, size: int, user: str) -> None:
+    def _on_request(
+        self, route: bytes, request: Request, size: int, user: str, access: Access
+    ) -> None:
         connection = self._connections.get(route)
         if isinstance(request, Hello):
-            self._on_hello(route, request, connection, user)
+            self._on_hello(route, request, connection, user, access)
         elif connection is None:
             raise HelloRequired("no hello on this connection yet, or it was cut off")
         elif isinstance(request, Bye):
@@ -303,17 +305,24 @@ class Network:
             raise ServerClosing("the server is about to end")
         else:
             connection.last_seen = self._now
+            access.check_request(request)
             self._in_flight += size
-            self._post(ClientRequest(route, connection.client, request, size, connection.session))
+            self._post(
+                ClientRequest(
+                    route, connection.client, request, size, connection.session, access.own_only
+                )
+            )
 
-    def _on_hello(self, route: bytes, hello: Hello, before: Connection | None, user: str) -> None:
-        self._check_hello(hello, before)
-        connection = Connection(route, hello.client, self._now, user, hello.session)
+    def _on_hello(
+        self, route: bytes, hello: Hello, before: Connection | None, user: str, access: Access
+    ) -> None:
+        self._check_hello(hello, before, access)
+        connection = Connection(route, hello.client, self._now, user, hello.session, access)
         self._connections.add(connection)
         self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
         self._connections.fetch_outcomes(connection)
 
-    def _check_hello(self, hello: Hello, before: Connection | None) -> None:
+    def _check_hello(self, hello: Hello, before: Connection | None, access: Access) -> None:
         if not OLDEST_VERSION <= hello.version <= VERSION:
             raise WrongVersion(
                 f"version is {hello.version}; expected {OLDEST_VERSION} to {VERSION}"
@@ -322,6 +331,7 @@ class Network:
             raise Malformed(f"{before.client!r} has said hello on this connection")
         if self._closing:
             raise ServerClosing("the server is about to end")
+        access.check_name(hello.client)
         for text, may_be_empty in ((hello.client, False), (hello.session, True)):
             refusal = self._validator.check_text(text, empty=may_be_empty)
             if refusal is not None:

@@ -16,6 +16,7 @@ from purgatory.service.errors import Refused, TooManyHeld
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
+    Acknowledged,
     Cancel,
     Cancelled,
     Complete,
@@ -36,6 +37,8 @@ from purgatory.service.protocol import (
     StatsReply,
     Submit,
     Submitted,
+    Unread,
+    UnreadOutcomes,
     Welcome,
     encode,
 )
@@ -103,10 +106,19 @@ class RequestHandler:
         elif isinstance(request, KeptRequest):
             self._apply_once(transaction, command, request)
         elif isinstance(request, Acknowledge):
-            client = self._state.clients.record(command.client)
-            self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
+            self._acknowledge(transaction, command, request)
         else:
             transaction.reads.append(command)
+
+    def _acknowledge(
+        self, transaction: Transaction, command: ClientRequest, request: Acknowledge
+    ) -> None:
+        client = self._state.clients.record(command.client)
+        before = len(client.unacknowledged)
+        self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
+        if request.answer:
+            reply = Acknowledged(request.seq, before - len(client.unacknowledged))
+            transaction.refusals.append((command.route, reply))  # no commit can fail it
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
         """Answer a request that changes something, when that is committed."""
@@ -119,29 +131,32 @@ class RequestHandler:
         """Do a request, or if it was done before, repeat the reply."""
         session, seq = command.session, request.seq
         if not session:
-            self._reply(transaction, command, self._change(transaction, request))
+            self._reply(transaction, command, self._change(transaction, command, request))
             return
         frame = self._state.replies.find(session, seq)
         if frame is None:
-            frame = encode(self._change(transaction, request))
+            frame = encode(self._change(transaction, command, request))
             transaction.remember(session, seq, frame)
         elif (session, seq) not in transaction.remembered:  # it is on disk
             transaction.refusals.append((command.route, Raw(frame)))
             return
         self._reply(transaction, command, Raw(frame))
 
-    def _change(self, transaction: Transaction, request: KeptRequest) -> Any:
+    def _change(
+        self, transaction: Transaction, command: ClientRequest, request: KeptRequest
+    ) -> Any:
+        owner = command.client if command.own_only else None
         if isinstance(request, Complete):
             self._check_all(map(self._validator.check_completion, request.completions))
             self._check_held(request)
             return Completed(request.seq, transaction.complete(request.completions))
         if isinstance(request, Extend):
             self._check_all(map(self._validator.check_extension, request.extensions))
-            return Extended(request.seq, transaction.extend(request.extensions))
+            return Extended(request.seq, transaction.extend(request.extensions, owner))
         if isinstance(request, Fail):
             self._check_all(map(self._validator.check_failure, request.failures))
             return Failed(request.seq, transaction.fail(request.failures))
-        return Cancelled(request.seq, transaction.cancel(request.op_ids))
+        return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
 
     def _check_all(self, refusals: Iterable[Refused | None]) -> None:
         """Raise the first refusal: then nothing of the request is done."""
@@ -194,7 +209,7 @@ class RequestHandler:
         """Encode the replies to a committed transaction's requests. Raises StoreError."""
         found = [(route, encode(reply)) for route, reply in transaction.replies]
         for route, records in transaction.repeated_outcomes:
-            found += [(route, frame) for _, _, frame in self._frames(records)]
+            found += [(route, encode(Outcomes(portion))) for portion in self._portions(records)]
         return found + self._unconditional_replies(transaction)
 
     def rejections(self, transaction: Transaction, refusal: Refused) -> Replies:
@@ -213,12 +228,15 @@ class RequestHandler:
             return Welcome(command.seq, command.version, self._server, self._validator.limits)
         request = command.request
         if isinstance(request, Query):
-            return States(request.seq, [self._state_of(op_id) for op_id in request.op_ids])
+            owner = command.client if command.own_only else None
+            return States(request.seq, [self._state_of(op_id, owner) for op_id in request.op_ids])
+        if isinstance(request, Unread):
+            return UnreadOutcomes(request.seq, self._next_outcomes(command.client, request.after))
         assert isinstance(request, Stats)
         return StatsReply(request.seq, self._stats())
 
-    def _state_of(self, op_id: str) -> OperationStatus:
-        entry = self._state.known.get(op_id)
+    def _state_of(self, op_id: str, owner: str | None) -> OperationStatus:
+        entry = self._state.find(op_id, owner)
         if entry is None:
             return OperationStatus(op_id, "unknown")
         if isinstance(entry, OutcomeRecord):
@@ -242,7 +260,10 @@ class RequestHandler:
             )
             payloads = {number: row.payload for number, row in stored.items()}
             outcomes = (_outcome(operation, record, payloads) for operation, record in pairs)
-            pushes += [OutcomePush(name, *frame) for frame in _split_into_frames(outcomes)]
+            pushes += [
+                OutcomePush(name, portion[0].number, portion[-1].number, encode(Outcomes(portion)))
+                for portion in _split(outcomes)
+            ]
         return pushes
 
     def next_outcome_frame(self, client: str, after: int) -> tuple[bytes | None, int]:
@@ -250,37 +271,44 @@ class RequestHandler:
 
         None: there are no more. Raises StoreError.
         """
+        portion = self._next_outcomes(client, after)
+        if not portion:
+            return None, after
+        return encode(Outcomes(portion)), portion[-1].number
+
+    def _next_outcomes(self, client: str, after: int) -> list[OutcomeMessage]:
+        """Return a frame's worth of a client's outcomes beyond `after`; none: there are no more."""
         record = self._state.clients.by_name.get(client)
         if record is None:  # it has disconnected meanwhile
-            return None, after
+            return []
         while seqs := record.seqs_after(after, MAX_OUTCOMES_PER_FRAME):
             unacknowledged = record.unacknowledged
             outcomes = [unacknowledged[seq] for seq in seqs if seq in unacknowledged]
-            for _, last, frame in self._frames(outcomes):
-                return frame, last
+            for portion in self._portions(outcomes):
+                return portion
             after = seqs[-1]
-        return None, after
+        return []
 
-    def _frames(self, records: Sequence[OutcomeRecord]) -> Iterator[tuple[int, int, bytes]]:
+    def _portions(self, records: Sequence[OutcomeRecord]) -> Iterator[list[OutcomeMessage]]:
         for start in range(0, len(records), MAX_OUTCOMES_PER_FRAME):
             portion = records[start : start + MAX_OUTCOMES_PER_FRAME]
             rows = self._store.outcomes_by_seqs([record.seq for record in portion])
-            yield from _split_into_frames(_stored_outcome(outcome, row) for outcome, row in rows)
+            yield from _split(_stored_outcome(outcome, row) for outcome, row in rows)
 
 
-def _split_into_frames(outcomes: Iterable[OutcomeMessage]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield first number, last number and frame, for frames of bounded size."""
+def _split(outcomes: Iterable[OutcomeMessage]) -> Iterator[list[OutcomeMessage]]:
+    """Yield portions of bounded size, one for each frame."""
     portion: list[OutcomeMessage] = []
     size = 0
     for outcome in outcomes:
         portion.append(outcome)
         size += _OUTCOME_BYTES + len(outcome.result) + len(outcome.payload)
         if len(portion) >= MAX_OUTCOMES_PER_FRAME or size >= FRAME_BYTES:
-            yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
+            yield portion
             portion = []
             size = 0
     if portion:
-        yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
+        yield portion
 
 
 def _raw(value: bytes | None) -> Raw:

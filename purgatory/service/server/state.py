@@ -101,6 +101,16 @@ class ServerState:
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         self.known[operation.op_id] = operation
 
+    def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
+        """Return what is known of an operation; None if it is not known.
+
+        `owner`: the name of a client that sees its own operations only; None for one that sees all.
+        """
+        entry = self.known.get(op_id)
+        if owner is not None and entry is not None and entry.client.name != owner:
+            return None
+        return entry
+
     def watchers_of(self, key: str) -> list[PendingOperation]:
         """Return the operations that watch a key, the longest waiting first."""
         found: list[PendingOperation] = []

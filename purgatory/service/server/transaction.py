@@ -144,14 +144,16 @@ class Transaction(OutcomeReceiver):
         """Fail keys; returns how many operations each ended."""
         return [self.events.fail(failure) for failure in failures]
 
-    def extend(self, extensions: Iterable[TimeoutExtension]) -> list[bool]:
-        """Extend operations; returns for each whether it was extended."""
-        return [self._extend(extension) for extension in extensions]
+    def extend(
+        self, extensions: Iterable[TimeoutExtension], owner: str | None = None
+    ) -> list[bool]:
+        """Extend operations; returns for each whether it was extended. `owner`: see `find`."""
+        return [self._extend(extension, owner) for extension in extensions]
 
-    def _extend(self, extension: TimeoutExtension) -> bool:
+    def _extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
         state = self._state
         now_ms = self.now_ms
-        operation = state.known.get(extension.op_id)
+        operation = state.find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.due_ms:
             return False
         self.extended.append((operation, operation.due_ms))
@@ -164,12 +166,12 @@ class Transaction(OutcomeReceiver):
             self.changes.queued_extensions += row
         return True
 
-    def cancel(self, op_ids: Iterable[str]) -> list[bool]:
-        """Cancel operations; returns for each whether this cancelled it."""
-        return [self._cancel(op_id) for op_id in op_ids]
+    def cancel(self, op_ids: Iterable[str], owner: str | None = None) -> list[bool]:
+        """Cancel operations; returns for each whether this cancelled it. `owner`: see `find`."""
+        return [self._cancel(op_id, owner) for op_id in op_ids]
 
-    def _cancel(self, op_id: str) -> bool:
-        operation = self._state.known.get(op_id)
+    def _cancel(self, op_id: str, owner: str | None) -> bool:
+        operation = self._state.find(op_id, owner)
         if not isinstance(operation, PendingOperation) or self.now_ms > operation.due_ms:
             return False
         return operation.cancel()

@@ -13,11 +13,14 @@ def test_a_key_from_new_to_revoked(run, tmp_path):
     public = KeyStore(tmp_path / "keys").pair("server").public.decode()
     assert f"server.key: {public}" in out
     run("keys", "new", "shop", *where)
-    assert run("keys", "allow", "shop", *where)[:2] == (0, "shop is let in\n")
-    assert run("keys", "allow", "shop", *where)[:2] == (0, "shop was let in already\n")
+    assert run("keys", "allow", "shop", *where)[:2] == (
+        0,
+        "shop is let in, as any name: may do all\n",
+    )
+    assert run("keys", "allow", "shop", *where)[1].startswith("shop was let in already")
     code, out, _ = run("keys", "list", *where)
     assert "server, shop" in out
-    assert out.splitlines()[-1].endswith("  shop")
+    assert out.splitlines()[-1].endswith("  shop, as any name: may do all")
     assert run("keys", "revoke", "shop", *where)[0] == 0
     assert run("keys", "revoke", "shop", *where)[0] == 1
     assert "let in: none" in run("keys", "list", *where)[1]
@@ -30,7 +33,38 @@ def test_a_key_of_elsewhere(run, tmp_path):
     here = ["--keys-dir", tmp_path / "here"]
     assert run("keys", "allow", "till", public, *here)[0] == 0
     path = tmp_path / "other" / "till.key"
-    assert run("keys", "allow", "till", path, *here)[1] == "till was let in already\n"
+    assert run("keys", "allow", "till", path, *here)[1].startswith("till was let in already")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--rights", "submit,read"], "names=till rights=submit,read"),
+        (["--rights", "complete", "--name", "a,b"], "names=a,b rights=complete"),
+        (["--rights", "read", "--name", "*"], "rights=read"),
+        (["--name", "till"], "names=till"),
+        (["--rights", "administer"], ""),
+        ([], ""),
+    ],
+)
+def test_limits(run, tmp_path, options, line):
+    """A key with fewer rights may use its own name only, unless others are given."""
+    keys = KeyStore(tmp_path)
+    public = keys.new("till").public.decode()
+    code, out, _ = run("keys", "allow", "till", *options, "--keys-dir", tmp_path)
+    assert code == 0
+    assert (tmp_path / "allowed").read_text().splitlines()[-1] == f"{public} till {line}".rstrip()
+    told = out.strip().removeprefix("till is let in")
+    assert told in run("keys", "list", "--keys-dir", tmp_path)[1]
+
+
+def test_limits_are_kept_and_changed(run, tmp_path):
+    """Allowing a client again changes what the options say, and nothing without options."""
+    where = ["--keys-dir", tmp_path]
+    run("keys", "new", "till", *where)
+    run("keys", "allow", "till", "--rights", "read", *where)
+    assert "already, as till: read" in run("keys", "allow", "till", *where)[1]
+    assert "as till: submit" in run("keys", "allow", "till", "--rights", "submit", *where)[1]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +73,9 @@ def test_a_key_of_elsewhere(run, tmp_path):
         (["new", "a/b"], "is no name"),
         (["allow", "x"], "x.key: not found"),
         (["allow", "x", "y"], "y: not found"),
+        (["allow", "x", "0" * 40, "--rights", "rule,read"], "'rule' is no right; expected some"),
+        (["allow", "x", "0" * 40, "--rights", ""], "'' is no right"),
+        (["allow", "x", "0" * 40, "--name", "a b"], "'a b' cannot be listed"),
     ],
 )
 def test_mistakes(run, tmp_path, argv, told):

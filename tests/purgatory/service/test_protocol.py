@@ -5,6 +5,7 @@ from msgspec import Raw
 
 from purgatory.service.protocol import (
     Acknowledge,
+    Acknowledged,
     Bye,
     Cancel,
     Cancelled,
@@ -33,6 +34,8 @@ from purgatory.service.protocol import (
     Submit,
     Submitted,
     TimeoutExtension,
+    Unread,
+    UnreadOutcomes,
     Welcome,
     decode_answer,
     decode_request,
@@ -54,11 +57,13 @@ REQUESTS = [
     (Complete(3, [Completion("k", Raw(b"\x07"), 2, 1500)]), "9303039194a16b0702cd05dc"),
     (Cancel(4, ["a", "b"]), "93040492a161a162"),
     (Query(5, ["a"]), "93050591a161"),
-    (Acknowledge(6, [1, 300]), "9306069201cd012c"),
+    (Acknowledge(6, [1, 300]), "9406069201cd012cc2"),
+    (Acknowledge(6, [1], answer=True), "9406069101c3"),
     (Stats(7), "920707"),
     (Bye(8), "920808"),
     (Extend(9, [TimeoutExtension("a", 1500)]), "9309099192a161cd05dc"),
     (Fail(10, [KeyFailure("k", "E", "w")]), "930a0a9193a16ba145a177"),
+    (Unread(11, 300), "930b0bcd012c"),
 ]
 
 ANSWERS = [
@@ -109,6 +114,11 @@ ANSWERS = [
         Outcomes([OutcomeMessage(3, "c", "failed", 20, None, Raw(encode(["E", "w"])))]),
         "9240919a03a163a66661696c656414c092a145a177a00000c0",
     ),
+    (
+        UnreadOutcomes(11, [OutcomeMessage(2, "b", "expired", 20)]),
+        "93290b919a02a162a76578706972656414c0c0a00000c0",
+    ),
+    (Acknowledged(6, 2), "932a0602"),
 ]
 
 
@@ -130,6 +140,7 @@ def test_answers_have_their_recorded_bytes(message, recorded):
 VERSION_1 = [
     (Hello(1, 1, "c"), "94010101a163"),
     (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
+    (Acknowledge(6, [1, 300]), "9306069201cd012c"),
 ]
 WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 

@@ -7,10 +7,11 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from purgatory.service.auth.access import Access
 from purgatory.service.auth.authenticator import CurveAuthenticator, authenticator_for, is_local
-from purgatory.service.auth.key_store import KeyPair, KeysError, KeyStore
+from purgatory.service.auth.key_store import KeyPair, KeyStore
 from purgatory.service.config import Config
-from purgatory.service.errors import ConfigError
+from purgatory.service.errors import ConfigError, KeysError
 from purgatory.service.protocol import Hello, Stats, decode_answer, encode
 from purgatory.service.server.server import Server
 from tests.testing.purgatory_harness import HANG
@@ -169,20 +170,20 @@ class TestReload:
     def test_out_while_connected(self, server, authenticator, keys, monkeypatch):
         """A client removed from the list gets no more answers on its connection; others do."""
         ignored = threading.Event()
-        is_allowed = authenticator.is_allowed
+        access_of = authenticator.access_of
 
         def watched(user_id):
-            allowed = is_allowed(user_id)
-            if not allowed:
+            access = access_of(user_id)
+            if access is None:
                 ignored.set()
-            return allowed
+            return access
 
         with friend(server, keys) as peer:
             assert peer.is_answered()
             keys.allow("stranger", keys.pair("stranger").public)
             keys.revoke("friend")
             server.reload()
-            monkeypatch.setattr(authenticator, "is_allowed", watched)
+            monkeypatch.setattr(authenticator, "access_of", watched)
             peer.send(Stats(3))
             assert ignored.wait(HANG)
             with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as other:
@@ -273,7 +274,7 @@ class TestPolicy:
         with pytest.raises(ConfigError, match="keys allow"):
             authenticator_for(config)
         keys.allow("shop", keys.new("shop").public)
-        assert authenticator_for(config).allowed == {keys.pair("shop").public: "shop"}
+        assert authenticator_for(config).allowed == {keys.pair("shop").public: Access("shop")}
         assert (
             authenticator_for(Config(data_dir=tmp_path / "other", insecure=True, **options)) is None
         )

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from zmq.auth import load_certificate
 from zmq.utils import z85
 
-from purgatory.service.auth.key_store import KeysError, KeyStore, read_pair, read_public
+from purgatory.service.auth.access import Access
+from purgatory.service.auth.key_store import KeyStore, read_pair, read_public
+from purgatory.service.errors import KeysError
 
 
 @pytest.fixture
@@ -90,10 +92,10 @@ class TestAllowed:
         assert keys.allow("one", one)
         assert keys.allow("two", two)
         assert not keys.allow("two", two)
-        assert keys.allowed() == {one: "one", two: "two"}
+        assert keys.allowed() == {one: Access("one"), two: Access("two")}
         assert keys.revoke("one")
         assert not keys.revoke("one")
-        assert keys.allowed() == {two: "two"}
+        assert keys.allowed() == {two: Access("two")}
 
     def test_one_name_one_key(self, keys):
         """A name has one key, and a key one name."""
@@ -111,11 +113,33 @@ class TestAllowed:
         wanted = {z85.encode(key): f"c{n}" for n, key in enumerate(raw)}
         for public, name in wanted.items():
             keys.allow(name, public)
-        assert keys.allowed() == wanted
+        assert keys.allowed() == {public: Access(name) for public, name in wanted.items()}
+
+    def test_limits(self, keys):
+        """Names and rights are read back, and kept until others are given."""
+        public = keys.new("shop").public
+        limited = Access("shop", ["shop", "web@host"], ["read", "submit"])
+        assert keys.allow("shop", public, limited)
+        assert not keys.allow("shop", public, limited)
+        assert not keys.allow("shop", public)
+        assert keys.allowed() == {public: limited}
+        line = (keys.directory / "allowed").read_text().splitlines()[-1]
+        assert line == f"{public.decode()} shop names=shop,web@host rights=submit,read"
+        assert keys.allow("shop", public, Access("shop"))
+        assert keys.allowed() == {public: Access("shop")}
+
+    def test_a_list_of_the_version_before(self, keys):
+        """A key and a name let a client in with all rights, as before."""
+        public = keys.new("shop").public
+        (keys.directory / "allowed").write_text(f"# old\n{public.decode()} shop\n")
+        assert keys.allowed() == {public: Access("shop")}
 
     @pytest.mark.parametrize(
-        "line", ["nonsense", "0" * 40, "00000" * 7 + "#0000 a", "0" * 40 + " a b", "~" * 40 + " a"]
-    )
+        "line",
+        ["nonsense", "0" * 40, "00000" * 7 + "#0000 a", "0" * 40 + " a b", "~" * 40 + " a",
+         "0" * 40 + " a rights=", "0" * 40 + " a rights=rule", "0" * 40 + " a names=",
+         "0" * 40 + " a names=b names=c", "0" * 40 + " a right=read"],
+    )  # fmt: skip
     def test_a_bad_line(self, keys, line):
         """A malformed line is an error that names it: no client is added or left out silently."""
         keys.new("shop")

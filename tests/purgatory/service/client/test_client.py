@@ -30,6 +30,7 @@ from purgatory.service.protocol import (
     Hello,
     decode_request,
     encode,
+    unpack,
 )
 from tests.testing.purgatory_harness import HANG
 
@@ -279,6 +280,30 @@ def test_outcomes_of_an_earlier_process(server, connect):
     assert got == [("x", "completed")]
 
 
+def test_unread_outcomes(server, connect):
+    """They can be listed page by page without being taken, and acknowledged, once, by number."""
+    with Client(server.address, name="me", timeout=HANG) as first:
+        for n in range(300):
+            first.defer("k", op_id=f"o{n}", payload=n)
+        first.flush()
+    other = connect(server, name="other")
+    other.complete("k", 5)
+    me = connect(server, name="me")
+    for _ in range(2):
+        page = me.unread()
+        assert [outcome.op_id for outcome in page] == [f"o{n}" for n in range(len(page))]
+        rest = me.unread(page[-1].number)
+        assert [outcome.op_id for outcome in page + rest] == [f"o{n}" for n in range(300)]
+        assert me.unread(rest[-1].number) == []
+    assert (unpack(page[7].result), unpack(page[7].payload)) == (5, 7)
+    assert other.unread() == []
+    numbers = [outcome.number for outcome in page]
+    assert other.acknowledge(numbers) == 0
+    assert me.acknowledge(numbers[:5]) == 5
+    assert me.acknowledge(numbers) == len(numbers) - 5
+    assert len(me.unread()) == len(rest)
+
+
 def test_no_server_answers(connect):
     """A call times out, with the address in the message; `close` does not wait for ever."""
     client = connect("tcp://127.0.0.1:9", timeout=0.05)
@@ -376,6 +401,8 @@ def test_async(server):
             assert await two.complete("k", 5) == 1
             assert await future == 5
             assert (await one.stats())["completed"] == 1
+            assert await two.unread() == []
+            assert await two.acknowledge([1]) == 0
             counts = await asyncio.gather(*(two.complete(f"n{n}") for n in range(100)))
             assert counts == [0] * 100
             with pytest.raises(OperationExpired):

@@ -47,6 +47,7 @@ from purgatory.service.protocol import (
     Submit,
     Submitted,
     TimeoutExtension,
+    Unread,
     Welcome,
     decode_request,
     encode,
@@ -361,16 +362,17 @@ def test_a_server_of_version_1():
     held = talk.ask(Complete, Completion("k", hold_ms=5))
     extended = talk.ask(Extend, TimeoutExtension("o", 5))
     failed = talk.ask(Fail, KeyFailure("k", "Error"))
+    unread, acknowledged = talk.ask(Unread, 0), talk.ask(Acknowledge, [1])
     talk.defer("o")
     sent = talk.sent()
     assert [type(message) for message in sent] == [Complete, Submit]
     assert len(sent[0].completions) == 1
     talk.deliver(Completed(sent[0].seq, [1]))
     assert plain.result(0) == 1
-    for future in (limited, held, extended, failed):
+    for future in (limited, held, extended, failed, unread, acknowledged):
         with pytest.raises(WrongVersion, match="version 1"):
             future.result(0)
-    assert talk.session.finished_calls == 6
+    assert talk.session.finished_calls == 8
     talk.deliver(Submitted(sent[1].seq))
     assert not talk.session.busy
 

@@ -1,0 +1,129 @@
+"""Access: what an allowed key may do, and under which client names.
+
+Immutable, so any thread may use it; the network thread asks for each request.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
+
+from purgatory.service.errors import KeysError, NotAllowed
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    Complete,
+    Extend,
+    Fail,
+    Query,
+    Request,
+    Stats,
+    Submit,
+    Unread,
+)
+
+#: The rights in the order of the documentation; `administer` includes the others.
+RIGHTS: Final = ("submit", "complete", "read", "administer")
+#: Which right a request needs. `Hello` and `Bye` need none.
+_REQUIRED: Final[Mapping[type, str]] = {
+    Submit: "submit",
+    Extend: "submit",
+    Cancel: "submit",
+    Acknowledge: "submit",
+    Complete: "complete",
+    Fail: "complete",
+    Query: "read",
+    Stats: "read",
+    Unread: "read",
+}
+# Names that the allow list can hold: printable ASCII without spaces, commas and `=`.
+_NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
+
+
+class Access:
+    """What a key may do: `label` is its name in the allow list.
+
+    `names`: the client names that it may use; none means any. `rights`: those of `RIGHTS` that it
+    was given. Raises KeysError for a bad name or right.
+    """
+
+    __slots__ = ("_granted", "gets_outcomes", "label", "names", "own_only", "rights")
+
+    def __init__(
+        self, label: str, names: Iterable[str] = (), rights: Iterable[str] = RIGHTS
+    ) -> None:
+        self.label: str = label
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(names))
+        given = set(rights)
+        self.rights: tuple[str, ...] = tuple(right for right in RIGHTS if right in given)
+        _check(self.names, given)
+        #: Whether it is limited to operations of its own client name.
+        self.own_only: bool = "administer" not in given
+        self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
+        #: Whether the outcomes of its client name are sent to it.
+        self.gets_outcomes: bool = not self._granted.isdisjoint(("submit", "read"))
+
+    @classmethod
+    def parse(cls, label: str, options: Iterable[str]) -> Self:
+        """Return the access of a line of the allow list: `names=a,b rights=submit,read`.
+
+        Raises KeysError for anything else.
+        """
+        found: dict[str, list[str]] = {}
+        for option in options:
+            kind, equals, values = option.partition("=")
+            if kind not in ("names", "rights") or not equals or kind in found:
+                raise KeysError(f"{option!r}: expected names=NAME,... and rights=RIGHT,..., once")
+            found[kind] = values.split(",")
+        return cls(label, **found)
+
+    def options(self) -> list[str]:
+        """Return what `parse` reads; nothing for a key that may do all under any name."""
+        found = [f"names={','.join(self.names)}"] if self.names else []
+        return found + ([f"rights={','.join(self.rights)}"] if self.own_only else [])
+
+    def allows_name(self, name: str) -> bool:
+        """Return whether the key may use this client name."""
+        return not self.names or name in self.names
+
+    def check_name(self, name: str) -> None:
+        """Raise NotAllowed unless the key may say hello under this client name."""
+        if not self.allows_name(name):
+            expected = " or ".join(map(repr, self.names))
+            raise NotAllowed(f"client name {name!r} is not for this key; expected {expected}")
+
+    def check_request(self, request: Request) -> None:
+        """Raise NotAllowed unless the key may send this request."""
+        required = _REQUIRED.get(type(request))
+        if required is not None and required not in self._granted:
+            kind = type(request).__name__.lower()
+            raise NotAllowed(
+                f"{kind} needs the right {required!r}; this key has {', '.join(self.rights)}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Access) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return self.label, self.names, self.rights if self.own_only else RIGHTS
+
+    def __repr__(self) -> str:
+        return f"Access({self.label!r}, {self.names!r}, {self.rights!r})"
+
+
+def _check(names: Iterable[str], rights: set[str]) -> None:
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise KeysError(
+                f"{name!r} cannot be listed as a client name; expected up to 200 characters of "
+                "ASCII, without spaces, commas and ="
+            )
+    unknown = sorted(rights.difference(RIGHTS))
+    if unknown or not rights:
+        raise KeysError(f"{', '.join(unknown)!r} is no right; expected some of {', '.join(RIGHTS)}")
+
+
+#: What each client may do at a server without keys.
+EVERYTHING: Final = Access("")
