@@ -60,11 +60,14 @@ class Numbered(NamedTuple, Generic[RowT]):
 class JournalFiles(Generic[RowT]):
     """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
-    `last`: the number of the last row that is on disk; 0 before the first. Raises JournalError if
-    the directory cannot be made or read, TraceError without pyarrow.
+    `last`: the number of the last row that is on disk; 0 before the first. `private`: only their
+    owner may read what is made, whatever the umask. Raises JournalError if the directory cannot be
+    made or read, TraceError without pyarrow.
     """
 
-    def __init__(self, directory: Path, table: Table[RowT], source: str) -> None:
+    def __init__(
+        self, directory: Path, table: Table[RowT], source: str, *, private: bool = False
+    ) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
         # Now, because the first array imports pandas if it is installed, and a journal's last rows
@@ -73,9 +76,10 @@ class JournalFiles(Generic[RowT]):
         self._directory = directory
         self._table = table
         self._source = source
+        self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
-            _make_directory(directory)
+            _make_directory(directory, self._directory_mode)
             self._remove_unfinished()
             self.last: int = self._find_last()
         except OSError as error:
@@ -109,7 +113,7 @@ class JournalFiles(Generic[RowT]):
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
         self._check_ascending(numbers)
         try:
-            _make_directory(directory)
+            _make_directory(directory, self._directory_mode)
             try:
                 self._write_hidden(hidden, rows)
                 name = f"{self._source}-{numbers[0]:020}-{numbers[-1]:020}.parquet"
@@ -130,7 +134,8 @@ class JournalFiles(Generic[RowT]):
             raise ValueError(f"row {number} comes after row {last}; expected in order")
 
     def _write_hidden(self, path: Path, rows: list[RowT]) -> None:
-        with path.open("xb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(path, flags, self._file_mode), "wb") as file:  # noqa: PTH123  # a descriptor
             sink = ParquetRowWriter(file, path, self._table)
             try:
                 sink.write_all(rows)
@@ -165,6 +170,14 @@ class JournalFiles(Generic[RowT]):
         return (path for path in self._directory.glob(f"{_DATE}*") if path.is_dir())
 
 
+def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Path]:
+    """Yield the files of a table, but for those of `source` with rows beyond number `last`."""
+    for path in sorted(directory.glob(f"{_DATE}*/*.parquet")):
+        match = _NAME.fullmatch(path.name)
+        if match and (match[1] != source or int(match[3]) <= last):
+            yield path
+
+
 class JournalLock:
     """Keeps a journal's directory for this process until closed; also a context manager.
 
@@ -175,7 +188,7 @@ class JournalLock:
         path = directory / ".lock"
         try:
             _make_directory(directory)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _journal_error(error, path) from error
         try:
@@ -207,12 +220,12 @@ def _date(day: int) -> str:
         return "__HIVE_DEFAULT_PARTITION__"
 
 
-def _make_directory(path: Path) -> None:
+def _make_directory(path: Path, mode: int = 0o777) -> None:
     """Make a directory and its parents, and fsync the parent of each that is new."""
     if path.is_dir():
         return
-    _make_directory(path.parent)
-    path.mkdir(exist_ok=True)
+    _make_directory(path.parent, mode)
+    path.mkdir(mode, exist_ok=True)
     _fsync_directory(path.parent)
 
 

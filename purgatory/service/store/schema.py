@@ -1,13 +1,24 @@
-"""The schema of the store's database; older databases are brought up to it when they are opened."""
+"""The schema of the store's database; older databases are brought up to it when they are opened.
 
+Before the first step of a migration the database is copied: `purgatory.db` of version 2 to
+`purgatory.db.version-2`, which the version before can be started on.
+"""
+
+import logging
 import secrets
 import sqlite3
+from pathlib import Path
 from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.store import operation_batches
+from purgatory.service.store.database_copy import copy_database
+from purgatory.service.store.migrations import migrate, run_statements
+
+log: logging.Logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 3
+OLDEST_VERSION: Final = 1
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
 
@@ -28,10 +39,6 @@ CREATE TABLE outcomes (
     by_key TEXT,
     result BLOB -- MessagePack
 );
-"""
-
-# Version 3 has these, too.
-_ADDED_TABLES: Final = """
 CREATE TABLE deadlines ( -- of operations that were extended
     number INTEGER PRIMARY KEY,
     deadline_ms INTEGER NOT NULL
@@ -67,31 +74,40 @@ CREATE TABLE queued_extensions ( -- until the journal has them
 """
 
 
-def set_up_schema(connection: sqlite3.Connection, where: str) -> None:
-    """Make the tables of a new database, or those that an older one lacks; nothing otherwise.
+def set_up_schema(connection: sqlite3.Connection, path: Path | None) -> None:
+    """Make the tables of a new database, or migrate an older one; nothing otherwise.
 
-    Raises StoreError for a database of another program or of a version that is not known.
+    `path` is its file, None in memory. Raises StoreError for a database of another program or of a
+    later version.
     """
-    run = connection.execute
-    version = run("PRAGMA user_version").fetchone()[0]
+    version = schema_version(connection)
     if version == SCHEMA_VERSION:
         return
-    is_new = version == 0 and not run("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not is_new and version != SCHEMA_VERSION - 1:
+    if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        _create(connection)
+        return
+    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise StoreError(
-            f"{where}: schema version is {version}; expected {SCHEMA_VERSION - 1} or "
-            f"{SCHEMA_VERSION}"
+            f"{path}: schema version is {version}; expected {OLDEST_VERSION} to {SCHEMA_VERSION}"
         )
-    run("BEGIN IMMEDIATE")
-    if is_new:
-        _run_all(connection, _TABLES + operation_batches.SCHEMA)
-        # Identifies the database that gave a number: each counts for itself.
-        run("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
-    _run_all(connection, _ADDED_TABLES)
-    run(f"PRAGMA user_version={SCHEMA_VERSION}")
-    run("COMMIT")
+    assert path is not None
+    kept = path.with_name(f"{path.name}.version-{version}")
+    copy_database(connection, kept)
+    migrate(connection, version)
+    log.warning("%s: brought from schema version %d to %d; as it was: %s",
+                path, version, SCHEMA_VERSION, kept)  # fmt: skip
 
 
-def _run_all(connection: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";\n"):
-        connection.execute(statement)
+def schema_version(connection: sqlite3.Connection) -> int:
+    """Return the version of a database's schema; 0 of a new one, or one of another program."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    run_statements(connection, _TABLES + operation_batches.SCHEMA)
+    # Identifies the database that gave a number: each counts for itself.
+    connection.execute("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
+    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    connection.execute("COMMIT")

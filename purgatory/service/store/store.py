@@ -27,6 +27,7 @@ from purgatory.service.store.operation_batches import (
     OperationBatches,
     StoredOperation,
 )
+from purgatory.service.store.private_files import make_database_private
 from purgatory.service.store.replies import ReplyTable
 from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.statements import RowInserter, chunks, placeholders
@@ -63,12 +64,15 @@ Connect = Callable[..., sqlite3.Connection]
 class Store:
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
-    `connect` opens the connection. Raises StoreError for a file that is another database, damaged,
-    or cannot be written. All methods raise StoreError when the disk fails.
+    Only its user may read the file, whatever the umask. `connect` opens the connection. Raises
+    StoreError for a file that is another database, damaged, or cannot be written. All methods raise
+    StoreError when the disk fails.
     """
 
     def __init__(self, path: Path | None, *, connect: Connect = sqlite3.connect) -> None:
         self._where = ":memory:" if path is None else str(path)
+        if path is not None:
+            make_database_private(path)
         self._connection = self._try(
             "open",
             lambda: connect(
@@ -80,7 +84,7 @@ class Store:
             ),
         )
         try:
-            self._try("open", self._set_up)
+            self._try("open", lambda: self._set_up(path))
         except BaseException:
             self._connection.close()
             raise
@@ -99,13 +103,13 @@ class Store:
             "outcomes": RowInserter("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
         }
 
-    def _set_up(self) -> None:
+    def _set_up(self, path: Path | None) -> None:
         run = self._connection.execute
         run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
-        set_up_schema(self._connection, self._where)
+        set_up_schema(self._connection, path)
         found = run("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise StoreError(f"{self._where}: the database is damaged: {found}", fatal=True)

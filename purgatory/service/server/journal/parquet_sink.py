@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
 from purgatory.journal.writer import JournalWriter
 from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.private_files import make_private_directory
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
     Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
-    `events` and `extensions`.
+    `events` and `extensions`. Only this user may read any of it, whatever the umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
@@ -67,7 +68,7 @@ class ParquetSink:
         )
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
-        """Open the files, start the thread. Raises JournalError, TraceError; see `JournalSink`."""
+        """Open the files, start the thread. Raises JournalError, StoreError, TraceError."""
         rows = _RowBuffer(self._directory, source, confirm)
         position = rows.position
         try:
@@ -118,6 +119,7 @@ class _RowBuffer:
         self._count = 0
         self._lock = JournalLock(directory)
         try:
+            make_private_directory(directory, (".lock",))
             # In the order of the fields of `_CommittedRows` and of `JournalPosition`.
             self._files = [_files(directory, table, source) for table in _TABLES]
         except BaseException:
@@ -156,7 +158,7 @@ class _RowBuffer:
 
 
 def _files(directory: Path, table: Table[Any], source: str) -> JournalFiles[Any]:
-    return JournalFiles(directory / table.name, table, source)
+    return JournalFiles(directory / table.name, table, source, private=True)
 
 
 def _numbered(

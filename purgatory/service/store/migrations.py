@@ -1,0 +1,107 @@
+"""Migrations: bring a database of an earlier schema to the present one, a version at a time.
+
+Each step is a transaction, so one that fails leaves the version before. The SQL is that of its
+time: it does not change when the schema does. Used by the thread that opens the store.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+_BATCHES: Final = """
+CREATE TABLE batches (
+    first INTEGER PRIMARY KEY, -- number of the first operation ever in it
+    last INTEGER NOT NULL, -- and of the last one
+    size INTEGER NOT NULL, -- operations in it
+    client TEXT NOT NULL,
+    submitted_ms INTEGER NOT NULL, -- Unix
+    numbers BLOB, -- MessagePack: array of their numbers; NULL: first to last
+    operations BLOB NOT NULL -- MessagePack: an array of _PackedOperation
+);
+CREATE TABLE forgotten ( -- deleted, of batches that have others
+    number INTEGER PRIMARY KEY
+);
+INSERT INTO meta SELECT 'last', seq FROM sqlite_sequence WHERE name = 'operations';
+INSERT INTO batches SELECT number, number, 1, client, submitted_ms, NULL,
+    packed(op_id, keys, deadline_ms - submitted_ms, need, kind, payload) FROM operations;
+DROP TABLE operations;
+"""
+
+_EXTENSIONS_AND_HELD_EVENTS: Final = """
+CREATE TABLE deadlines ( -- of operations that were extended
+    number INTEGER PRIMARY KEY,
+    deadline_ms INTEGER NOT NULL
+);
+CREATE TABLE held ( -- events that also count for operations submitted later
+    key TEXT PRIMARY KEY,
+    number INTEGER NOT NULL, -- in the order in which they came
+    at_ms INTEGER NOT NULL,
+    until_ms INTEGER NOT NULL,
+    units INTEGER NOT NULL, -- for so many more operations; -1: for any number
+    value BLOB NOT NULL -- MessagePack
+) WITHOUT ROWID;
+CREATE TABLE replies ( -- to the latest requests of a session, to repeat them
+    session TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    reply BLOB NOT NULL, -- its frame
+    PRIMARY KEY (session, seq)
+) WITHOUT ROWID;
+CREATE TABLE queued_events ( -- until the journal has them
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    hold_ms INTEGER NOT NULL,
+    failed INTEGER NOT NULL
+);
+CREATE TABLE queued_extensions ( -- until the journal has them
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    op_id TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    timeout_ms INTEGER NOT NULL
+);
+"""
+
+
+def run_statements(connection: sqlite3.Connection, statements: str) -> None:
+    """Run SQL statements, each of which ends with a semicolon and the end of a line."""
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
+
+
+def _pack_operations(connection: sqlite3.Connection) -> None:
+    """Store operations in batches; those that are there in batches of one."""
+    connection.create_function("packed", 6, _packed, deterministic=True)
+    run_statements(connection, _BATCHES)
+
+
+def _packed(
+    op_id: str, keys: bytes, timeout_ms: int, need: int, kind: str, payload: bytes | None
+) -> bytes:
+    values = (op_id, Raw(keys), timeout_ms, need, kind, Raw(payload or b"\xc0"))
+    return msgspec.msgpack.encode([values])
+
+
+def _add_extensions_and_held_events(connection: sqlite3.Connection) -> None:
+    run_statements(connection, _EXTENSIONS_AND_HELD_EVENTS)
+
+
+#: Version -> the step that leads to it from the version before.
+STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+    2: _pack_operations,
+    3: _add_extensions_and_held_events,
+}
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> int:
+    """Run the steps that a database of `version` lacks; returns its version then."""
+    for target in sorted(STEPS):
+        if target > version:
+            connection.execute("BEGIN IMMEDIATE")
+            STEPS[target](connection)
+            connection.execute(f"PRAGMA user_version={target}")
+            connection.execute("COMMIT")
+    return max(STEPS)
