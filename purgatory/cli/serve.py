@@ -50,6 +50,7 @@ _HELP: Final = {
     "memory": "keep nothing on disk",
     "bind": "address of the protocol",
     "http_bind": "host:port of the page and the metrics; empty for none",
+    "http_hosts": "further names of the page's host, separated by commas",
     "keys_dir": "where the CURVE keys are (default: keys in the data directory)",
     "insecure": "allow a bind beyond loopback without keys",
     "journal": "write the journal",
@@ -66,6 +67,8 @@ _HELP: Final = {
     "max_timeout": "longest timeout in seconds",
     "max_clients": "connections at a time",
 }
+# Settings whose default is in their help, or nothing.
+_NO_DEFAULT: Final = ("keys_dir", "http_hosts")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -91,7 +94,7 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, defau
     if kind is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
-    if name != "keys_dir":
+    if name not in _NO_DEFAULT:
         shown = f"{default:g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
     metavar = {int: "N", float: "SECONDS", Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]

@@ -26,10 +26,11 @@ class Config:
 
     `data_dir`: directory of the database and the journal. `memory`: keep nothing on disk. `bind`:
     address of the protocol. `http_bind`: `host:port` of the live page and the metrics, empty for
-    none. `keys_dir`: directory of the CURVE keys, default `data_dir/keys`. `insecure`: allow a bind
-    beyond loopback without keys. `journal`: write operations and outcomes as Parquet, every
-    `journal_seconds`. `retention`: seconds that an unacknowledged outcome is kept. `close_timeout`:
-    seconds that a server takes to close, at most.
+    none; `http_hosts`: names, separated by commas, by which browsers may ask for these, besides
+    localhost, the host of `http_bind` and addresses in digits. `keys_dir`: directory of the CURVE
+    keys, default `data_dir/keys`. `insecure`: allow a bind beyond loopback without keys. `journal`:
+    write operations and outcomes as Parquet, every `journal_seconds`. `retention`: seconds that an
+    unacknowledged outcome is kept. `close_timeout`: seconds that a server takes to close, at most.
 
     The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
     of a payload or value; operations pending or unacknowledged of one client, and of all clients
@@ -40,6 +41,7 @@ class Config:
     memory: bool = False
     bind: str = "tcp://127.0.0.1:7411"
     http_bind: str = "127.0.0.1:7412"
+    http_hosts: str = ""
     keys_dir: Path = Path()
     insecure: bool = False
     journal: bool = True

@@ -12,17 +12,21 @@ import contextlib
 import socket
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import uvicorn
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from purgatory.service.errors import ServerError
+from purgatory.service.http.accept_errors import AcceptErrors
+from purgatory.service.http.bounded_protocol import BoundedProtocol
+from purgatory.service.http.host_check import HostCheck
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -36,8 +40,8 @@ Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 # Seconds that open requests may delay closing.
 _GRACE: Final = 1
-# Connections at a time; further ones are answered 503. One browser opens six.
-_MAX_CONNECTIONS: Final = 200
+# Connections that the system keeps until they are accepted.
+_LISTEN_BACKLOG: Final = 128
 # Seconds of history for the charts.
 _HISTORY_S: Final = 120
 
@@ -64,7 +68,8 @@ class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
     The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
-    manager. Raises ServerError if it cannot listen at the address.
+    manager. `hosts`: names, besides that of `bind`, by which requests may name this server.
+    Raises ServerError if it cannot listen at the address.
     """
 
     def __init__(
@@ -75,12 +80,13 @@ class WebServer:
         registry: CollectorRegistry,
         health: Check,
         ready: Check,
+        hosts: Sequence[str] = (),
     ) -> None:
         self._socket = _listen(bind)
         self.addr, self.port = self._socket.getsockname()[:2]
         config = uvicorn.Config(
-            _application(status, registry, health, ready),
-            http="h11",
+            _application(status, registry, health, ready, [host_and_port(bind)[0], *hosts]),
+            http=BoundedProtocol,
             loop="asyncio",
             ws="none",
             lifespan="on",
@@ -88,7 +94,7 @@ class WebServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=_MAX_CONNECTIONS,
+            backlog=_LISTEN_BACKLOG,
             timeout_graceful_shutdown=_GRACE,
         )
         self._server = uvicorn.Server(config)
@@ -155,6 +161,7 @@ class _History:
     @contextlib.asynccontextmanager
     async def recording(self, _: Starlette) -> AsyncIterator[None]:
         """Add rows as long as the application runs."""
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors())
         writing = asyncio.create_task(self.write())
         try:
             yield
@@ -163,7 +170,11 @@ class _History:
 
 
 def _application(
-    status: StatusReader, registry: CollectorRegistry, health: Check, ready: Check
+    status: StatusReader,
+    registry: CollectorRegistry,
+    health: Check,
+    ready: Check,
+    hosts: Sequence[str],
 ) -> Starlette:
     # Coroutines, though they never wait: Starlette would run functions in other threads.
     async def state_now(_: Request) -> Response:
@@ -183,6 +194,7 @@ def _application(
             Route("/healthz", _checked(health)),
             Route("/readyz", _checked(ready)),
         ],
+        middleware=[Middleware(HostCheck, hosts=hosts)],
         lifespan=history.recording,
     )
 

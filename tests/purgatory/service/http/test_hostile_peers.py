@@ -1,0 +1,175 @@
+"""WebServer: strangers cannot fill it, misname it, or flood its log."""
+
+import asyncio
+import contextlib
+import errno
+import http.client
+import logging
+import logging.handlers
+import queue
+import resource
+import socket
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from purgatory.service.http import accept_errors, bounded_protocol
+from purgatory.service.http.accept_errors import AcceptErrors
+from purgatory.service.http.server import WebServer
+from purgatory.service.http.snapshot import StatusReader
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
+
+HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+
+HALF_A_BODY = HALF_A_REQUEST + b"x\r\nContent-Length: 99999\r\n\r\nhalf"
+
+
+def serve(bind="127.0.0.1:0", **others):
+    """Return a web server of a purgatory that has nothing to do."""
+    purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
+    return WebServer(
+        bind,
+        status=StatusReader(purgatory),
+        registry=purgatory._registry,
+        health=str,
+        ready=str,
+        **others,
+    )
+
+
+@pytest.fixture
+def web():
+    with serve() as web:
+        yield web
+
+
+def status(web, path="/healthz", host=None):
+    """Return the status of a response; `host`: what the request calls the server."""
+    connection = http.client.HTTPConnection(web.addr, web.port, timeout=HANG)
+    with contextlib.closing(connection):
+        connection.request("GET", path, headers={} if host is None else {"Host": host})
+        return connection.getresponse().status
+
+
+def connect(web, *data):
+    """Return an open connection that has sent so much."""
+    peer = socket.create_connection((web.addr, web.port), HANG)
+    for part in data:
+        peer.sendall(part)
+    return peer
+
+
+class TestSlowPeers:
+    def test_many_halves_of_requests(self, web):
+        """However many are held, the next request is answered."""
+        with contextlib.ExitStack() as stack:
+            for _ in range(2 * bounded_protocol.MAX_CONNECTIONS):
+                stack.enter_context(connect(web, HALF_A_REQUEST))
+            assert status(web) == 200
+            assert len(web._server.server_state.connections) <= bounded_protocol.MAX_CONNECTIONS
+
+    @pytest.mark.parametrize("said", [b"", HALF_A_REQUEST, HALF_A_BODY])
+    def test_the_time_for_a_request(self, web, monkeypatch, said):
+        """A connection without a complete request ends, though it sends a byte now and then."""
+        monkeypatch.setattr(bounded_protocol, "REQUEST_S", 0.2)
+        with connect(web, said) as peer:
+            peer.settimeout(0.05)
+            with contextlib.suppress(ConnectionError):
+                for _ in range(int(HANG / 0.05)):
+                    with contextlib.suppress(TimeoutError):
+                        if not peer.recv(1000):
+                            break
+                    peer.sendall(b"a" if said else b"")
+                else:
+                    pytest.fail("the connection has not ended")
+
+    def test_a_connection_is_used_again(self, web, monkeypatch):
+        """The time counts anew after each answer."""
+        monkeypatch.setattr(bounded_protocol, "REQUEST_S", HANG)
+        connection = http.client.HTTPConnection(web.addr, web.port, timeout=HANG)
+        with contextlib.closing(connection):
+            for _ in range(3):
+                connection.request("GET", "/readyz")
+                assert connection.getresponse().read() == b"ok\n"
+            assert len(web._server.server_state.connections) == 1
+
+
+class TestHost:
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "localhost",
+            "LOCALHOST:7412",
+            "localhost.",
+            "127.0.0.1:80",
+            "[::1]:7412",
+            "[::1]",
+            "10.1.2.3",
+            "status.shop.example",
+            "status.shop.example:443",
+        ],
+    )
+    def test_names_of_the_server(self, host):
+        """Localhost, addresses and configured names are answered, at any port."""
+        with serve(hosts=["status.shop.example"]) as web:
+            assert status(web, host=host) == 200
+
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "evil.example:7412", "localhost.evil.example", "1.2.3", "a:b:c"]
+    )
+    @pytest.mark.parametrize("path", ["/", "/state.json", "/metrics", "/healthz"])
+    def test_other_names(self, web, host, path):
+        """They are refused, whatever is asked for."""
+        assert status(web, path, host) == 421
+
+    def test_the_name_it_is_bound_to(self):
+        """It is one of its names."""
+        with serve("localhost:0") as web:
+            assert status(web, host="localhost") == 200
+
+
+class TestAcceptErrors:
+    def test_one_line_a_minute(self, caplog):
+        """However often accepting fails."""
+        now = [1000.0]
+        handler = AcceptErrors(lambda: now[0])
+        error = OSError(errno.EMFILE, "Too many open files")
+        loop = asyncio.new_event_loop()
+        with contextlib.closing(loop):
+            for _ in range(120):
+                for _ in range(100):
+                    handler(loop, {"message": "socket.accept()", "exception": error})
+                now[0] += 1
+        line = "no connection can be accepted at present: Too many open files"
+        assert caplog.messages == [line, line]
+
+    def test_other_errors(self, caplog):
+        """They are logged as ever."""
+        loop = asyncio.new_event_loop()
+        with contextlib.closing(loop):
+            AcceptErrors()(loop, {"message": "what", "exception": ValueError("why")})
+        [record] = caplog.records
+        assert (record.levelno, record.exc_info[0]) == (logging.ERROR, ValueError)
+
+    def test_out_of_descriptors(self, web):
+        """There is one line for all that wait; when there is room they are answered."""
+        lines = queue.SimpleQueue()
+        handler = logging.handlers.QueueHandler(lines)
+        peers = [socket.socket() for _ in range(20)]
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with contextlib.ExitStack() as stack:
+            for logger in (logging.getLogger("asyncio"), accept_errors.log):
+                logger.addHandler(handler)
+                stack.callback(logger.removeHandler, handler)
+            for peer in peers:
+                peer.settimeout(HANG)
+                stack.enter_context(peer)
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            for peer in peers:
+                peer.connect((web.addr, web.port))
+                peer.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert "Too many open files" in lines.get(timeout=HANG).getMessage()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert all(peer.recv(1000).startswith(b"HTTP/1.1 200") for peer in peers)
+        assert lines.empty()
