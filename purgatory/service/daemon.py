@@ -60,10 +60,13 @@ class ServiceDaemon:
             server.registry.register(ServerCollector(server.stats, self._refused_handshakes))
             self._http = WebServer(
                 self._config.http_bind,
-                status=StatusReader(server.purgatory, server.stats, server.now_ms),
+                status=StatusReader(
+                    server.purgatory, server.stats, server.now_ms, health=server.health
+                ),
                 registry=server.registry,
                 health=self._health_error,
                 ready=self._readiness_error,
+                hosts=_names(self._config.http_hosts),
             )
         except BaseException:
             server.close()
@@ -73,13 +76,12 @@ class ServiceDaemon:
         return 0 if self._authenticator is None else self._authenticator.refused_handshakes
 
     def _health_error(self) -> str:
-        server = self.server
-        if server.failure is not None:
-            return str(server.failure)
-        return "the server has ended" if server.wait(0) and not self._closing else ""
+        if self._closing and self.server.failure is None:  # its threads end, as they should
+            return ""
+        return self.server.health().broken
 
     def _readiness_error(self) -> str:
-        return "closing" if self._closing else self._health_error()
+        return "closing" if self._closing else self.server.health().not_ready
 
     def close(self) -> None:
         """Close the server, then HTTP, so that closing can be watched. Idempotent."""
@@ -101,6 +103,11 @@ class ServiceDaemon:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _names(text: str) -> list[str]:
+    """Split a list of names, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _journal(config: Config) -> ParquetSink | None:

@@ -1,16 +1,23 @@
-"""A disk, beneath a store, that fails when the test says so."""
+"""A disk, beneath a store, that fails or hangs when the test says so."""
 
 import sqlite3
+import threading
+
+from tests.testing.purgatory_harness import HANG
 
 
 class DiskFaults:
-    """Makes SQLite statements fail: some, by their position, or all commits."""
+    """Makes SQLite statements fail: some, by their position, or all commits; or commits hang."""
 
     def __init__(self):
+        self._returns = threading.Event()
+        self.hangs = threading.Event()  # set when a commit has begun to hang
         self.clear()
 
     def clear(self):
-        """Let all statements succeed."""
+        """Let all statements succeed, and return."""
+        self._returns.set()
+        self.hangs.clear()
         self._positions = frozenset()
         self._always = False
         self._count = 0
@@ -28,6 +35,10 @@ class DiskFaults:
         self._code = code
         self._message = message
 
+    def hang(self):
+        """Let commits return only after `clear`."""
+        self._returns.clear()
+
     def connect(self, *args, **kwargs):
         """Make a connection, as `sqlite3.connect` does."""
         return sqlite3.connect(*args, factory=self._factory(), **kwargs)
@@ -41,6 +52,9 @@ class DiskFaults:
         return Faulty
 
     def _count_statement(self, sql):
+        if sql == "COMMIT" and not self._returns.is_set():
+            self.hangs.set()
+            assert self._returns.wait(HANG)
         position = self._count
         self._count += 1
         if position in self._positions or (self._always and sql == "COMMIT"):

@@ -16,6 +16,7 @@ from timingwheel.lowlevel import NS_PER_MS
 
 if TYPE_CHECKING:
     from purgatory.core.start_and_close import Purgatory
+    from purgatory.service.server.health.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
     from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, WheelLevel
@@ -25,6 +26,7 @@ class StatusReader:
     """Reads the figures of a purgatory, and of its server if `service` is given.
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
+    `health` returns whether the server works and is ready.
     """
 
     def __init__(
@@ -32,10 +34,13 @@ class StatusReader:
         purgatory: Purgatory,
         service: Callable[[], ServerStats] | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
+        *,
+        health: Callable[[], HealthReport] | None = None,
     ) -> None:
         self._purgatory = purgatory
         self._service = service
         self._now_ms = now_ms
+        self._health = health
         self._version = importlib.metadata.version("timer-purgatory")
         self._started = time.monotonic()
 
@@ -43,8 +48,8 @@ class StatusReader:
         """Return the status, made of strings, numbers, lists and dicts.
 
         `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
-        their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None.
-        Counts are since the start.
+        their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None;
+        `health`: as `HealthReport`, or None. Counts are since the start.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -75,6 +80,7 @@ class StatusReader:
             "levels": [_level(level, now_ms) for level in purgatory.timer.levels()],
             "now_ms": now_ms,
             "service": None if service is None else service.as_dict(),
+            "health": None if self._health is None else self._health().as_dict(),
         }
 
     @property

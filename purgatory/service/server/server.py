@@ -27,6 +27,7 @@ from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
+from purgatory.service.server.health.server_health import HealthReport, ServerHealth
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network import Network
 from purgatory.service.server.recovery import load_state, start_clock
@@ -34,6 +35,7 @@ from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
+from purgatory.service.store.private_files import make_private_directory
 from purgatory.service.store.store import Store
 from timingwheel.lowlevel import Reaper
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
+#: What a data directory has, one of them at least.
+OWN_FILES = ("lock", "purgatory.db", "journal", "keys")
 # Seconds that `close` waits for the threads beyond the time that it grants them.
 JOIN_GRACE_S = 1.0
 
@@ -143,7 +147,8 @@ class Server:
         network = Network(
             validator, mailbox, store_loop.mailbox.send, self._end, max_clients=config.max_clients
         )
-        return _RunningServer(store_loop, network, handler)
+        health = ServerHealth(store_loop.activity, self._ended_thread, clock.now_ms)
+        return _RunningServer(store_loop, network, handler, health)
 
     def _run(self, parts: "_RunningServer") -> None:
         parts.store_thread = Reaper(parts.store_loop, parts.store_loop, "service-store")
@@ -165,6 +170,7 @@ class Server:
         """Return the figures of this moment. O(1); any thread."""
         parts = self._running
         store_loop, network, state = parts.store_loop, parts.network, parts.store_loop.state
+        health = parts.health.report()
         return ServerStats(
             pending=state.purgatory.delayed,
             unacknowledged=state.unacknowledged,
@@ -177,13 +183,30 @@ class Server:
             expired=store_loop.ended["expired"],
             cancelled=store_loop.ended["cancelled"],
             refused=network.refused + parts.handler.refused,
-            commits=store_loop.commits,
-            commit_seconds=store_loop.commit_seconds,
-            commit_failures=store_loop.commit_failures,
+            commits=store_loop.activity.commits,
+            commit_seconds=store_loop.activity.commit_seconds,
+            commit_failures=store_loop.activity.commit_failures,
             store_backlog=store_loop.mailbox.depth,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
+            ready=int(not health.not_ready),
+            last_commit_age_seconds=health.last_commit_age_s,
+            oldest_due_age_seconds=health.oldest_due_age_s,
+            failing_seconds=health.failing_s,
         )
+
+    def health(self) -> HealthReport:
+        """Return whether the server works and is ready. O(1); any thread."""
+        return self._running.health.report()
+
+    def _ended_thread(self) -> str:
+        """Say which of the threads has ended; empty if none has."""
+        if self.failure is not None:
+            return str(self.failure)
+        parts = self._running
+        if parts.store_thread.ended():
+            return "the store thread has ended"
+        return "" if parts.network_thread.is_alive() else "the network thread has ended"
 
     def now_ms(self) -> int:
         """Return Unix milliseconds by the server's clock, which its wheel follows; any thread."""
@@ -248,10 +271,17 @@ class _RunningServer:
     store_thread: Reaper
     network_thread: threading.Thread
 
-    def __init__(self, store_loop: StoreLoop, network: Network, handler: RequestHandler) -> None:
+    def __init__(
+        self,
+        store_loop: StoreLoop,
+        network: Network,
+        handler: RequestHandler,
+        health: ServerHealth,
+    ) -> None:
         self.store_loop = store_loop
         self.network = network
         self.handler = handler
+        self.health = health
         self.cleanup: contextlib.ExitStack | None = None
 
 
@@ -280,11 +310,13 @@ def _limits(config: Config) -> Limits:
 def _lock(directory: Path) -> Any:
     """Hold the lock of a data directory, which is made if needed.
 
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written.
+    Raises ServerError if another server holds it, StoreError if the directory cannot be written,
+    or lets others in and is not the server's own.
     """
+    make_private_directory(directory, OWN_FILES)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.fchmod(file, 0o600)
     except OSError as error:
         raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
     try:

@@ -137,6 +137,11 @@ class ServerState:
             self.timer.advance_clock()
             self._executor.run(enough)
 
+    @property
+    def has_unfinished_expiry(self) -> bool:
+        """Whether `expire_due` has left operations that are due."""
+        return bool(self._executor)
+
     def next_due_ms(self) -> int | None:
         """Return when an operation is due, or held long enough; None if there is neither."""
         now_ms = self.clock.now_ms

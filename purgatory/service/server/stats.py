@@ -14,6 +14,8 @@ class ServerStats:
     error. `commits`: transactions; `commit_seconds`: the time they took. `commit_failures`:
     transactions that were rolled back. `store_backlog`: commands the store thread has not taken
     yet. `store_bytes`: size of the database and its log. `uptime_seconds`: since the start.
+    `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`, `oldest_due_age_seconds`
+    and `failing_seconds` say why, see `HealthReport`.
     """
 
     pending: int
@@ -33,6 +35,10 @@ class ServerStats:
     store_backlog: int
     store_bytes: int
     uptime_seconds: float
+    ready: int = 1
+    last_commit_age_seconds: float = 0.0
+    oldest_due_age_seconds: float = 0.0
+    failing_seconds: float = 0.0
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""

@@ -14,7 +14,6 @@ be read by any.
 
 import contextlib
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -35,6 +34,7 @@ from purgatory.service.server.commands import (
     StoreLoopStopped,
     TransactionReplies,
 )
+from purgatory.service.server.health.store_activity import StoreActivity
 from purgatory.service.server.journal.journal_rows import (
     event_rows,
     extension_rows,
@@ -57,6 +57,8 @@ MAX_FRAMES_PER_TRANSACTION = 1024
 MAX_BYTES_PER_TRANSACTION = 4 << 20
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
+# While commits fail, every so many of them are logged: one a minute, if nothing is requested.
+LOGGED_FAILURES = 60
 # Time between two runs of the maintenance that is not urgent.
 MAINTENANCE_MS = 60_000
 
@@ -95,16 +97,15 @@ class StoreLoop:
         self._bytes = 0  # of the frames of their requests
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._stopping = False
-        self._retry_ms = 0  # nothing is expired or deleted before
+        self._retry_ms = 0  # nothing is expired or deleted before; 0: the last commit succeeded
+        self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
         self._maintenance_ms = clock.now_ms()  # when it is due
         self._metadata = clock.metadata()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
-        self.commits: int = 0
-        self.commit_seconds: float = 0.0
-        self.commit_failures: int = 0
+        self.activity: StoreActivity = StoreActivity()
 
     def start(self) -> None:
         """Start the journal and give it what it has missed. Raises what the journal raises."""
@@ -161,25 +162,30 @@ class StoreLoop:
     def max_sleep(self) -> float | None:
         """Return the seconds until something is due."""
         wake_ms = self._maintenance_ms
-        for due_ms in (self.state.next_due_ms(), self.state.retention.next_deletion_ms()):
+        next_due_ms = self.state.next_due_ms()
+        self.activity.due_ms = self._late_ms or next_due_ms or 0
+        for due_ms in (next_due_ms, self.state.retention.next_deletion_ms()):
             if due_ms is not None:
                 wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
-        if self.state.journal_numbers.has_deletable:
-            wake_ms = self._retry_ms
+        if self._retry_ms or self.state.journal_numbers.has_deletable:
+            wake_ms = min(wake_ms, self._retry_ms)
         return self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
         """Run a transaction."""
+        self.activity.begin_step()
         try:
             self._run_transaction()
         except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
             self._fail(error)
+        self.activity.end_step()
         return True
 
     def _run_transaction(self) -> None:
         transaction = Transaction(self.state, self._clock.now_ms())
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
+        due = _due_span(transaction)
         after_commit = self._handle_requests(transaction)
         self._maintain(transaction)
         transaction.prepare()
@@ -188,8 +194,17 @@ class StoreLoop:
             self._publish(transaction)
         else:
             self._roll_back(transaction, failure)
+        self._note_lateness(due)
         for command in after_commit:
             self._handle_after_commit(command)
+
+    def _note_lateness(self, due: tuple[int, int]) -> None:
+        """Note since when an outcome is due that is not on disk; `due`: see `_due_span`."""
+        first_ms, last_ms = due
+        if self._retry_ms:  # nothing of the transaction was written; or it was empty
+            self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
+        else:  # operations expire in order of deadline: those left were due after the last one
+            self._late_ms = last_ms if self.state.has_unfinished_expiry else 0
 
     def _handle_requests(self, transaction: Transaction) -> list[_AfterCommit]:
         """Handle what belongs into the transaction; returns the other commands."""
@@ -232,18 +247,32 @@ class StoreLoop:
                 log.warning("%s", error)  # it is written again at the end
 
     def _commit(self, transaction: Transaction) -> StoreError | None:
-        """Write the changes to disk, if there are any; returns the error if that fails."""
-        if not transaction.changes:
+        """Write the changes to disk, if there are any; returns the error if that fails.
+
+        After a failure something small is written even if there are none: so the server finds out
+        that its disk is well again, though no client asks for anything.
+        """
+        is_retry = 0 < self._retry_ms <= transaction.clock_ms
+        if not transaction.changes and not is_retry:
             return None
-        start = time.perf_counter()
+        self.activity.begin_commit()
         try:
-            self._store.commit(transaction.changes)
+            if transaction.changes:
+                self._store.commit(transaction.changes)
+            else:
+                self._store.set_metadata(self._clock.metadata())
         except StoreError as error:
+            self.activity.commit_failed(str(error))
             return error
-        self.commit_seconds += time.perf_counter() - start
-        self.commits += 1
-        self._retry_ms = 0
+        self._note_success()
         return None
+
+    def _note_success(self) -> None:
+        failures = self.activity.failures_in_a_row
+        if failures:
+            log.warning("a commit has succeeded, after %d that failed", failures)
+        self.activity.commit_succeeded()
+        self._retry_ms = 0
 
     def _publish(self, transaction: Transaction) -> None:
         transaction.publish()
@@ -263,11 +292,10 @@ class StoreLoop:
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
-        self.commit_failures += 1
         self._retry_ms = transaction.clock_ms + RETRY_MS
         if error.fatal:
             self._fail(error)
-        else:
+        elif self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
         rejections = self._handler.rejections(transaction, refusal)
@@ -320,3 +348,10 @@ class StoreLoop:
         transaction.prepare()
         self._store.commit(transaction.changes)
         transaction.publish()
+
+
+def _due_span(transaction: Transaction) -> tuple[int, int]:
+    """Return when the first and the last of the outcomes so far were due; (0, 0) without any."""
+    if not transaction.outcomes:
+        return 0, 0
+    return transaction.outcomes[0][0].due_ms, transaction.outcomes[-1][0].due_ms

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import urllib.error
 import urllib.request
 
 import pyarrow.dataset
@@ -10,6 +11,10 @@ import pytest
 
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
+from purgatory.service.errors import StoreFailed
+from purgatory.service.server.health import server_health
+from purgatory.service.store.store import Store
+from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 
 
@@ -93,3 +98,73 @@ def test_a_start_that_fails_leaves_nothing(tmp_path):
     with ServiceDaemon(config):
         pass
     assert set(threading.enumerate()) <= before
+
+
+class TestHealth:
+    """What the disk does is in /readyz, the state and the metrics, while the process works."""
+
+    @pytest.fixture
+    def faults(self):
+        """What the disk of the service does."""
+        faults = DiskFaults()
+        yield faults
+        faults.clear()
+
+    @pytest.fixture
+    def service(self, tmp_path, faults):
+        config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0",
+                        http_bind="127.0.0.1:0")  # fmt: skip
+        service = ServiceDaemon(config)
+        service.server._open_store = lambda path: Store(path, connect=faults.connect)
+        with service:
+            yield service
+            faults.clear()
+
+    def test_a_full_disk(self, service, faults):
+        """It shows with the first commit that fails, and passes though no client asks again."""
+        with Client(service.server.address) as client:
+            faults.fail()
+            with pytest.raises(StoreFailed):
+                client.defer("k").result(HANG)
+            words = wait_for(service, lambda words: words != "ok\n")
+            assert words.startswith("commits have failed for ")
+            assert "database or disk is full" in words
+            assert read(service.url + "healthz") == "ok\n"
+            assert client.stats()["ready"] == 0
+            assert json.loads(read(service.url + "state.json"))["health"]["not_ready"]
+            assert "purgatory_server_ready 0.0" in read(service.url + "metrics")
+            faults.clear()
+            wait_for(service, lambda words: words == "ok\n")
+
+    def test_a_disk_that_hangs(self, service, faults, monkeypatch):
+        """A commit that does not return shows when the bound has passed; stats still answer."""
+        monkeypatch.setattr(server_health, "READY_BOUND_S", 0.2)
+        with Client(service.server.address) as client:
+            faults.hang()
+            future = client.defer("k", timeout=HANG)
+            assert faults.hangs.wait(HANG)
+            words = wait_for(service, lambda words: words != "ok\n")
+            assert "the disk hangs" in words
+            assert read(service.url + "healthz") == "ok\n"
+            monkeypatch.setattr(server_health, "STUCK_S", 0.1)
+            assert "the store thread has been at one transaction" in words_of(service, "healthz")
+            faults.clear()
+            client.complete("k", 1)
+            assert future.result(HANG) == 1
+            wait_for(service, lambda words: words == "ok\n")
+
+
+def words_of(service, path):
+    """Return what a check answers, whatever its status."""
+    try:
+        return read(service.url + path)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+def wait_for(service, fits):
+    """Ask whether the service is ready until the answer fits; returns that."""
+    while not fits(words := words_of(service, "readyz")):
+        pass
+    return words

@@ -50,12 +50,12 @@ def test_a_failing_disk_is_not_asked_all_the_time(server):
     server.submit(operation("a", timeout_ms=10))
     server.faults.fail()
     server.pass_time(20)
-    assert server.store_loop.commit_failures == 1
+    assert server.store_loop.activity.commit_failures == 1
     assert 0.9 < server.store_loop.max_sleep() <= 1
     server.pass_time(10)
-    assert server.store_loop.commit_failures == 1
+    assert server.store_loop.activity.commit_failures == 1
     server.pass_time(1000)
-    assert server.store_loop.commit_failures == 2
+    assert server.store_loop.activity.commit_failures == 2
 
 
 def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):

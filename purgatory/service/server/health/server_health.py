@@ -1,0 +1,103 @@
+"""ServerHealth: says whether a server works and whether it is ready, each in a sentence.
+
+*Works* means that its threads live and the store thread is not stuck: a process that does not work
+may be restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
+told soon after they are due: a server that is not ready may be well again by itself. Any thread.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from purgatory.service.server.health.store_activity import StoreActivity
+
+#: A server is not ready while a commit takes longer, or the oldest due outcome is later.
+READY_BOUND_S: Final = 5.0
+#: A server does not work if one transaction, its commit included, takes longer.
+STUCK_S: Final = 60.0
+_NS_PER_S: Final = 1_000_000_000
+_MS_PER_S: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """The health of a server at one moment.
+
+    `broken` says why it does not work, `not_ready` why it is not ready; empty if it is.
+    `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: by how much the
+    oldest due outcome that is not on disk is late. `failing_s`: for how long all commits have
+    failed; 0 if the last one succeeded.
+    """
+
+    broken: str
+    not_ready: str
+    last_commit_age_s: float
+    oldest_due_age_s: float
+    failing_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return name -> value."""
+        return asdict(self)
+
+
+class ServerHealth:
+    """Judges by `activity`, and by `ended`, which says which thread has ended; empty if none has.
+
+    `now_ms` is the server's clock, `now_ns` that of `activity`.
+    """
+
+    def __init__(
+        self,
+        activity: StoreActivity,
+        ended: Callable[[], str],
+        now_ms: Callable[[], int],
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._activity = activity
+        self._ended = ended
+        self._now_ms = now_ms
+        self._now_ns = now_ns
+
+    def report(self) -> HealthReport:
+        """Return the health of this moment. O(1)."""
+        activity = self._activity
+        late_s = self._late_s()
+        failing_s = self._seconds_since(activity.failing_since_ns)
+        broken = self._ended() or self._stuck()
+        return HealthReport(
+            broken=broken,
+            not_ready=broken or self._disk_trouble(failing_s) or _lateness(late_s),
+            last_commit_age_s=self._seconds_since(activity.committed_ns),
+            oldest_due_age_s=late_s,
+            failing_s=failing_s,
+        )
+
+    def _stuck(self) -> str:
+        seconds = self._seconds_since(self._activity.step_since_ns)
+        if seconds <= STUCK_S:
+            return ""
+        return f"the store thread has been at one transaction for {seconds:.0f} s"
+
+    def _disk_trouble(self, failing_s: float) -> str:
+        activity = self._activity
+        seconds = self._seconds_since(activity.commit_since_ns)
+        if seconds > READY_BOUND_S:
+            return f"a commit has not returned for {seconds:.0f} s: the disk hangs"
+        if activity.failing_since_ns:
+            count = activity.failures_in_a_row
+            return f"commits have failed for {failing_s:.0f} s, {count} in a row: {activity.error}"
+        return ""
+
+    def _late_s(self) -> float:
+        due_ms = self._activity.due_ms
+        return max(0, self._now_ms() - due_ms) / _MS_PER_S if due_ms else 0.0
+
+    def _seconds_since(self, moment_ns: int) -> float:
+        return max(0, self._now_ns() - moment_ns) / _NS_PER_S if moment_ns else 0.0
+
+
+def _lateness(late_s: float) -> str:
+    if late_s <= READY_BOUND_S:
+        return ""
+    return f"the oldest due outcome is {late_s:.0f} s late; expected at most {READY_BOUND_S:g} s"

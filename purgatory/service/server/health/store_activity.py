@@ -1,0 +1,82 @@
+"""StoreActivity: what the store thread is doing, and how its commits went, as plain numbers.
+
+Written by the store thread alone, a few assignments a transaction; any thread reads.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final
+
+#: Upper bounds in seconds of the histogram of commits; a further bucket has the longer ones.
+COMMIT_BOUNDS_S: Final = (
+    0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0
+)  # fmt: skip
+_NS_PER_S: Final = 1_000_000_000
+
+
+class StoreActivity:
+    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0 means that there is none."""
+
+    __slots__ = (
+        "_now_ns",
+        "commit_counts",
+        "commit_failures",
+        "commit_seconds",
+        "commit_since_ns",
+        "commits",
+        "committed_ns",
+        "due_ms",
+        "error",
+        "failing_since_ns",
+        "failures_in_a_row",
+        "step_since_ns",
+    )
+
+    def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._now_ns = now_ns
+        self.step_since_ns: int = 0  # since when the thread has been at one transaction
+        self.commit_since_ns: int = 0  # since when it has waited for one commit
+        self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
+        self.failing_since_ns: int = 0  # the first of the commits that failed in a row
+        self.failures_in_a_row: int = 0
+        self.error: str = ""  # of the last commit that failed
+        #: Unix milliseconds of the server's clock: when the oldest outcome that is not on disk is,
+        #: or was, due; 0 if nothing waits.
+        self.due_ms: int = 0
+        # Since the start.
+        self.commits: int = 0
+        self.commit_seconds: float = 0.0
+        self.commit_failures: int = 0
+        self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
+
+    def begin_step(self) -> None:
+        """Note that a transaction begins."""
+        self.step_since_ns = self._now_ns()
+
+    def end_step(self) -> None:
+        """Note that it has ended, or that nothing of it is left to do."""
+        self.step_since_ns = self.commit_since_ns = 0
+
+    def begin_commit(self) -> None:
+        """Note that a commit begins."""
+        self.commit_since_ns = self._now_ns()
+
+    def commit_succeeded(self) -> None:
+        """Note that what was begun is on disk."""
+        now_ns = self._now_ns()
+        seconds = (now_ns - self.commit_since_ns) / _NS_PER_S
+        self.commit_since_ns = self.failing_since_ns = self.failures_in_a_row = 0
+        self.committed_ns = now_ns
+        self.commits += 1
+        self.commit_seconds += seconds
+        self.commit_counts[bisect_left(COMMIT_BOUNDS_S, seconds)] += 1
+
+    def commit_failed(self, error: str) -> None:
+        """Note that nothing of it was written, and why."""
+        self.error = error  # before the moment, which readers look at first
+        self.failures_in_a_row += 1
+        self.commit_failures += 1
+        if not self.failing_since_ns:
+            self.failing_since_ns = self.commit_since_ns
+        self.commit_since_ns = 0
