@@ -42,7 +42,11 @@ FLOORS = {
         ["purgatory.service purgatory.service.service"],
         ["purgatory.service.daemon purgatory.service.systemd"],
         ["purgatory.service.http.*"],
-        ["purgatory.service.server.*", "purgatory.service.client.*"],
+        [
+            "purgatory.service.server.*",
+            "purgatory.service.client.*",
+            "purgatory.service.backup.*",
+        ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
         ["purgatory.service.config purgatory.service.protocol purgatory.service.errors"],
     ],

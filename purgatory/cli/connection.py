@@ -80,9 +80,16 @@ def _client(arguments: argparse.Namespace) -> Client:
         pair = keys.read_pair(Path(own))
         options |= {"server_key": keys.read_public(server)}
         options |= {"public_key": pair.public, "secret_key": pair.secret}
-    client: Client = import_extra("purgatory.service.client.client", "service").Client(
-        setting("address", ADDRESS), **options
-    )
+    return _open(setting("address", ADDRESS), options)
+
+
+def _open(address: str, options: dict[str, Any]) -> Client:
+    make_client = import_extra("purgatory.service.client.client", "service").Client
+    try:
+        client: Client = make_client(address, **options)
+    except ValueError as error:
+        hint = f"; expected one such as {ADDRESS}" if repr(address) in str(error) else ""
+        raise ConfigError(f"{error}{hint}") from error
     return client
 
 

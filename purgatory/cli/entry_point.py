@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 from purgatory.cli import (
+    backup,
     cancel,
     complete,
     defer,
@@ -33,6 +34,7 @@ from purgatory.cli import (
     top,
     trace,
 )
+from purgatory.cli.environment import misspelt
 from purgatory.errors import PurgatoryError
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -42,6 +44,7 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     trace.add_parser,
     spark.add_parser,
     serve.add_parser,
+    backup.add_parser,
     keys.add_parser,
     defer.add_parser,
     complete.add_parser,
@@ -132,10 +135,17 @@ def _run(argv: Sequence[str] | None) -> int:
         arguments = make_parser().parse_args(argv)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
+    for name, nearest in misspelt(os.environ).items():
+        _print_error(f"warning: {name} is no setting; did you mean {nearest}?")
     return int(arguments.run(arguments))
 
 
 def _fail(message: str, code: int = FAILED) -> int:
+    _print_error(message)
+    return code
+
+
+def _print_error(message: str) -> None:
     # A file name may contain line breaks, and, as surrogates, bytes that are not UTF-8.
     text = " ".join(f"purgatory: {message}".split())
     line = text.encode("utf-8", "backslashreplace").decode()
@@ -144,7 +154,6 @@ def _fail(message: str, code: int = FAILED) -> int:
             print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
         _drop_output()
-    return code
 
 
 def _error_message(error: Exception) -> str:

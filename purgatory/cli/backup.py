@@ -1,0 +1,63 @@
+"""`purgatory backup` and `purgatory restore`: copy the data of a server, which may run meanwhile.
+
+Called from the main thread. Nothing of the extra is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from purgatory.cli.extras import import_extra
+from purgatory.service.config import Config
+
+_BACKUP: Final = """\
+Copy database and journal of a server to a new directory, while it runs or not. All that it has
+answered before is in the copy, which is on disk when the command ends. Keys are not in it."""
+
+_RESTORE: Final = """\
+Make a new data directory of a backup, for a server in place of the one that was backed up. What
+became due meanwhile expires when that is started."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the two commands and their options."""
+    backup = subparsers.add_parser(
+        "backup", help="copy the data of a server, while it runs", description=_BACKUP
+    )
+    backup.add_argument("target", metavar="DIR", help="new directory for the copy")
+    backup.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
+    backup.add_argument("--config", metavar="FILE", help="TOML file of settings")
+    backup.set_defaults(run=_back_up)
+    restore = subparsers.add_parser(
+        "restore", help="make a data directory of a backup", description=_RESTORE
+    )
+    restore.add_argument("backup", metavar="DIR", help="directory that has the copy")
+    restore.add_argument("--data-dir", metavar="NEW", required=True, help="new data directory")
+    restore.set_defaults(run=_restore)
+
+
+def _back_up(arguments: argparse.Namespace) -> int:
+    file = None if arguments.config is None else Path(arguments.config)
+    config = Config.load({"data_dir": arguments.data_dir}, file=file)
+    _report(arguments.target, _implementation().back_up(config, Path(arguments.target)))
+    return 0
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    target = Path(arguments.data_dir)
+    _report(str(target), _implementation().restore(Path(arguments.backup), target))
+    return 0
+
+
+def _implementation() -> ModuleType:
+    return import_extra("purgatory.service.backup.backup", "service")
+
+
+def _report(target: str, copied: Any) -> None:
+    print(
+        f"{target}: a database of {copied.database_bytes:,} bytes, "
+        f"{copied.journal_files:,} files of the journal"
+    )

@@ -1,0 +1,97 @@
+"""Backups: the database and the journal of a data directory, in a directory of their own.
+
+A backup is made by another process than the server's, which goes on meanwhile: SQLite copies the
+database as it is at one moment. So all that was answered before the backup began is in it. Keys are
+not: they are secrets, and stay where they are. Any thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from purgatory.errors import StoreError
+from purgatory.journal.files import journal_files_up_to
+from purgatory.service.backup.new_directory import copy_file, new_directory
+from purgatory.service.config import Config
+from purgatory.service.store.database_copy import copy_database
+from purgatory.service.store.schema import DATABASE_ID, SCHEMA_VERSION, schema_version
+from purgatory.service.store.store import Store
+
+# Seconds to wait for a lock; a server holds none that a reader needs for longer than a moment.
+_BUSY_S = 10.0
+
+
+class Backup(NamedTuple):
+    """What a backup has: bytes of the database, files of the journal."""
+
+    database_bytes: int
+    journal_files: int
+
+
+def back_up(config: Config, target: Path) -> Backup:
+    """Copy the data that `config` names to the new directory `target`; it is on disk then.
+
+    Raises StoreError if there is no database, one of another version, or a target with files.
+    """
+    with new_directory(target) as directory:
+        return _copy_data(config, Config(data_dir=directory))
+
+
+def restore(backup: Path, target: Path) -> Backup:
+    """Make the new data directory `target` of a backup. Raises StoreError likewise.
+
+    A server may then be started there, in place of the one that was backed up: the two must not
+    both go on, for they would give the same numbers to different operations.
+    """
+    with new_directory(target) as directory:
+        return _copy_data(Config(data_dir=backup), Config(data_dir=directory))
+
+
+def _copy_data(source: Config, target: Config) -> Backup:
+    found, copy = source.database, target.database
+    assert found is not None
+    assert copy is not None
+    if not found.is_file():
+        raise StoreError(f"{found}: there is no such database")
+    _copy_database(found, copy)
+    files = _copy_journal(source.journal_dir, target.journal_dir, copy)
+    return Backup(copy.stat().st_size, files)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    try:
+        connection = sqlite3.connect(
+            f"{source.resolve().as_uri()}?mode=rw", uri=True, timeout=_BUSY_S, isolation_level=None
+        )
+        with closing(connection):
+            version = schema_version(connection)
+            if version != SCHEMA_VERSION:
+                raise StoreError(
+                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}, to which a "
+                    "server brings it when it starts"
+                )
+            copy_database(connection, target)
+    except sqlite3.Error as error:
+        raise StoreError(f"{source}: cannot read: {error}") from error
+
+
+def _copy_journal(source: Path, target: Path, database: Path) -> int:
+    """Copy the files of a journal whose rows the copied database has, or had; returns how many.
+
+    A file with later rows is left out: the database still has the others of its rows, for they were
+    not confirmed when it was copied, and a server writes them to the journal once more.
+    """
+    store = Store(database)  # checks it, too
+    try:
+        database_id, last = str(store.metadata()[DATABASE_ID]), store.last_numbers()
+    finally:
+        store.close()
+    count = 0
+    for table, number in zip(last._fields, last, strict=True):
+        for path in journal_files_up_to(source / table, database_id, number):
+            copy_file(path, target / path.relative_to(source))
+            count += 1
+    return count
