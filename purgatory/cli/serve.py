@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from purgatory.cli.extras import import_extra
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.config import Config
 from purgatory.service.systemd import notify
 
@@ -97,8 +98,8 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, defau
     if name not in _NO_DEFAULT:
         shown = f"{default:g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
-    metavar = {int: "N", float: "SECONDS", Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]
-    parser.add_argument(flag, metavar=metavar, help=text)
+    metavar = {int: "N", float: DURATION, Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]
+    parser.add_argument(flag, type=seconds if kind is float else str, metavar=metavar, help=text)
 
 
 def run(arguments: argparse.Namespace) -> int:
