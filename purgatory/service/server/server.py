@@ -26,8 +26,10 @@ from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
+from purgatory.service.server.clients import ClientDepths
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
+from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network import Network
 from purgatory.service.server.recovery import load_state, start_clock
@@ -132,7 +134,11 @@ class Server:
         clock = start_clock(store)
         state = load_state("service", store, clock, self.registry)
         handler = RequestHandler(
-            state, store, validator, lambda: self.stats().as_dict(), f"purgatory {_version()}"
+            state,
+            store,
+            validator,
+            lambda: self.stats().as_dict(),
+            f"purgatory {package_version()}",
         )
         mailbox: Mailbox[NetworkCommand] = Mailbox()
         store_loop = StoreLoop(
@@ -198,6 +204,14 @@ class Server:
     def health(self) -> HealthReport:
         """Return whether the server works and is ready. O(1); any thread."""
         return self._running.health.report()
+
+    def commit_times(self) -> CommitTimes:
+        """Return how long commits took. Any thread."""
+        return self._running.store_loop.activity.commit_times()
+
+    def client_depths(self) -> ClientDepths:
+        """Return how many clients have operations, and how many the largest has. O(clients)."""
+        return self._running.store_loop.state.clients.depths()
 
     def _ended_thread(self) -> str:
         """Say which of the threads has ended; empty if none has."""
@@ -340,7 +354,8 @@ def _size(database: Path | None) -> int:
     )
 
 
-def _version() -> str:
+def package_version() -> str:
+    """Return the version of this package; "(not installed)" if it is not."""
     try:
         return importlib.metadata.version("timer-purgatory")
     except importlib.metadata.PackageNotFoundError:

@@ -6,13 +6,20 @@ Written by the store thread alone, a few assignments a transaction; any thread r
 import time
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Upper bounds in seconds of the histogram of commits; a further bucket has the longer ones.
 COMMIT_BOUNDS_S: Final = (
     0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0
 )  # fmt: skip
 _NS_PER_S: Final = 1_000_000_000
+
+
+class CommitTimes(NamedTuple):
+    """A histogram: `counts` of commits by `COMMIT_BOUNDS_S`, the last without bound; their sum."""
+
+    counts: tuple[int, ...]
+    sum_s: float
 
 
 class StoreActivity:
@@ -80,3 +87,7 @@ class StoreActivity:
         if not self.failing_since_ns:
             self.failing_since_ns = self.commit_since_ns
         self.commit_since_ns = 0
+
+    def commit_times(self) -> CommitTimes:
+        """Return how long commits took, since the start."""
+        return CommitTimes(tuple(self.commit_counts), self.commit_seconds)
