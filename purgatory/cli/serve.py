@@ -65,6 +65,7 @@ _HELP: Final = {
     "max_pending_per_client": "operations and unacknowledged outcomes of a client",
     "max_pending": "the same, of all clients",
     "max_held": "events held for operations that are submitted later",
+    "max_items": "operations, keys, ids or numbers of a request",
     "max_timeout": "longest timeout in seconds",
     "max_clients": "connections at a time",
 }

@@ -34,7 +34,8 @@ class Config:
 
     The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
     of a payload or value; operations pending or unacknowledged of one client, and of all clients
-    together; seconds of a timeout, and of a hold; events held; clients connected at a time.
+    together; seconds of a timeout, and of a hold; events held; operations, keys, ids or numbers of
+    a request; clients connected at a time.
     """
 
     data_dir: Path = Path("purgatory-data")
@@ -56,6 +57,7 @@ class Config:
     max_pending: int = 5_000_000
     max_timeout: float = 366 * 86400.0
     max_held: int = 100_000
+    max_items: int = 1024
     max_clients: int = 1000
 
     def __post_init__(self) -> None:

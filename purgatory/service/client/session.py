@@ -37,6 +37,7 @@ from purgatory.service.protocol import (
     Fail,
     OutcomeMessage,
     Outcomes,
+    Query,
     Stats,
     Submit,
     Unread,
@@ -84,6 +85,7 @@ class Session:
         self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
+        self._max_items = CALLS_PER_MESSAGE
         self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's refusal of this client, if there was one: permanent.
@@ -149,10 +151,9 @@ class Session:
             if not group.calls:
                 return None
         seq = next(self._seqs)
+        group = self._split(group, self._max_items)
         while len(frame := group.encode(seq)) > self._max_message_bytes and len(group.calls) > 1:
-            half = len(group.calls) // 2
-            self._unsent.appendleft(_CallGroup(group.request, group.calls[half:]))
-            group = _CallGroup(group.request, group.calls[:half])
+            group = self._split(group, len(group.calls) // 2)
         self._count_finished(len(group.calls))
         if len(frame) > self._max_message_bytes:
             limit = self._max_message_bytes
@@ -161,6 +162,13 @@ class Session:
             return None
         self._unanswered[seq] = (frame, group)
         return frame
+
+    def _split(self, group: "_CallGroup", count: int) -> "_CallGroup":
+        """Return the first `count` calls of a group; the others are sent next."""
+        if len(group.calls) > count:
+            self._unsent.appendleft(_CallGroup(group.request, group.calls[count:]))
+            group = _CallGroup(group.request, group.calls[:count])
+        return group
 
     def _fail_unknown(self, group: "_CallGroup") -> "_CallGroup":
         """Fail the calls that a server of version 1 does not know; returns the others."""
@@ -193,6 +201,7 @@ class Session:
         self.welcome = message
         self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
+        self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
         return self._resend_unanswered()
 
     def _resend_unanswered(self) -> list[bytes]:
@@ -250,10 +259,19 @@ class Session:
                 return [self._hello(OLDEST_VERSION)]
             self.fail(error)
         elif message.seq in self._unanswered:
-            self._fail_group(self._unanswered.pop(message.seq)[1], error)
+            self._on_refused(self._unanswered.pop(message.seq)[1], error)
         else:
             log.warning("the server says: %s", error)
         return []
+
+    def _on_refused(self, group: "_CallGroup", error: ServiceError) -> None:
+        """Fail calls; queries whose answer is too large are asked again in two halves."""
+        if group.request is Query and isinstance(error, TooLarge) and len(group.calls) > 1:
+            self.unsent_calls += len(group.calls)
+            self.finished_calls -= len(group.calls)
+            self._unsent.appendleft(self._split(group, len(group.calls) // 2))
+        else:
+            self._fail_group(group, error)
 
     def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
         if group.request is Submit:
@@ -284,7 +302,10 @@ class Session:
             self._acknowledged[number] = None
         while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
             del self._acknowledged[next(iter(self._acknowledged))]
-        return [encode(protocol.Acknowledge(next(self._seqs), done))]
+        return [
+            encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
+            for start in range(0, len(done), self._max_items)
+        ]
 
     def _resolve_outcome(self, outcome: OutcomeMessage) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""

@@ -41,17 +41,22 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count one connection of a client less."""
+    """Count one connection of a client less, and forget what it asked for."""
 
     client: str
+    route: bytes = b""
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection that can take them."""
+    """Read the client's outcomes beyond `after`, for a connection that can take them.
+
+    `repeated`: read those that the connection asked for by submitting again.
+    """
 
     route: bytes
     client: str
     after: int
+    repeated: bool = False
 
 
 class JournalConfirmed(Struct, frozen=True):
@@ -65,12 +70,15 @@ class StopStoreLoop(Struct, frozen=True):
 
 
 class OutcomePush(Struct, frozen=True):
-    """A frame of the outcomes `first` to `last`, for all connections of a client."""
+    """A frame of the outcomes `first` to `last`, for all connections of a client.
+
+    No frame: they are too many, so the connections have to fetch them.
+    """
 
     client: str
     first: int
     last: int
-    frame: bytes
+    frame: bytes | None
 
 
 class TransactionReplies(Struct, frozen=True):
@@ -87,6 +95,7 @@ class OutcomeFrame(Struct, frozen=True):
     route: bytes
     frame: bytes | None
     last: int
+    repeated: bool = False
 
 
 class StoreLoopStopped(Struct, frozen=True):

@@ -67,7 +67,9 @@ log: logging.Logger = logging.getLogger(__name__)
 # Frames that are read before the mailbox is looked at again.
 FRAMES_PER_READ = 256
 # Bytes of requests that may be in flight to the store loop.
-IN_FLIGHT_BYTES = 32 << 20
+IN_FLIGHT_BYTES = 8 << 20
+# What a request counts at least, so that small ones cannot be too many.
+MIN_REQUEST_BYTES = 256
 # Frames that the socket queues for one connection, each way.
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read.
@@ -306,6 +308,7 @@ class Network:
         else:
             connection.last_seen = self._now
             access.check_request(request)
+            size = max(size, MIN_REQUEST_BYTES)
             self._in_flight += size
             self._post(
                 ClientRequest(

@@ -192,7 +192,7 @@ class Server:
             commits=store_loop.activity.commits,
             commit_seconds=store_loop.activity.commit_seconds,
             commit_failures=store_loop.activity.commit_failures,
-            store_backlog=store_loop.mailbox.depth,
+            store_backlog=store_loop.backlog,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
             ready=int(not health.not_ready),
@@ -261,7 +261,8 @@ class Server:
         parts.store_thread.join(JOIN_GRACE_S)
         if parts.network_thread.is_alive() or not parts.store_thread.ended():
             # They still use the database and the socket: only the end of the process closes these.
-            log.error("the server's threads have not ended within %g s: the disk hangs", seconds)
+            why = "the disk hangs" if parts.store_loop.activity.commit_since_ns else "they are busy"
+            log.error("the server's threads have not ended within %g s: %s", seconds, why)
             return
         parts.cleanup.close()
         parts.cleanup = None
@@ -317,6 +318,7 @@ def _limits(config: Config) -> Limits:
         pending=config.max_pending,
         timeout_ms=int(config.max_timeout * 1000),
         held=config.max_held,
+        items=config.max_items,
     )
 
 
