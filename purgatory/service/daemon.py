@@ -64,7 +64,11 @@ class ServiceDaemon:
             self._http = WebServer(
                 self._config.http_bind,
                 status=StatusReader(
-                    server.purgatory, server.stats, server.now_ms, health=server.health
+                    server.purgatory,
+                    server.stats,
+                    server.now_ms,
+                    health=server.health,
+                    address=server.address,
                 ),
                 registry=server.registry,
                 health=self._health_error,
