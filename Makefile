@@ -45,10 +45,8 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.types          ## the code, the examples as an editor sees them, the public names
+types: $(VENV)/.test
 	$(BIN)/mypy
-	$(BIN)/basedpyright
-	$(BIN)/python scripts/check_type_completeness.py
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
@@ -79,9 +77,8 @@ PIP = -m pip --quiet --disable-pip-version-check
 $(VENV)/.test: EXTRA = test
 $(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.docs: EXTRA = docs
-$(VENV)/.types: EXTRA = test,types
 $(VENV)/.bench: EXTRA = bench
-$(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
+$(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
 	@touch $@

@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected
-from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.errors import ConfigError
 
 
@@ -17,10 +16,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--in",
         dest="timeout",
-        type=seconds,
+        type=float,
         required=True,
-        metavar=DURATION,
-        help="when they expire, from now on: seconds, 30m, 1h30m, PT30M, P1DT2H",
+        metavar="SECONDS",
+        help="when they expire, from now on",
     )
 
 

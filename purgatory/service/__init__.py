@@ -39,10 +39,8 @@ if TYPE_CHECKING:
         TooLong,
         TooManyClients,
         TooManyHeld,
-        TooManyItems,
         TooManyKeys,
         TooManyPending,
-        TooManyReads,
         Unavailable,
         WrongVersion,
     )
@@ -91,10 +89,8 @@ __all__ = [
     "TooLong",
     "TooManyClients",
     "TooManyHeld",
-    "TooManyItems",
     "TooManyKeys",
     "TooManyPending",
-    "TooManyReads",
     "Unavailable",
     "WrongVersion",
 ]

@@ -6,8 +6,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_module_slots.h"
-
 static PyObject *
 callback_kind(PyObject *Py_UNUSED(module), PyObject *callback)
 {
@@ -36,8 +34,12 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
-    SLOT_EVERY_INTERPRETER
-    SLOT_NO_GIL
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 

@@ -10,8 +10,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_module_slots.h"
-
 #ifndef Py_BEGIN_CRITICAL_SECTION /* before 3.13 */
 #define Py_BEGIN_CRITICAL_SECTION(object) {
 #define Py_END_CRITICAL_SECTION() }
@@ -46,8 +44,12 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
-    SLOT_EVERY_INTERPRETER
-    SLOT_NO_GIL
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 

@@ -1,11 +1,15 @@
 """Commands: what the threads of a server tell each other. Small immutable values.
 
     network thread ── ClientRequest, ClientConnected, ClientDisconnected,
-                      FetchOutcomes, StopStoreLoop ──────>  mailbox of the store loop
-    journal thread ── JournalConfirmed ──────────────────>  mailbox of the store loop
+                      FetchOutcomes, JournalConfirmed,
+                      RunTransaction, StopStoreLoop ─────>  mailbox of the store loop
     store thread   ── TransactionReplies, OutcomeFrame,
-                      StoreLoopStopped ──────────────────>  mailbox of the network
+                      StoreReleased, StoreLoopStopped ───>  mailbox of the network
+    journal thread ── JournalConfirmed ──────────────────>  mailbox of the network
     any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
+
+The right to use state and store passes with them: to the store thread with the first command, back
+with the `StoreReleased` for the last one. So only the network thread sends to the store loop.
 
 A *route* is the identity that the socket gives a connection.
 """
@@ -41,22 +45,17 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count one connection of a client less, and forget what it asked for."""
+    """Count one connection of a client less."""
 
     client: str
-    route: bytes = b""
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection that can take them.
-
-    `repeated`: read those that the connection asked for by submitting again.
-    """
+    """Read the client's outcomes beyond `after`, for a connection that can take them."""
 
     route: bytes
     client: str
     after: int
-    repeated: bool = False
 
 
 class JournalConfirmed(Struct, frozen=True):
@@ -65,20 +64,21 @@ class JournalConfirmed(Struct, frozen=True):
     position: JournalPosition
 
 
+class RunTransaction(Struct, frozen=True):
+    """Run a transaction: something is due."""
+
+
 class StopStoreLoop(Struct, frozen=True):
     """Handle what was sent before, then end."""
 
 
 class OutcomePush(Struct, frozen=True):
-    """A frame of the outcomes `first` to `last`, for all connections of a client.
-
-    No frame: they are too many, so the connections have to fetch them.
-    """
+    """A frame of the outcomes `first` to `last`, for all connections of a client."""
 
     client: str
     first: int
     last: int
-    frame: bytes | None
+    frame: bytes
 
 
 class TransactionReplies(Struct, frozen=True):
@@ -95,7 +95,12 @@ class OutcomeFrame(Struct, frozen=True):
     route: bytes
     frame: bytes | None
     last: int
-    repeated: bool = False
+
+
+class StoreReleased(Struct, frozen=True):
+    """Note that the store thread sleeps, after so many more commands."""
+
+    commands: int
 
 
 class StoreLoopStopped(Struct, frozen=True):
@@ -120,8 +125,15 @@ StoreLoopCommand = (
     | ClientDisconnected
     | FetchOutcomes
     | JournalConfirmed
+    | RunTransaction
     | StopStoreLoop
 )
 NetworkCommand = (
-    TransactionReplies | OutcomeFrame | StoreLoopStopped | CloseServer | ReloadAllowList
+    TransactionReplies
+    | OutcomeFrame
+    | StoreReleased
+    | StoreLoopStopped
+    | JournalConfirmed
+    | CloseServer
+    | ReloadAllowList
 )

@@ -18,13 +18,7 @@ class DeferredExecutor:
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
-            if not len(bucket):  # else it was interrupted
-                self._buckets.popleft()
-
-    def interrupt(self) -> None:
-        """Have `run` return after the present task; called by the task. The rest runs later."""
-        if self._buckets:
-            self._buckets[0][1].take_over()
+            self._buckets.popleft()
 
     def __bool__(self) -> bool:
         """Return whether any bucket is left."""

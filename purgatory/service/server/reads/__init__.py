@@ -1,1 +1,0 @@
-"""Answers that only read, in portions between transactions."""
