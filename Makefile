@@ -45,8 +45,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.test
+types: $(VENV)/.types          ## the code, the examples as an editor sees them, the public names
 	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/python scripts/check_type_completeness.py
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
@@ -77,8 +79,9 @@ PIP = -m pip --quiet --disable-pip-version-check
 $(VENV)/.test: EXTRA = test
 $(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.docs: EXTRA = docs
+$(VENV)/.types: EXTRA = test,types
 $(VENV)/.bench: EXTRA = bench
-$(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.bench: pyproject.toml
+$(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
 	@touch $@

@@ -107,6 +107,7 @@ IN_C = {
     "timingwheel._cpython._free_threading": "timingwheel/_cpython/_free_threading.c",
     "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
 }
+HEADERS = ["timingwheel/_cpython/_module_slots.h"]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 del IN_C[f"timingwheel._cpython.{'_streaming_store' if FREE_THREADED else '_free_threading'}"]
 
@@ -151,7 +152,7 @@ def extensions() -> list[Extension]:
     if sys.implementation.name != "cpython":
         say(f"mypyc is for CPython, this is {sys.implementation.name}; installing plain Python")
         return []
-    beside = [Extension(name, [source]) for name, source in IN_C.items()]
+    beside = [Extension(name, [source], depends=HEADERS) for name, source in IN_C.items()]
     if BUILDING.isdisjoint(sys.argv):
         return beside
     try:

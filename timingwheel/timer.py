@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.arguments import check_callback, check_count
@@ -38,6 +38,8 @@ from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at
 from timingwheel.wheel_state import WheelState
+
+_Args = TypeVarTuple("_Args")  # the arguments of a callback
 
 JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its time is over
 # The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
@@ -103,8 +105,8 @@ class Timer(TimerCore):
     def schedule_at(
         self,
         when: float | datetime,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
         context: Context | None = None,
     ) -> TimerTask:
         """Run `callback(*args)` at a moment; at once if it is past.
@@ -122,8 +124,8 @@ class Timer(TimerCore):
     def every(
         self,
         interval: float | timedelta,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
         first: float | timedelta | None = None,
         context: Context | None = None,
     ) -> Recurring:

@@ -7,7 +7,7 @@ rare: it starts, closes, and drains batch by batch. Any thread.
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from datetime import timedelta
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVarTuple, Unpack, overload
 
 from timingwheel._cpython.atomicity import COMPILED, LOCKED_SECTIONS
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
@@ -19,6 +19,9 @@ from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import TaskExecutor
 from timingwheel.task import TimerTask
 from timingwheel.wheel_state import WheelState, bucket_of
+
+# The arguments of a callback.
+_Args = TypeVarTuple("_Args")
 
 # Tasks that `schedule_many` adds for one reading of the clock.
 ADD_BATCH = 256
@@ -50,19 +53,25 @@ class TimerCore:
     def schedule(
         self,
         delay: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
         context: Context | None = None,
     ) -> TimerTask: ...
     @overload
     def schedule(
         self,
         delay: float | timedelta,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
         context: Context | None = None,
     ) -> TimerTask: ...
-    def schedule(self, delay: Any, callback: Any, *args: Any, context: Any = None) -> TimerTask:
+    def schedule(
+        self,
+        delay: Any,
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
+        context: Any = None,
+    ) -> TimerTask:
         """Run `callback(*args)` after `delay`: seconds, or a timedelta; 0 runs it at once.
 
         `context`: the `contextvars.Context` to call it in. Returns the task, already added. Raises
@@ -89,7 +98,10 @@ class TimerCore:
         return task
 
     def schedule_many(
-        self, delays: Iterable[float | timedelta], callback: Callable[..., object], *args: Any
+        self,
+        delays: Iterable[float | timedelta],
+        callback: Callable[[Unpack[_Args]], object],
+        *args: *_Args,
     ) -> list[TimerTask]:
         """Schedule `callback(*args)` once after each of many delays, all counted from about now.
 

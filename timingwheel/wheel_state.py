@@ -231,9 +231,10 @@ class WheelState:
             held = set(queued) if self._draining is None else {*queued, self._draining}
             pending = sum(len(bucket) for bucket in held if not bucket.dispatched)
             assert self.counters.pending == pending, (self.counters.pending, held)
-            for bucket in held | set(self.dispatch_queue):
+            delivering = set(self.dispatch_queue.copy())  # others take from it, under no lock
+            for bucket in held | delivering:
                 bucket._check()
-            assert all(bucket.dispatched for bucket in self.dispatch_queue), self.dispatch_queue
+            assert all(bucket.dispatched for bucket in delivering), delivering
 
 
 def bucket_of(task: TimerTask) -> TimerTaskList | None:

@@ -220,7 +220,7 @@ class AsyncPurgatory:
             ) from error
         delivery = LoopDelivery(loop)
         if self._own_timer is not None:
-            self._driver = LoopDriver(self._own_timer, delivery)
+            self._driver = LoopDriver(self._own_timer, self._purgatory._bus, delivery)
             self._driver.start()
         self._delivery = delivery
         return delivery

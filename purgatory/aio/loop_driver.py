@@ -1,13 +1,15 @@
 """LoopDriver: advances a timer's clock from an event loop, without a thread.
 
 It sleeps in the loop's own timer, until the timer's first bucket is due. Operations that time out
-later than that do not concern the loop at all.
+later than that do not concern the loop at all. What is posted (`complete_later`) it does when the
+bus's mailbox becomes readable.
 """
 
 import asyncio
 import logging
 
 from purgatory.aio.loop_delivery import LoopDelivery
+from purgatory.bus.loop import Bus
 from timingwheel import Timer
 from timingwheel.lowlevel import sleep_to_first_bucket
 
@@ -22,10 +24,15 @@ ERROR_PAUSE_S = 1.0
 
 
 class LoopDriver:
-    """Drives a timer; a `Waiter` of that timer, whose `wake` may be called from any thread."""
+    """Drives a timer and the bus of its purgatory.
 
-    def __init__(self, timer: Timer, delivery: LoopDelivery) -> None:
+    A `Waiter` of that timer, whose `wake` may be called from any thread.
+    """
+
+    def __init__(self, timer: Timer, bus: Bus, delivery: LoopDelivery) -> None:
         self._timer = timer
+        self._bus = bus
+        self._descriptor = bus.mailbox.fileno()  # kept, for a closed mailbox has none
         self._delivery = delivery
         self._loop: asyncio.AbstractEventLoop = delivery.loop
         # The step that is to come, and when, on the loop's clock.
@@ -37,12 +44,14 @@ class LoopDriver:
     def start(self) -> None:
         """Begin to drive the timer. In the loop."""
         self._timer.change_waiters(add=self)
+        self._loop.add_reader(self._descriptor, self._do_posted)
         self._step()
 
     def stop(self) -> None:
         """Let the timer alone, and leave nothing in the loop. In the loop."""
         self._is_stopped = True
         self._timer.change_waiters(remove=self)
+        self._loop.remove_reader(self._descriptor)
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -89,6 +98,14 @@ class LoopDriver:
     def _pause_after(self, error: Exception) -> float:
         log.error("the clock of timer %r raised", self._timer.name, exc_info=error)
         return ERROR_PAUSE_S
+
+    def _do_posted(self) -> None:
+        """Do the commands that have come. Their futures are resolved in portions."""
+        self._delivery.hold_back()
+        try:
+            self._bus.wait(0)
+        finally:
+            self._delivery.deliver_portion()
 
     def _step(self) -> None:
         """Run what is due. Its futures are resolved in portions."""

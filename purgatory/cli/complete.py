@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected, parse_value
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.errors import ConfigError
 
 
@@ -19,10 +20,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--hold",
-        type=float,
+        type=seconds,
         default=0.0,
-        metavar="SECONDS",
-        help="count for operations submitted within that time, too; then exit code 0",
+        metavar=DURATION,
+        help="count for operations submitted within that time, too (60, 5m); then exit code 0",
     )
 
 

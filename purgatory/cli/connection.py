@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import getpass
 import json
 import math
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.cli.extras import import_extra
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,11 +48,13 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the address and the keys of a server."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
     group.add_argument("--address", help=f"of the server (default: {ADDRESS})")
-    group.add_argument("--name", help="client that the operations belong to (default: cli)")
+    group.add_argument(
+        "--name", help="client that the operations belong to (default: that of --key, or you)"
+    )
     group.add_argument("--key", metavar="FILE", help="key pair of this client: NAME.key_secret")
     group.add_argument("--server-key", metavar="KEY", help="the server's public key, or its file")
     group.add_argument(
-        "--patience", metavar="SECONDS", help="how long to wait for an answer (default: 10)"
+        "--patience", metavar=DURATION, help="how long to wait for an answer (default: 10)"
     )
 
 
@@ -70,9 +75,9 @@ def _client(arguments: argparse.Namespace) -> Client:
         given = getattr(arguments, name)
         return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)
 
-    options: dict[str, Any] = {"name": setting("name", "cli")}
-    options["timeout"] = _seconds(setting("patience", "10"))
     own, server = setting("key"), setting("server_key")
+    options: dict[str, Any] = {"name": setting("name", Path(own).stem if own else person())}
+    options["timeout"] = _patience(setting("patience", "10"))
     if bool(own) != bool(server):
         raise ConfigError("--key and --server-key come together: both, or neither")
     if own:
@@ -93,14 +98,26 @@ def _open(address: str, options: dict[str, Any]) -> Client:
     return client
 
 
-def _seconds(text: str) -> float:
+def person() -> str:
+    """Return the client name of a person at a terminal: one for each user and host.
+
+    So outcomes that one leaves unread are not among those of another.
+    """
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise ConfigError(f"--patience {text}: expected a number of seconds above 0")
-    return seconds
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in a container
+        user = str(os.getuid())
+    return f"cli-{user}@{socket.gethostname()}"
+
+
+def _patience(text: str) -> float:
+    try:
+        patience = seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"--patience {text}: {error}") from error
+    if not 0 < patience < math.inf:
+        raise ConfigError(f"--patience {text}: expected a duration above 0")
+    return patience
 
 
 def parse_value(text: str | None) -> Any:

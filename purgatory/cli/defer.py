@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected, parse_value
+from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.cli.terminal.values import value_text
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import ConfigError, OperationFailed
 
@@ -18,10 +20,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--in",
         dest="timeout",
-        type=float,
+        type=seconds,
         default=30.0,
-        metavar="SECONDS",
-        help="when it expires (default: 30)",
+        metavar=DURATION,
+        help="when it expires: seconds, 30m, 1h30m, PT30M, P1DT2H (default: 30)",
     )
     parser.add_argument("--need", type=int, default=1, metavar="N", help="how many of the keys")
     parser.add_argument("--kind", default="", help="a word for the statistics")
@@ -51,16 +53,21 @@ def run(arguments: argparse.Namespace) -> int:
         client.flush()
         try:
             if arguments.wait:
-                print(_shown(future.result()))
+                print(value_text(future.result()))
             else:
                 if future.done():  # it was refused, or has ended already
                     future.result()
                 print(future.op_id)
+                _tell_where_its_outcome_is(client.name, future.op_id)
         except (OperationExpired, OperationCancelled, OperationFailed) as end:
             print(end)
             return BAD_NEWS
     return 0
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=repr)
+def _tell_where_its_outcome_is(client: str, op_id: str) -> None:
+    """Say so to a person; a program that reads stderr is not told."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(
+            f"its outcome is kept for {client!r}: purgatory outcomes show {op_id}", file=sys.stderr
+        )

@@ -22,10 +22,12 @@ from purgatory.cli import (
     backup,
     cancel,
     complete,
+    completion,
     defer,
     extend,
     fail,
     keys,
+    outcomes,
     query,
     replay,
     serve,
@@ -52,8 +54,10 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     extend.add_parser,
     cancel.add_parser,
     query.add_parser,
+    outcomes.add_parser,
     stats.add_parser,
     top.add_parser,
+    completion.add_parser,
 )
 
 FAILED: Final = 2
@@ -124,6 +128,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"purgatory {_version()}")
+    parser.set_defaults(whole=parser)  # for `completion`
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_parser in COMMANDS:
         add_parser(subparsers)

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.errors import ConfigError
 
 
@@ -16,10 +17,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--in",
         dest="timeout",
-        type=float,
+        type=seconds,
         required=True,
-        metavar="SECONDS",
-        help="when they expire, from now on",
+        metavar=DURATION,
+        help="when they expire, from now on: seconds, 30m, 1h30m, PT30M, P1DT2H",
     )
 
 

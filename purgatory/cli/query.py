@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected
 from purgatory.cli.extras import import_extra
+from purgatory.cli.terminal.values import json_text, moment
 
 if TYPE_CHECKING:
     from purgatory.service.protocol import OperationStatus
@@ -27,9 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
         states = [client.query(name) for name in arguments.ids]
     if arguments.json:
         for state in states:
-            print(json.dumps(_facts(state)))
+            print(json_text(_facts(state)))
     else:
-        import_extra("purgatory.cli.top_screen", "service").print_facts(
+        import_extra("purgatory.cli.terminal.top_screen", "service").print_facts(
             [_rows(state) for state in states]
         )
     return BAD_NEWS if any(state.state == "unknown" for state in states) else 0
@@ -51,17 +50,9 @@ def _rows(state: OperationStatus) -> list[tuple[str, str]]:
     }
     if state.state != "unknown":
         facts["need"] = f"{state.need} of {len(set(state.keys))}"
-        facts["submitted"] = _time(state.submitted_ms)
-        facts["deadline"] = _time(state.deadline_ms)
+        facts["submitted"] = moment(state.submitted_ms)
+        facts["deadline"] = moment(state.deadline_ms)
     if state.at_ms is not None:
-        facts["ended"] = _time(state.at_ms)
+        facts["ended"] = moment(state.at_ms)
     facts["by key"] = state.by_key or ""
     return [(name, fact) for name, fact in facts.items() if fact]
-
-
-def _time(unix_ms: int) -> str:
-    try:
-        local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
-    except (OverflowError, ValueError, OSError):  # beyond what a calendar can hold
-        return f"{unix_ms} ms"
-    return local.isoformat(" ", "milliseconds")

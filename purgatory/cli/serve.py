@@ -20,11 +20,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from purgatory.cli.extras import import_extra
+from purgatory.cli.process.descriptors import raise_descriptor_limit
+from purgatory.cli.process.log_format import configure_logging
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.config import Config
 from purgatory.service.systemd import notify
 
 if TYPE_CHECKING:
     from purgatory.service.daemon import ServiceDaemon
+
+log: logging.Logger = logging.getLogger(__name__)
 
 # The interpreter's switch interval. The store thread waits for the interpreter after a statement;
 # the default of 5 ms would be longer than most commits take.
@@ -51,6 +56,7 @@ _HELP: Final = {
     "bind": "address of the protocol",
     "http_bind": "host:port of the page and the metrics; empty for none",
     "http_hosts": "further names of the page's host, separated by commas",
+    "log_format": "text, or json: an object a line",
     "keys_dir": "where the CURVE keys are (default: keys in the data directory)",
     "insecure": "allow a bind beyond loopback without keys",
     "journal": "write the journal",
@@ -64,8 +70,16 @@ _HELP: Final = {
     "max_pending_per_client": "operations and unacknowledged outcomes of a client",
     "max_pending": "the same, of all clients",
     "max_held": "events held for operations that are submitted later",
+    "max_items": "operations, keys, ids or numbers of a request",
     "max_timeout": "longest timeout in seconds",
     "max_clients": "connections at a time",
+}
+# What the settings are that are texts.
+_TEXTS: Final = {
+    "bind": "ADDRESS",
+    "http_bind": "ADDRESS",
+    "http_hosts": "NAMES",
+    "log_format": "FORMAT",
 }
 # Settings whose default is in their help, or nothing.
 _NO_DEFAULT: Final = ("keys_dir", "http_hosts")
@@ -97,18 +111,16 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, defau
     if name not in _NO_DEFAULT:
         shown = f"{default:g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
-    metavar = {int: "N", float: "SECONDS", Path: "DIR"}.get(kind, "ADDRESS")  # type: ignore[call-overload]
-    parser.add_argument(flag, metavar=metavar, help=text)
+    metavar = _TEXTS.get(name) or {int: "N", float: DURATION, Path: "DIR"}[kind]  # type: ignore[index]
+    parser.add_argument(flag, type=seconds if kind is float else str, metavar=metavar, help=text)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve; 0 when a signal ended it. Raises ServiceError and StoreError."""
     file = None if arguments.config is None else Path(arguments.config)
     config = Config.load(vars(arguments), file=file)
-    logging.basicConfig(
-        level=logging.INFO if arguments.verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    configure_logging(config.log_format, verbose=arguments.verbose)
+    raise_descriptor_limit()
     service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)
     # Pending operations live long and form no cycles: run the cycle collector rarely.
     gc.set_threshold(100_000, 20, 100)
@@ -124,7 +136,9 @@ def _serve(service: ServiceDaemon) -> int:
             service.start()
             gc.collect()
             gc.freeze()
-            print(f"serving at {server.address}, {server.stats().pending:,} waiting", flush=True)
+            pending = server.stats().pending
+            print(f"serving at {server.address}, {pending:,} waiting", flush=True)
+            log.info("serving", extra={"address": server.address, "pending": pending})
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")
@@ -132,6 +146,7 @@ def _serve(service: ServiceDaemon) -> int:
                 server.reload()
             if number != _ENDED:
                 print(f"{signal.Signals(number).name}: ending", flush=True)
+                log.info("ending", extra={"signal": signal.Signals(number).name})
             notify("STOPPING=1")
         finally:
             service.close()

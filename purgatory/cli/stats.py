@@ -24,5 +24,5 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(figures))
     else:
         rows = [(name.replace("_", " "), f"{figure:,.10g}") for name, figure in figures.items()]
-        import_extra("purgatory.cli.top_screen", "service").print_facts([rows], right=True)
+        import_extra("purgatory.cli.terminal.top_screen", "service").print_facts([rows], right=True)
     return 0

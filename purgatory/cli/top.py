@@ -13,6 +13,7 @@ from typing import Any
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.extras import import_extra
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.service.errors import ConfigError
 
 
@@ -21,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     summary = "watch a server in the terminal"
     parser = subparsers.add_parser("top", help=summary, description=f"{summary.capitalize()}.")
     parser.add_argument(
-        "--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)"
+        "--interval", type=seconds, default=1.0, metavar=DURATION, help="between two looks (1)"
     )
     parser.add_argument("--count", type=int, metavar="N", help="end after so many looks")
     add_connection_options(parser)
@@ -32,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the screen until interrupted. Raises the errors of the client."""
     interval = arguments.interval
     if not 0 < interval < math.inf:
-        raise ConfigError(f"--interval {interval}: expected a number of seconds above 0")
-    terminal = import_extra("purgatory.cli.top_screen", "service")
+        raise ConfigError(f"--interval {interval}: expected a duration above 0")
+    terminal = import_extra("purgatory.cli.terminal.top_screen", "service")
     with connected(arguments) as client:
         top = terminal.Top(client.address)
         top.add(client.stats())

@@ -80,6 +80,8 @@ class JournalWriter(Generic[T]):
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
         # Written by the journal's thread, read by others: the last failure, until a write succeeds.
         self._error: JournalError | None = None
+        #: Attempts to write that failed.
+        self.failures: int = 0
         self._flushes: set[threading.Event] = set()  # that threads wait for
         self._ended = False  # written by the journal's thread
         self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
@@ -171,6 +173,7 @@ class JournalWriter(Generic[T]):
             self._rows.write()
             self._error = None
         except JournalError as error:
+            self.failures += 1
             if self._error is None:
                 log.warning("the journal waits for its disk: %s", error)
             self._error = error

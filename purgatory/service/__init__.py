@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         TooLong,
         TooManyClients,
         TooManyHeld,
+        TooManyItems,
         TooManyKeys,
         TooManyPending,
+        TooManyReads,
         Unavailable,
         WrongVersion,
     )
@@ -89,8 +91,10 @@ __all__ = [
     "TooLong",
     "TooManyClients",
     "TooManyHeld",
+    "TooManyItems",
     "TooManyKeys",
     "TooManyPending",
+    "TooManyReads",
     "Unavailable",
     "WrongVersion",
 ]

@@ -17,6 +17,7 @@ from purgatory.service.errors import ConfigError
 PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
+_LOG_FORMATS: Final = ("text", "json")
 _FALSE: Final = ("0", "false", "no", "off", "")
 
 
@@ -27,14 +28,16 @@ class Config:
     `data_dir`: directory of the database and the journal. `memory`: keep nothing on disk. `bind`:
     address of the protocol. `http_bind`: `host:port` of the live page and the metrics, empty for
     none; `http_hosts`: names, separated by commas, by which browsers may ask for these, besides
-    localhost, the host of `http_bind` and addresses in digits. `keys_dir`: directory of the CURVE
-    keys, default `data_dir/keys`. `insecure`: allow a bind beyond loopback without keys. `journal`:
-    write operations and outcomes as Parquet, every `journal_seconds`. `retention`: seconds that an
-    unacknowledged outcome is kept. `close_timeout`: seconds that a server takes to close, at most.
+    localhost, the host of `http_bind` and addresses in digits. `log_format`: "text" or "json".
+    `keys_dir`: directory of the CURVE keys, default `data_dir/keys`. `insecure`: allow a bind
+    beyond loopback without keys. `journal`: write operations and outcomes as Parquet, every
+    `journal_seconds`. `retention`: seconds that an unacknowledged outcome is kept. `close_timeout`:
+    seconds that a server takes to close, at most.
 
     The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
     of a payload or value; operations pending or unacknowledged of one client, and of all clients
-    together; seconds of a timeout, and of a hold; events held; clients connected at a time.
+    together; seconds of a timeout, and of a hold; events held; operations, keys, ids or numbers of
+    a request; clients connected at a time.
     """
 
     data_dir: Path = Path("purgatory-data")
@@ -42,6 +45,7 @@ class Config:
     bind: str = "tcp://127.0.0.1:7411"
     http_bind: str = "127.0.0.1:7412"
     http_hosts: str = ""
+    log_format: str = "text"
     keys_dir: Path = Path()
     insecure: bool = False
     journal: bool = True
@@ -56,11 +60,14 @@ class Config:
     max_pending: int = 5_000_000
     max_timeout: float = 366 * 86400.0
     max_held: int = 100_000
+    max_items: int = 1024
     max_clients: int = 1000
 
     def __post_init__(self) -> None:
         for field in fields(self):
             _check(field.name, getattr(self, field.name), field.type)
+        if self.log_format not in _LOG_FORMATS:
+            raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 

@@ -11,7 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.errors import ConfigError
+from purgatory.service.http.journal_metrics import JournalCollector
 from purgatory.service.http.metrics import ServerCollector
+from purgatory.service.http.process_metrics import register_process_metrics
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.journal.parquet_sink import ParquetSink
@@ -35,10 +37,11 @@ class ServiceDaemon:
         self._http: WebServer | None = None
         authenticator = authenticator_for(config)
         registry = CollectorRegistry()
+        self._sink = _journal(config)
         self.server: Server = Server(
             config,
             registry=registry,
-            sink=_journal(config),
+            sink=self._sink,
             secure=authenticator,
         )
         self._authenticator = authenticator
@@ -57,11 +60,15 @@ class ServiceDaemon:
         if not self._config.http_bind:
             return
         try:
-            server.registry.register(ServerCollector(server.stats, self._refused_handshakes))
+            self._register_metrics()
             self._http = WebServer(
                 self._config.http_bind,
                 status=StatusReader(
-                    server.purgatory, server.stats, server.now_ms, health=server.health
+                    server.purgatory,
+                    server.stats,
+                    server.now_ms,
+                    health=server.health,
+                    address=server.address,
                 ),
                 registry=server.registry,
                 health=self._health_error,
@@ -71,6 +78,17 @@ class ServiceDaemon:
         except BaseException:
             server.close()
             raise
+
+    def _register_metrics(self) -> None:
+        server = self.server
+        server.registry.register(
+            ServerCollector(
+                server.stats, self._refused_handshakes, server.commit_times, server.client_depths
+            )
+        )
+        register_process_metrics(server.registry)
+        if self._sink is not None:
+            server.registry.register(JournalCollector(self._sink.stats))
 
     def _refused_handshakes(self) -> int:
         return 0 if self._authenticator is None else self._authenticator.refused_handshakes

@@ -81,6 +81,18 @@ class TooLarge(Refused):
     code = "too-large"
 
 
+class TooManyItems(Refused):
+    """The request names more operations, keys, ids or numbers than the server accepts in one."""
+
+    code = "too-many-items"
+
+
+class TooManyReads(Refused):
+    """Too many queries of the client wait for their answers. Temporary."""
+
+    code = "too-many-reads"
+
+
 class TooManyKeys(Refused):
     """The operation watches more keys than the server accepts."""
 

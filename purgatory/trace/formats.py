@@ -113,13 +113,14 @@ def files_of(path: Path) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
     Hidden files, and those that begin with an underscore, are skipped: Spark, for one, leaves such
-    files beside the data.
+    files beside the data. Directories named as `date=2026-11-21`, partitions, count as the files in
+    them: a journal has one for each day.
     """
     try:
         if not path.is_dir():
             path.stat()
             return [path]
-        files = sorted(file for file in path.iterdir() if _is_part(file))
+        files = sorted(_parts(path))
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: {reason(error)}") from error
     if not files:
@@ -144,5 +145,11 @@ def _find(path: Path) -> Format | None:
     return None if found and compressed and not found.compressible else found
 
 
-def _is_part(file: Path) -> bool:
-    return not file.name.startswith((".", "_")) and _find(file) is not None and file.is_file()
+def _parts(directory: Path) -> Iterator[Path]:
+    for path in directory.iterdir():
+        if path.name.startswith((".", "_")):
+            continue
+        if "=" in path.name and path.is_dir():
+            yield from _parts(path)
+        elif _find(path) is not None and path.is_file():
+            yield path

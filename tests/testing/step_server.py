@@ -30,7 +30,6 @@ from purgatory.service.server.commands import (
     ClientDisconnected,
     ClientRequest,
     FetchOutcomes,
-    JournalConfirmed,
     OutcomeFrame,
     TransactionReplies,
 )
@@ -148,6 +147,8 @@ class StepServer:
             retention_ms=10**12,
             sink=self.sink,
         )
+        # As much time as it takes, or a slow machine would make more steps of one.
+        self.store_loop.handle_seconds = self.store_loop.read_seconds = 1000.0
         self.store_loop.start()
 
     def crash(self):
@@ -155,15 +156,15 @@ class StepServer:
         self.store.close()
         self.open()
 
-    def step(self):
-        """Run a transaction; returns the replies and the outcomes that it sends, decoded."""
-        for command in self.sent:
-            if isinstance(command, JournalConfirmed):
-                self.store_loop.mailbox.send(command)
+    def step(self, *, once=False):
+        """Run a transaction; returns the replies and the outcomes that it sends, decoded.
+
+        Then more of them while requests or reads wait, unless `once`.
+        """
         self.sent.clear()
-        self.store_loop.wait(0)
-        self.store_loop.advance_clock()
-        self.store_loop.send_replies()
+        self.advance()
+        while not once and (self.store_loop._commands or self.store_loop._reads):
+            self.advance()
         replies, outcomes = [], []
         for frame in [frame for command in self.sent for frame in frames_of(command)]:
             message = decode_answer(frame)
@@ -172,6 +173,12 @@ class StepServer:
             else:
                 replies.append(message)
         return replies, outcomes
+
+    def advance(self):
+        """Run a transaction."""
+        self.store_loop.wait(0)
+        self.store_loop.advance_clock()
+        self.store_loop.send_replies()
 
     def send(self, command):
         """Send a command and run its transaction; returns the outcomes it sends."""
@@ -184,7 +191,7 @@ class StepServer:
 
     def bye(self, client="c"):
         """Disconnect it."""
-        self.send(ClientDisconnected(client))
+        self.send(ClientDisconnected(client, b"r"))
 
     def fetch_outcomes(self, client="c", after=0):
         """Ask for outcomes as the network does for a new connection."""
@@ -246,7 +253,9 @@ class StepServer:
 def frames_of(command):
     """Return the frames of a command to the network."""
     if isinstance(command, TransactionReplies):
-        return [frame for _, frame in command.replies] + [push.frame for push in command.pushes]
+        return [frame for _, frame in command.replies] + [
+            push.frame for push in command.pushes if push.frame is not None
+        ]
     if isinstance(command, OutcomeFrame) and command.frame is not None:
         return [command.frame]
     return []

@@ -50,10 +50,15 @@ class Held:
 
 
 class WaitModel:
-    """Searches all operations each time. `waits`: all of them, in the order of submission."""
+    """Searches all operations each time. `waits`: all of them, in the order of submission.
 
-    def __init__(self) -> None:
+    An operation expires `grace_ms` after its deadline: 1 where it still completes in that
+    millisecond.
+    """
+
+    def __init__(self, grace_ms: int = 0) -> None:
         self.now_ms = 0
+        self.grace_ms = grace_ms
         self.waits: list[Wait] = []
         self._held: dict[Hashable, Held] = {}  # in the order in which they came
 
@@ -123,8 +128,13 @@ class WaitModel:
         """Move the time, and end what is due; without `expires` that comes later."""
         self.now_ms += ms
         for wait in self.pending():
-            if expires and wait.deadline_ms <= self.now_ms:
-                self.expire(wait)
+            if expires:
+                self.expire_if_due(wait)
+
+    def expire_if_due(self, wait: Wait) -> None:
+        """Let one expire if its time is over."""
+        if wait.deadline_ms + self.grace_ms <= self.now_ms:
+            self.expire(wait)
 
     def _end(self, wait: Wait, outcome: str) -> bool:
         if wait.outcome is not None:

@@ -6,6 +6,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_module_slots.h"
+
 static PyObject *
 callback_kind(PyObject *Py_UNUSED(module), PyObject *callback)
 {
@@ -34,12 +36,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {
-#ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-#endif
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    SLOT_EVERY_INTERPRETER
+    SLOT_NO_GIL
     {0, NULL},
 };
 

@@ -10,6 +10,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_module_slots.h"
+
 static int
 refuse_other_interpreters(PyObject *Py_UNUSED(module))
 {
@@ -24,13 +26,8 @@ refuse_other_interpreters(PyObject *Py_UNUSED(module))
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, refuse_other_interpreters},
-#ifdef Py_mod_multiple_interpreters
-    /* Every interpreter may load it: that is how it comes to say no. */
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-#endif
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    SLOT_EVERY_INTERPRETER /* that is how it comes to say no */
+    SLOT_NO_GIL
     {0, NULL},
 };
 

@@ -2,8 +2,8 @@
 
 Calls go in and are grouped into messages; messages of the server go in and resolve futures; what is
 to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
-the thread that has the `Turn`; only the dict of futures is shared with the callers, which enter a
-future before its call gets here.
+the I/O thread alone; only the dict of futures is shared with the callers, which enter a future
+before its call gets here.
 
 While few messages are unanswered, calls are sent at once. Then they gather into larger messages.
 """
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
+from purgatory.core.future import FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -37,6 +37,7 @@ from purgatory.service.protocol import (
     Fail,
     OutcomeMessage,
     Outcomes,
+    Query,
     Stats,
     Submit,
     Unread,
@@ -84,6 +85,7 @@ class Session:
         self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
+        self._max_items = CALLS_PER_MESSAGE
         self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's refusal of this client, if there was one: permanent.
@@ -95,16 +97,6 @@ class Session:
     def busy(self) -> bool:
         """Whether calls are unanswered."""
         return bool(self._unsent or self._unanswered)
-
-    @property
-    def ready(self) -> bool:
-        """Whether calls can be sent: the server has answered the hello."""
-        return self.welcome is not None and self.failure is None
-
-    @property
-    def awaits_one(self) -> bool:
-        """Whether one message is unanswered, and no call unsent."""
-        return len(self._unanswered) == 1 and not self._unsent
 
     def on_connected(self) -> bytes:
         """Begin a new connection; returns its first message, the hello."""
@@ -159,10 +151,9 @@ class Session:
             if not group.calls:
                 return None
         seq = next(self._seqs)
+        group = self._split(group, self._max_items)
         while len(frame := group.encode(seq)) > self._max_message_bytes and len(group.calls) > 1:
-            half = len(group.calls) // 2
-            self._unsent.appendleft(_CallGroup(group.request, group.calls[half:]))
-            group = _CallGroup(group.request, group.calls[:half])
+            group = self._split(group, len(group.calls) // 2)
         self._count_finished(len(group.calls))
         if len(frame) > self._max_message_bytes:
             limit = self._max_message_bytes
@@ -171,6 +162,13 @@ class Session:
             return None
         self._unanswered[seq] = (frame, group)
         return frame
+
+    def _split(self, group: "_CallGroup", count: int) -> "_CallGroup":
+        """Return the first `count` calls of a group; the others are sent next."""
+        if len(group.calls) > count:
+            self._unsent.appendleft(_CallGroup(group.request, group.calls[count:]))
+            group = _CallGroup(group.request, group.calls[:count])
+        return group
 
     def _fail_unknown(self, group: "_CallGroup") -> "_CallGroup":
         """Fail the calls that a server of version 1 does not know; returns the others."""
@@ -188,19 +186,7 @@ class Session:
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Handle a message of the server; returns what is to be sent at once."""
-        return self.handle(protocol.decode_answer(frame))
-
-    def has_callbacks(self, message: Any) -> bool:
-        """Tell whether handling a message may run callbacks, or send anything."""
-        if isinstance(message, (Outcomes, protocol.Welcome, protocol.Failure)):
-            return True
-        if isinstance(message, protocol.Ping):
-            return False
-        _, group = self._unanswered.get(message.seq, (b"", None))
-        return group is not None and any(future._observed for _, future in group.calls)
-
-    def handle(self, message: Any) -> list[bytes]:
-        """Handle a decoded message of the server; returns what is to be sent at once."""
+        message = protocol.decode_answer(frame)
         if isinstance(message, Outcomes):
             return self._resolve_outcomes(message.outcomes)
         if isinstance(message, protocol.Welcome):
@@ -215,6 +201,7 @@ class Session:
         self.welcome = message
         self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
+        self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
         return self._resend_unanswered()
 
     def _resend_unanswered(self) -> list[bytes]:
@@ -232,17 +219,12 @@ class Session:
                 self._fail_group(group, WrongVersion(message))
 
     def _on_reply(self, message: Any) -> None:
-        _, group = self._unanswered.get(message.seq, (b"", None))
+        _, group = self._unanswered.pop(message.seq, (b"", None))
         if group is None:
             return  # a second reply: the message was sent on two connections
         if isinstance(message, protocol.Submitted):
             self._on_submitted(group, message)
-        else:
-            self._on_results(group, message)
-        # Last: if a caller is interrupted before, the message is sent again.
-        self._unanswered.pop(message.seq, None)
-
-    def _on_results(self, group: "_CallGroup", message: Any) -> None:
+            return
         results: Sequence[Any]
         if isinstance(message, (protocol.Completed, protocol.Failed)):
             results = message.counts
@@ -277,10 +259,19 @@ class Session:
                 return [self._hello(OLDEST_VERSION)]
             self.fail(error)
         elif message.seq in self._unanswered:
-            self._fail_group(self._unanswered.pop(message.seq)[1], error)
+            self._on_refused(self._unanswered.pop(message.seq)[1], error)
         else:
             log.warning("the server says: %s", error)
         return []
+
+    def _on_refused(self, group: "_CallGroup", error: ServiceError) -> None:
+        """Fail calls; queries whose answer is too large are asked again in two halves."""
+        if group.request is Query and isinstance(error, TooLarge) and len(group.calls) > 1:
+            self.unsent_calls += len(group.calls)
+            self.finished_calls -= len(group.calls)
+            self._unsent.appendleft(self._split(group, len(group.calls) // 2))
+        else:
+            self._fail_group(group, error)
 
     def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
         if group.request is Submit:
@@ -311,7 +302,10 @@ class Session:
             self._acknowledged[number] = None
         while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
             del self._acknowledged[next(iter(self._acknowledged))]
-        return [encode(protocol.Acknowledge(next(self._seqs), done))]
+        return [
+            encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
+            for start in range(0, len(done), self._max_items)
+        ]
 
     def _resolve_outcome(self, outcome: OutcomeMessage) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
@@ -368,8 +362,6 @@ def resolve(future: ReplyFuture, result: object) -> None:
 
     Here and not in `futures`, as this module is compiled.
     """
-    if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        return  # by a thread that was interrupted
     if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
         # Atomic: a reader finds the future resolved, or was registered before, which sets
         # `_observed`. So there is no waiter to notify.

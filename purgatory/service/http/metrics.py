@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from purgatory.service.server.clients import ClientDepths
+from purgatory.service.server.health.store_activity import COMMIT_BOUNDS_S, CommitTimes
 from purgatory.service.server.stats import ServerStats
 
 # Values of the moment; all others are counters, from the start of the server.
@@ -39,14 +47,21 @@ class ServerCollector(Collector):
     """Shows what `stats` returns, as `purgatory_server_...`. Any thread may scrape.
 
     `refused_handshakes` returns how many connections had no allowed key. The number of pending
-    operations is among the purgatory's own metrics.
+    operations is among the purgatory's own metrics. Of the clients there is no series each, for a
+    program may use a new name in each run: there is their number, and the depth of the largest.
     """
 
     def __init__(
-        self, stats: Callable[[], ServerStats], refused_handshakes: Callable[[], int]
+        self,
+        stats: Callable[[], ServerStats],
+        refused_handshakes: Callable[[], int],
+        commit_times: Callable[[], CommitTimes],
+        client_depths: Callable[[], ClientDepths],
     ) -> None:
         self._stats = stats
         self._refused_handshakes = refused_handshakes
+        self._commit_times = commit_times
+        self._client_depths = client_depths
 
     def describe(self) -> Iterable[Metric]:
         """Yield the metrics without samples, so that a registry can detect clashing names."""
@@ -54,6 +69,8 @@ class ServerCollector(Collector):
         yield from (_counter(name) for name in _COUNTERS)
         yield _outcomes()
         yield _refused_handshakes()
+        yield _commit_histogram(CommitTimes((0,) * (len(COMMIT_BOUNDS_S) + 1), 0.0))
+        yield from _client_gauges(ClientDepths(0, 0))
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of this moment."""
@@ -73,6 +90,8 @@ class ServerCollector(Collector):
         refused_handshakes = _refused_handshakes()
         refused_handshakes.add_metric((), self._refused_handshakes())
         yield refused_handshakes
+        yield _commit_histogram(self._commit_times())
+        yield from _client_gauges(self._client_depths())
 
 
 def _gauge(name: str) -> GaugeMetricFamily:
@@ -91,6 +110,20 @@ def _outcomes() -> CounterMetricFamily:
 def _refused_handshakes() -> CounterMetricFamily:
     text = "Connections refused for want of an allowed key"
     return CounterMetricFamily("purgatory_server_refused_handshakes", text)
+
+
+def _commit_histogram(times: CommitTimes) -> HistogramMetricFamily:
+    bounds = [*map(str, COMMIT_BOUNDS_S), "+Inf"]
+    buckets = list(zip(bounds, accumulate(times.counts), strict=True))
+    name = "purgatory_server_commit_duration_seconds"
+    return HistogramMetricFamily(name, "How long transactions took", buckets, times.sum_s)
+
+
+def _client_gauges(depths: ClientDepths) -> Iterable[GaugeMetricFamily]:
+    text = "Clients that have operations, outcomes or connections"
+    yield GaugeMetricFamily("purgatory_server_clients", text, depths.clients)
+    text = "Pending operations and unacknowledged outcomes of the client that has most"
+    yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
 
 
 # Every figure is shown here, or among the purgatory's own metrics.

@@ -7,6 +7,7 @@ while the purgatory works, so they are not from exactly the same moment.
 from __future__ import annotations
 
 import importlib.metadata
+import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ class StatusReader:
     """Reads the figures of a purgatory, and of its server if `service` is given.
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
-    `health` returns whether the server works and is ready.
+    `health` returns whether the server works and is ready; `address` is that of the server.
     """
 
     def __init__(
@@ -36,11 +37,14 @@ class StatusReader:
         now_ms: Callable[[], int] = monotonic_ms,
         *,
         health: Callable[[], HealthReport] | None = None,
+        address: str = "",
     ) -> None:
         self._purgatory = purgatory
         self._service = service
         self._now_ms = now_ms
         self._health = health
+        self._address = address
+        self._host = socket.gethostname()
         self._version = importlib.metadata.version("timer-purgatory")
         self._started = time.monotonic()
 
@@ -57,11 +61,14 @@ class StatusReader:
         depth, commands = _mailbox(stats, service)
         return {
             "name": stats.name,
+            "host": self._host,
+            "address": self._address,
             "version": self._version,
             "uptime_s": self.uptime_s,
             "pending": stats.pending,
             "watch_entries": stats.watch_entries,
             "watched_keys": stats.watched_keys,
+            "held": stats.held if service is None else service.held,
             "outcomes": {
                 "completed": stats.completed,
                 "failed": stats.failed,
@@ -89,7 +96,10 @@ class StatusReader:
         return time.monotonic() - self._started
 
     def sample(self) -> tuple[float, ...]:
-        """Return a row of the charts: uptime, completed, expired, cancelled, pending, backlogs."""
+        """Return a row of the charts.
+
+        Uptime, completed, expired, cancelled, pending, two backlogs, failed.
+        """
         stats = self._purgatory.stats()
         service = None if self._service is None else self._service()
         return (
@@ -100,6 +110,7 @@ class StatusReader:
             stats.pending,
             _mailbox(stats, service)[0],
             self._purgatory.timer.stats().executor_backlog,
+            stats.failed,
         )
 
 

@@ -1,10 +1,10 @@
 """What a server keeps in memory of its clients and of their outcomes.
 
-Used by the store thread alone.
+Used by the store thread alone, but for `ClientRegistry.depths`.
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from purgatory.core._cpython.mypyc_types import i64
@@ -59,6 +59,13 @@ class OutcomeRecord:
         return due_ms if self.outcome == "expired" else self.ended_ms
 
 
+class ClientDepths(NamedTuple):
+    """How many clients have anything, and how many operations and outcomes the largest has."""
+
+    clients: int
+    largest: int
+
+
 class ClientRegistry:
     """All clients of a server that have anything, by name."""
 
@@ -73,6 +80,11 @@ class ClientRegistry:
         if client is None:
             client = self.by_name[name] = ClientRecord(name)
         return client
+
+    def depths(self) -> ClientDepths:
+        """Return how many clients there are, and the most of one. O(clients); any thread."""
+        counts = [client.count for client in list(self.by_name.values())]
+        return ClientDepths(len(counts), max(counts, default=0))
 
     def drop_if_idle(self, client: ClientRecord) -> None:
         """Remove a client that has neither operations nor outcomes nor connections."""

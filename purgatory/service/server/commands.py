@@ -1,15 +1,11 @@
 """Commands: what the threads of a server tell each other. Small immutable values.
 
     network thread ── ClientRequest, ClientConnected, ClientDisconnected,
-                      FetchOutcomes, JournalConfirmed,
-                      RunTransaction, StopStoreLoop ─────>  mailbox of the store loop
+                      FetchOutcomes, StopStoreLoop ──────>  mailbox of the store loop
+    journal thread ── JournalConfirmed ──────────────────>  mailbox of the store loop
     store thread   ── TransactionReplies, OutcomeFrame,
-                      StoreReleased, StoreLoopStopped ───>  mailbox of the network
-    journal thread ── JournalConfirmed ──────────────────>  mailbox of the network
+                      StoreLoopStopped ──────────────────>  mailbox of the network
     any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
-
-The right to use state and store passes with them: to the store thread with the first command, back
-with the `StoreReleased` for the last one. So only the network thread sends to the store loop.
 
 A *route* is the identity that the socket gives a connection.
 """
@@ -45,17 +41,22 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count one connection of a client less."""
+    """Count one connection of a client less, and forget what it asked for."""
 
     client: str
+    route: bytes = b""
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection that can take them."""
+    """Read the client's outcomes beyond `after`, for a connection that can take them.
+
+    `repeated`: read those that the connection asked for by submitting again.
+    """
 
     route: bytes
     client: str
     after: int
+    repeated: bool = False
 
 
 class JournalConfirmed(Struct, frozen=True):
@@ -64,21 +65,20 @@ class JournalConfirmed(Struct, frozen=True):
     position: JournalPosition
 
 
-class RunTransaction(Struct, frozen=True):
-    """Run a transaction: something is due."""
-
-
 class StopStoreLoop(Struct, frozen=True):
     """Handle what was sent before, then end."""
 
 
 class OutcomePush(Struct, frozen=True):
-    """A frame of the outcomes `first` to `last`, for all connections of a client."""
+    """A frame of the outcomes `first` to `last`, for all connections of a client.
+
+    No frame: they are too many, so the connections have to fetch them.
+    """
 
     client: str
     first: int
     last: int
-    frame: bytes
+    frame: bytes | None
 
 
 class TransactionReplies(Struct, frozen=True):
@@ -95,12 +95,7 @@ class OutcomeFrame(Struct, frozen=True):
     route: bytes
     frame: bytes | None
     last: int
-
-
-class StoreReleased(Struct, frozen=True):
-    """Note that the store thread sleeps, after so many more commands."""
-
-    commands: int
+    repeated: bool = False
 
 
 class StoreLoopStopped(Struct, frozen=True):
@@ -125,15 +120,8 @@ StoreLoopCommand = (
     | ClientDisconnected
     | FetchOutcomes
     | JournalConfirmed
-    | RunTransaction
     | StopStoreLoop
 )
 NetworkCommand = (
-    TransactionReplies
-    | OutcomeFrame
-    | StoreReleased
-    | StoreLoopStopped
-    | JournalConfirmed
-    | CloseServer
-    | ReloadAllowList
+    TransactionReplies | OutcomeFrame | StoreLoopStopped | CloseServer | ReloadAllowList
 )

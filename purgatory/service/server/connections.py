@@ -50,6 +50,7 @@ class Connection:
         "session",
         "streaming",
         "user",
+        "wants_repeated",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class Connection:
         # beyond `resume_after` from the store.
         self.streaming: bool = False
         self.resume_after: int = 0
+        # Outcomes that it asked for once more come when its replies have gone.
+        self.wants_repeated: bool = False
 
     def queue(self, frame: bytes) -> bool:
         """Keep a reply for later; False if the backlog is too long now."""
@@ -130,7 +133,7 @@ class Connections:
         others.remove(connection)
         if not others:
             del self._by_client[connection.client]
-        self._post(ClientDisconnected(connection.client))
+        self._post(ClientDisconnected(connection.client, connection.route))
 
     def apply_access(self, security: "SocketSecurity") -> None:
         """Drop the connections that `security` does not allow any more; limit the others anew."""
@@ -184,7 +187,11 @@ class Connections:
         for connection in list(self._by_client.get(push.client, ())):
             if not connection.streaming:
                 continue
-            if connection.backlog or not self._try_send(connection, push.frame):
+            if push.frame is None:
+                connection.streaming = False
+                connection.resume_after = push.first - 1
+                self.fetch_outcomes(connection)
+            elif connection.backlog or not self._try_send(connection, push.frame):
                 connection.streaming = False
                 connection.resume_after = push.first - 1
                 if connection.route in self._by_route:
@@ -195,13 +202,27 @@ class Connections:
         connection = self._by_route.get(outcomes.route)
         if connection is None or not connection.access.gets_outcomes:
             return
-        if outcomes.frame is None:
+        if outcomes.repeated and outcomes.frame is not None:
+            self._send_repeated(connection, outcomes.frame)
+        elif outcomes.frame is None:
             connection.streaming = True
         elif connection.backlog:
             self._blocked.add(connection)
         elif self._try_send(connection, outcomes.frame):
             connection.resume_after = outcomes.last
             self.fetch_outcomes(connection)
+
+    def _send_repeated(self, connection: Connection, frame: bytes) -> None:
+        """Send outcomes once more, and have the next of them fetched when these have gone."""
+        self.send(connection, frame)
+        if connection.backlog:
+            connection.wants_repeated = True
+        else:
+            self._fetch_repeated(connection)
+
+    def _fetch_repeated(self, connection: Connection) -> None:
+        connection.wants_repeated = False
+        self._post(FetchOutcomes(connection.route, connection.client, 0, repeated=True))
 
     def fetch_outcomes(self, connection: Connection) -> None:
         """Ask the store loop for outcomes beyond those that the connection has, if it may."""
@@ -218,6 +239,8 @@ class Connections:
                 self._blocked.discard(connection)
                 if not connection.streaming:
                     self.fetch_outcomes(connection)
+                if connection.wants_repeated:
+                    self._fetch_repeated(connection)
 
     def ping_idle(self, since: float) -> None:
         """Ping connections silent since then: only a failing send shows that one has gone."""

@@ -18,7 +18,13 @@ class DeferredExecutor:
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
-            self._buckets.popleft()
+            if not len(bucket):  # else it was interrupted
+                self._buckets.popleft()
+
+    def interrupt(self) -> None:
+        """Have `run` return after the present task; called by the task. The rest runs later."""
+        if self._buckets:
+            self._buckets[0][1].take_over()
 
     def __bool__(self) -> bool:
         """Return whether any bucket is left."""

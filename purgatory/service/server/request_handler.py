@@ -1,20 +1,20 @@
 """RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
 What changes something is done at once, in the open transaction, and answered when that has been
-committed; what only reads is answered after that. So no client is told what might be rolled back.
+committed; what only reads is answered after that, see `reads`. So no client is told what might be
+rolled back.
 
 Used by the store thread alone; `refused` may be read by any.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec import Raw
 from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooManyHeld
 from purgatory.service.protocol import (
-    NOTHING,
     Acknowledge,
     Acknowledged,
     Cancel,
@@ -27,36 +27,21 @@ from purgatory.service.protocol import (
     Failed,
     Failure,
     Known,
-    OperationStatus,
-    OutcomeMessage,
-    Outcomes,
-    Query,
     Refusal,
-    States,
-    Stats,
-    StatsReply,
     Submit,
     Submitted,
-    Unread,
-    UnreadOutcomes,
     Welcome,
     encode,
 )
 from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
 from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.reads.outcome_frames import OutcomeFrames
+from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues
-from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import Store, StoredOutcome
-
-# A frame of outcomes holds no more than that of them, and has about that many bytes.
-MAX_OUTCOMES_PER_FRAME = 256
-FRAME_BYTES = 1 << 18
-_OUTCOME_BYTES = 200
-
-_NOTHING: Final = Raw(NOTHING)
+from purgatory.service.store.store import Store
 
 #: Requests whose replies are remembered.
 KeptRequest = Complete | Fail | Cancel | Extend
@@ -81,10 +66,11 @@ class RequestHandler:
         server: str,
     ) -> None:
         self._state = state
-        self._store = store
         self._validator = validator
-        self._stats = stats
         self._server = server
+        self._frames = OutcomeFrames(store)
+        #: What only reads, and waits for its answer.
+        self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
 
@@ -92,7 +78,8 @@ class RequestHandler:
         """Do what a request changes."""
         if isinstance(command, ClientConnected):
             self._state.clients.record(command.client).connections += 1
-            transaction.reads.append(command)
+            welcome = Welcome(command.seq, command.version, self._server, self._validator.limits)
+            transaction.unconditional_replies.append((command.route, welcome))
             return
         try:
             self._apply(transaction, command)
@@ -108,7 +95,7 @@ class RequestHandler:
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
         else:
-            transaction.reads.append(command)
+            self.reads.add(command)
 
     def _acknowledge(
         self, transaction: Transaction, command: ClientRequest, request: Acknowledge
@@ -118,7 +105,9 @@ class RequestHandler:
         self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
         if request.answer:
             reply = Acknowledged(request.seq, before - len(client.unacknowledged))
-            transaction.refusals.append((command.route, reply))  # no commit can fail it
+            transaction.unconditional_replies.append(
+                (command.route, reply)
+            )  # no commit can fail it
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
         """Answer a request that changes something, when that is committed."""
@@ -138,7 +127,7 @@ class RequestHandler:
             frame = encode(self._change(transaction, command, request))
             transaction.remember(session, seq, frame)
         elif (session, seq) not in transaction.remembered:  # it is on disk
-            transaction.refusals.append((command.route, Raw(frame)))
+            transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
         self._reply(transaction, command, Raw(frame))
 
@@ -175,6 +164,7 @@ class RequestHandler:
     def _submit(
         self, transaction: Transaction, command: ClientRequest, request: Submit
     ) -> Submitted:
+        self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
         all_known = self._state.known
         refused: list[Refusal] = []
@@ -197,20 +187,23 @@ class RequestHandler:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
         self.refused += len(refused)
         if outcomes:
-            transaction.repeated_outcomes.append((command.route, outcomes))
+            transaction.repeated_outcomes.append((command, outcomes))
         return Submitted(request.seq, refused, known)
 
     def _refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         self.refused += 1
         failure = Failure(command.request.seq, refusal.code, str(refusal))
-        transaction.refusals.append((command.route, failure))
+        transaction.unconditional_replies.append((command.route, failure))
 
     def replies(self, transaction: Transaction) -> Replies:
-        """Encode the replies to a committed transaction's requests. Raises StoreError."""
+        """Encode the replies to a committed transaction's requests."""
         found = [(route, encode(reply)) for route, reply in transaction.replies]
-        for route, records in transaction.repeated_outcomes:
-            found += [(route, encode(Outcomes(portion))) for portion in self._portions(records)]
         return found + self._unconditional_replies(transaction)
+
+    def repeat_outcomes(self, transaction: Transaction) -> None:
+        """Have the outcomes sent again that a committed transaction's requests asked for."""
+        for command, records in transaction.repeated_outcomes:
+            self.reads.repeat(command.client, command.route, records)
 
     def rejections(self, transaction: Transaction, refusal: Refused) -> Replies:
         """Encode the replies to a transaction that was rolled back: each change is refused."""
@@ -219,162 +212,15 @@ class RequestHandler:
         return self._unconditional_replies(transaction)
 
     def _unconditional_replies(self, transaction: Transaction) -> Replies:
-        found = [(route, encode(failure)) for route, failure in transaction.refusals]
-        found += [(command.route, encode(self._read(command))) for command in transaction.reads]
-        return found
-
-    def _read(self, command: ClientRequest | ClientConnected) -> Any:
-        if isinstance(command, ClientConnected):
-            return Welcome(command.seq, command.version, self._server, self._validator.limits)
-        request = command.request
-        if isinstance(request, Query):
-            owner = command.client if command.own_only else None
-            return States(request.seq, [self._state_of(op_id, owner) for op_id in request.op_ids])
-        if isinstance(request, Unread):
-            return UnreadOutcomes(request.seq, self._next_outcomes(command.client, request.after))
-        assert isinstance(request, Stats)
-        return StatsReply(request.seq, self._stats())
-
-    def _state_of(self, op_id: str, owner: str | None) -> OperationStatus:
-        entry = self._state.find(op_id, owner)
-        if entry is None:
-            return OperationStatus(op_id, "unknown")
-        if isinstance(entry, OutcomeRecord):
-            [(outcome, row)] = self._store.outcomes_by_seqs([entry.seq])
-            return _ended_state(outcome, row)
-        return _pending_state(entry)
+        return [(route, encode(reply)) for route, reply in transaction.unconditional_replies]
 
     def pushes(self, transaction: Transaction) -> list[OutcomePush]:
         """Encode a committed transaction's outcomes, for those of their clients that are connected.
 
         Raises StoreError.
         """
-        by_client: dict[str, list[tuple[PendingOperation, OutcomeRecord]]] = {}
-        for operation, record in transaction.outcomes:
-            if record.client.connections:
-                by_client.setdefault(record.client.name, []).append((operation, record))
-        pushes = []
-        for name, pairs in by_client.items():
-            stored = self._store.by_numbers(
-                [operation.number for operation, _ in pairs if operation.has_payload]
-            )
-            payloads = {number: row.payload for number, row in stored.items()}
-            outcomes = (_outcome(operation, record, payloads) for operation, record in pairs)
-            pushes += [
-                OutcomePush(name, portion[0].number, portion[-1].number, encode(Outcomes(portion)))
-                for portion in _split(outcomes)
-            ]
-        return pushes
-
-    def next_outcome_frame(self, client: str, after: int) -> tuple[bytes | None, int]:
-        """Return a frame of a client's outcomes beyond `after`, and how far it reaches.
-
-        None: there are no more. Raises StoreError.
-        """
-        portion = self._next_outcomes(client, after)
-        if not portion:
-            return None, after
-        return encode(Outcomes(portion)), portion[-1].number
-
-    def _next_outcomes(self, client: str, after: int) -> list[OutcomeMessage]:
-        """Return a frame's worth of a client's outcomes beyond `after`; none: there are no more."""
-        record = self._state.clients.by_name.get(client)
-        if record is None:  # it has disconnected meanwhile
-            return []
-        while seqs := record.seqs_after(after, MAX_OUTCOMES_PER_FRAME):
-            unacknowledged = record.unacknowledged
-            outcomes = [unacknowledged[seq] for seq in seqs if seq in unacknowledged]
-            for portion in self._portions(outcomes):
-                return portion
-            after = seqs[-1]
-        return []
-
-    def _portions(self, records: Sequence[OutcomeRecord]) -> Iterator[list[OutcomeMessage]]:
-        for start in range(0, len(records), MAX_OUTCOMES_PER_FRAME):
-            portion = records[start : start + MAX_OUTCOMES_PER_FRAME]
-            rows = self._store.outcomes_by_seqs([record.seq for record in portion])
-            yield from _split(_stored_outcome(outcome, row) for outcome, row in rows)
-
-
-def _split(outcomes: Iterable[OutcomeMessage]) -> Iterator[list[OutcomeMessage]]:
-    """Yield portions of bounded size, one for each frame."""
-    portion: list[OutcomeMessage] = []
-    size = 0
-    for outcome in outcomes:
-        portion.append(outcome)
-        size += _OUTCOME_BYTES + len(outcome.result) + len(outcome.payload)
-        if len(portion) >= MAX_OUTCOMES_PER_FRAME or size >= FRAME_BYTES:
-            yield portion
-            portion = []
-            size = 0
-    if portion:
-        yield portion
-
-
-def _raw(value: bytes | None) -> Raw:
-    return Raw(value) if value else _NOTHING
-
-
-def _outcome(
-    operation: PendingOperation, record: OutcomeRecord, payloads: dict[int, bytes | None]
-) -> OutcomeMessage:
-    return OutcomeMessage(
-        record.seq,
-        operation.op_id,
-        record.outcome,
-        record.at_ms(operation.due_ms),
-        operation.by_key,
-        _raw(operation.result()),
-        operation.kind,
-        operation.submitted_ms,
-        operation.due_ms,
-        _raw(payloads.get(operation.number)) if operation.has_payload else _NOTHING,
-    )
-
-
-def _stored_outcome(outcome: StoredOutcome, row: StoredOperation) -> OutcomeMessage:
-    return OutcomeMessage(
-        outcome.seq,
-        row.op_id,
-        outcome.outcome,
-        outcome.at_ms,
-        outcome.by_key,
-        _raw(outcome.result),
-        row.kind,
-        row.submitted_ms,
-        row.deadline_ms,
-        _raw(row.payload),
-    )
+        return self._frames.pushes(transaction.outcomes)
 
 
 def _state_name(entry: PendingOperation | OutcomeRecord) -> str:
     return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
-
-
-def _pending_state(operation: PendingOperation) -> OperationStatus:
-    return OperationStatus(
-        operation.op_id,
-        "pending",
-        operation.kind,
-        operation.client.name,
-        list(operation.keys),
-        operation.need,
-        operation.submitted_ms,
-        operation.due_ms,
-        keys_done=list(operation.values or ()),
-    )
-
-
-def _ended_state(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
-    return OperationStatus(
-        row.op_id,
-        outcome.outcome,
-        row.kind,
-        row.client,
-        list(row.keys),
-        row.need,
-        row.submitted_ms,
-        row.deadline_ms,
-        outcome.at_ms,
-        outcome.by_key,
-    )

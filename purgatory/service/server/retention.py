@@ -13,6 +13,7 @@ Used by the store thread alone; `unacknowledged` may be read by any.
 import sys
 from collections import deque
 from collections.abc import Iterable
+from itertools import takewhile
 
 from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.operation import PendingOperation
@@ -63,10 +64,9 @@ class OutcomeRetention:
     def expire_unacknowledged(self, before_ms: int, now_ms: int) -> None:
         """Give up outcomes from before `before_ms` that no client has acknowledged."""
         for client in list(self._clients.by_name.values()):
-            for seq, record in list(client.unacknowledged.items()):
-                if record.ended_ms >= before_ms:
-                    break
-                del client.unacknowledged[seq]
+            records = client.unacknowledged.values()
+            for record in list(takewhile(lambda record: record.ended_ms < before_ms, records)):
+                del client.unacknowledged[record.seq]
                 self._mark_deletable(record, now_ms)
             self._clients.drop_if_idle(client)
 

@@ -1,9 +1,8 @@
 """Server: the parts of a server, put together, started and closed.
 
-Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
-and the state (see `StoreLoop`), which it lends the other one while there is little to do. They
-exchange commands. One thread makes, starts and closes a server; `stats`, `now_ms`, `wait` and
-`reload` are for any.
+Two threads: `service-network` owns the socket (see `Network`), `service-store` the database and the
+state (see `StoreLoop`); they exchange commands. One thread makes, starts and closes a server;
+`stats`, `now_ms`, `wait` and `reload` are for any.
 """
 
 import contextlib
@@ -27,8 +26,10 @@ from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.protocol import Limits
+from purgatory.service.server.clients import ClientDepths
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
+from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network import Network
 from purgatory.service.server.recovery import load_state, start_clock
@@ -133,7 +134,11 @@ class Server:
         clock = start_clock(store)
         state = load_state("service", store, clock, self.registry)
         handler = RequestHandler(
-            state, store, validator, lambda: self.stats().as_dict(), f"purgatory {_version()}"
+            state,
+            store,
+            validator,
+            lambda: self.stats().as_dict(),
+            f"purgatory {package_version()}",
         )
         mailbox: Mailbox[NetworkCommand] = Mailbox()
         store_loop = StoreLoop(
@@ -145,7 +150,9 @@ class Server:
             retention_ms=int(config.retention * 1000),
             sink=self._sink,
         )
-        network = Network(validator, mailbox, store_loop, self._end, max_clients=config.max_clients)
+        network = Network(
+            validator, mailbox, store_loop.mailbox.send, self._end, max_clients=config.max_clients
+        )
         health = ServerHealth(store_loop.activity, self._ended_thread, clock.now_ms)
         return _RunningServer(store_loop, network, handler, health)
 
@@ -185,7 +192,7 @@ class Server:
             commits=store_loop.activity.commits,
             commit_seconds=store_loop.activity.commit_seconds,
             commit_failures=store_loop.activity.commit_failures,
-            store_backlog=store_loop.mailbox.depth,
+            store_backlog=store_loop.backlog,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
             ready=int(not health.not_ready),
@@ -197,6 +204,14 @@ class Server:
     def health(self) -> HealthReport:
         """Return whether the server works and is ready. O(1); any thread."""
         return self._running.health.report()
+
+    def commit_times(self) -> CommitTimes:
+        """Return how long commits took. Any thread."""
+        return self._running.store_loop.activity.commit_times()
+
+    def client_depths(self) -> ClientDepths:
+        """Return how many clients have operations, and how many the largest has. O(clients)."""
+        return self._running.store_loop.state.clients.depths()
 
     def _ended_thread(self) -> str:
         """Say which of the threads has ended; empty if none has."""
@@ -246,7 +261,8 @@ class Server:
         parts.store_thread.join(JOIN_GRACE_S)
         if parts.network_thread.is_alive() or not parts.store_thread.ended():
             # They still use the database and the socket: only the end of the process closes these.
-            log.error("the server's threads have not ended within %g s: the disk hangs", seconds)
+            why = "the disk hangs" if parts.store_loop.activity.commit_since_ns else "they are busy"
+            log.error("the server's threads have not ended within %g s: %s", seconds, why)
             return
         parts.cleanup.close()
         parts.cleanup = None
@@ -302,6 +318,7 @@ def _limits(config: Config) -> Limits:
         pending=config.max_pending,
         timeout_ms=int(config.max_timeout * 1000),
         held=config.max_held,
+        items=config.max_items,
     )
 
 
@@ -339,7 +356,8 @@ def _size(database: Path | None) -> int:
     )
 
 
-def _version() -> str:
+def package_version() -> str:
+    """Return the version of this package; "(not installed)" if it is not."""
     try:
         return importlib.metadata.version("timer-purgatory")
     except importlib.metadata.PackageNotFoundError:

@@ -142,6 +142,10 @@ class ServerState:
         """Whether `expire_due` has left operations that are due."""
         return bool(self._executor)
 
+    def interrupt_expiry(self) -> None:
+        """Let `expire_due` end after the present operation; nothing happens if it does not run."""
+        self._executor.interrupt()
+
     def next_due_ms(self) -> int | None:
         """Return when an operation is due, or held long enough; None if there is neither."""
         now_ms = self.clock.now_ms

@@ -1,25 +1,26 @@
-"""StoreLoop: the transactions of a server, one after the other.
+"""StoreLoop: what the store thread does, one transaction after the other.
 
 Receive, begin a transaction, handle the requests, prepare, commit, publish, reply. A transaction
-takes all requests that have come meanwhile and expires what is due, so while one is on its way to
+takes the requests that have come meanwhile and expires what is due, so while one is on its way to
 the disk the requests for the next gather, and transactions grow with the load (group commit).
+
+No client keeps the others waiting: a transaction handles requests for a bounded time, of each
+client in turn, and what only reads is answered in portions after it (see `PendingReads`).
 
 If the commit fails, the transaction is rolled back and every change that was asked for in it is
 refused. If the error is one after which the disk cannot be relied on, the loop ends with `failure`.
 
-Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
-all commands that it has sent are released. The store thread is timingwheel's `Reaper`: it waits
-here for commands, runs transactions as long as there are any or something is due, releases the
-commands, and sleeps. `start` is called by the thread that starts it; the counters may be read by
-any.
+The thread is timingwheel's `Reaper`: it waits here for commands, no longer than until something is
+due, and then runs a transaction. `start` is called by the thread that starts it; the counters may
+be read by any.
 """
 
+import contextlib
 import logging
-from collections import deque
+import time
 from collections.abc import Callable
-from typing import Final
 
-from mq import Mailbox
+from mq import Mailbox, MailboxClosed
 from purgatory.errors import StoreError
 from purgatory.service.errors import Refused, StoreFailed
 from purgatory.service.server.clock import ServiceClock
@@ -30,12 +31,9 @@ from purgatory.service.server.commands import (
     FetchOutcomes,
     JournalConfirmed,
     NetworkCommand,
-    OutcomeFrame,
-    RunTransaction,
     StopStoreLoop,
     StoreLoopCommand,
     StoreLoopStopped,
-    StoreReleased,
     TransactionReplies,
 )
 from purgatory.service.server.health.store_activity import StoreActivity
@@ -46,6 +44,7 @@ from purgatory.service.server.journal.journal_rows import (
     outcome_rows,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.reads.fair_queue import FairQueue
 from purgatory.service.server.recovery import replay_to_journal
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
@@ -59,6 +58,10 @@ log: logging.Logger = logging.getLogger(__name__)
 # A transaction takes no more frames, nor bytes of them, than that.
 MAX_FRAMES_PER_TRANSACTION = 1024
 MAX_BYTES_PER_TRANSACTION = 4 << 20
+# Seconds in which a transaction handles requests, and then reads are answered, about: a request
+# that comes meanwhile waits for so long.
+HANDLE_S = 0.008
+READ_S = 0.004
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
 # While commits fail, every so many of them are logged: one a minute, if nothing is requested.
@@ -66,19 +69,18 @@ LOGGED_FAILURES = 60
 # Time between two runs of the maintenance that is not urgent.
 MAINTENANCE_MS = 60_000
 
+# What a client asks for, or what concerns it: handled in order, of each client in turn.
+_ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
 # Handled after the commit, for they change nothing or belong to no transaction.
-_AfterCommit = FetchOutcomes | JournalConfirmed | RunTransaction | StopStoreLoop
+_AfterCommit = JournalConfirmed | StopStoreLoop
 
 
 class StoreLoop:
     """Runs the transactions of a server.
 
-    `send` posts to the network thread, from any. `retention_ms` is how long an outcome is kept that
-    is never acknowledged. `sink` is the journal, None for none.
+    `send` posts to the network thread. `retention_ms` is how long an outcome is kept that is never
+    acknowledged. `sink` is the journal, None for none.
     """
-
-    #: The store thread begins with the store, and releases it as if it had been sent that many.
-    START_COMMANDS: Final = 1
 
     def __init__(
         self,
@@ -100,11 +102,14 @@ class StoreLoop:
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
         self._retention_ms = retention_ms
-        self._commands: deque[StoreLoopCommand] = deque()  # for the next transaction
-        self._bytes = 0  # of the frames of their requests
-        self._unreleased = self.START_COMMANDS  # commands that the store thread has taken
+        self._reads = handler.reads
+        self._commands: FairQueue[_ClientCommand] = FairQueue()  # for the next transactions
+        self._after_commit: list[_AfterCommit] = []
+        self._bytes = 0  # of the requests that the open transaction has handled
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
-        self._stopping = False
+        self._stopping = False  # ends when the commands have been handled
+        self.handle_seconds: float = HANDLE_S
+        self.read_seconds: float = READ_S
         self._retry_ms = 0  # nothing is expired or deleted before; 0: the last commit succeeded
         self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
         self._maintenance_ms = clock.now_ms()  # when it is due
@@ -128,44 +133,36 @@ class StoreLoop:
         self.state.journal_numbers.confirm(position)
 
     def _on_journaled(self, position: JournalPosition) -> None:
-        self._send(JournalConfirmed(position))  # if it is too late, the next start is told
+        with contextlib.suppress(MailboxClosed):  # at the next start the journal says it again
+            self.mailbox.send(JournalConfirmed(position))
+
+    @property
+    def backlog(self) -> int:
+        """How many commands it was sent and has not handled; any thread."""
+        return self.mailbox.depth + len(self._commands)
 
     def now_ms(self) -> int:
         """Return the time of the server's clock, Unix milliseconds; any thread."""
         return self._clock.now_ms()
 
     def wait(self, timeout: float | None) -> None:
-        """Send the replies, then take the commands; sleep until there are some.
-
-        Do not sleep if `timeout` is 0: something is due. How long the sleep may be otherwise is the
-        network thread's business, which has the store meanwhile.
-        """
-        mailbox = self.mailbox
-        idle = timeout != 0 and not self._commands and not mailbox.peek()
-        if idle and self._unreleased:
-            self._outgoing.append(StoreReleased(self._unreleased))
-            self._unreleased = 0
+        """Send the replies, then sleep until commands come, `timeout` seconds at most."""
         self.send_replies()
-        command = mailbox.recv(None if idle else 0)
+        mailbox = self.mailbox
+        command = mailbox.recv(timeout)
         while command is not None:
-            self._unreleased += 1
             self._take(command)
-            if self._is_full():
-                break
             # A command that comes after this look is found by the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
 
     def _take(self, command: StoreLoopCommand) -> None:
-        """Add a command to those of the next transaction."""
-        self._commands.append(command)
-        if isinstance(command, ClientRequest):
-            self._bytes += command.size
-
-    def _is_full(self) -> bool:
-        return (
-            len(self._commands) >= MAX_FRAMES_PER_TRANSACTION
-            or self._bytes >= MAX_BYTES_PER_TRANSACTION
-        )
+        """Queue a command for the next transactions."""
+        if isinstance(command, _ClientCommand):
+            self._commands.append(command.client, command)
+        elif isinstance(command, FetchOutcomes):
+            self._reads.fetch(command)
+        else:
+            self._after_commit.append(command)
 
     def send_replies(self) -> None:
         """Send the network what the last transaction is answered with.
@@ -179,15 +176,7 @@ class StoreLoop:
     def wake(self) -> None:
         """Do nothing: whatever has to end the sleep comes as a command."""
 
-    def transact(self, commands: list[StoreLoopCommand]) -> list[NetworkCommand]:
-        """Run a transaction in the network thread; returns what it would be sent."""
-        for command in commands:
-            self._take(command)
-        self.advance_clock()
-        outgoing, self._outgoing = self._outgoing, []
-        return outgoing
-
-    def max_sleep(self) -> float:
+    def max_sleep(self) -> float | None:
         """Return the seconds until something is due."""
         wake_ms = self._maintenance_ms
         next_due_ms = self.state.next_due_ms()
@@ -197,12 +186,11 @@ class StoreLoop:
                 wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
         if self._retry_ms or self.state.journal_numbers.has_deletable:
             wake_ms = min(wake_ms, self._retry_ms)
-        return self._clock.seconds_until(wake_ms)
+        is_busy = self._commands or self._reads
+        return 0.0 if is_busy else self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
-        """Run a transaction, unless an earlier one has failed."""
-        if self.failure is not None:
-            return False
+        """Run a transaction."""
         self.activity.begin_step()
         try:
             self._run_transaction()
@@ -216,7 +204,7 @@ class StoreLoop:
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
         due = _due_span(transaction)
-        after_commit = self._handle_requests(transaction)
+        self._handle_requests(transaction)
         self._maintain(transaction)
         transaction.prepare()
         failure = self._commit(transaction)
@@ -225,8 +213,10 @@ class StoreLoop:
         else:
             self._roll_back(transaction, failure)
         self._note_lateness(due)
+        after_commit, self._after_commit = self._after_commit, []
         for command in after_commit:
             self._handle_after_commit(command)
+        self._outgoing += self._reads.run(self.read_seconds)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
         """Note since when an outcome is due that is not on disk; `due`: see `_due_span`."""
@@ -236,20 +226,26 @@ class StoreLoop:
         else:  # operations expire in order of deadline: those left were due after the last one
             self._late_ms = last_ms if self.state.has_unfinished_expiry else 0
 
-    def _handle_requests(self, transaction: Transaction) -> list[_AfterCommit]:
-        """Handle what belongs into the transaction; returns the other commands."""
-        others: list[_AfterCommit] = []
-        commands, self._commands = self._commands, deque()
-        for command in commands:
-            if isinstance(command, (ClientRequest, ClientConnected)):
-                self._handler.handle(transaction, command)
-            elif isinstance(command, ClientDisconnected):
-                client = self.state.clients.record(command.client)
-                client.connections -= 1
-                self.state.clients.drop_if_idle(client)
+    def _handle_requests(self, transaction: Transaction) -> None:
+        """Handle the requests that come next, until it is enough for one transaction."""
+        commands = self._commands
+        end = time.perf_counter() + self.handle_seconds
+        for _ in range(min(len(commands), MAX_FRAMES_PER_TRANSACTION)):
+            command = commands.popleft()
+            if isinstance(command, ClientDisconnected):
+                self._disconnect(command)
             else:
-                others.append(command)
-        return others
+                self._handler.handle(transaction, command)
+                if isinstance(command, ClientRequest):
+                    self._bytes += command.size
+            if self._bytes >= MAX_BYTES_PER_TRANSACTION or time.perf_counter() >= end:
+                break
+
+    def _disconnect(self, command: ClientDisconnected) -> None:
+        self._reads.repeated.forget(command.route)
+        client = self.state.clients.record(command.client)
+        client.connections -= 1
+        self.state.clients.drop_if_idle(client)
 
     def _maintain(self, transaction: Transaction) -> None:
         retention = self.state.retention
@@ -312,6 +308,7 @@ class StoreLoop:
         if self._sink is not None:
             self._write_to_journal(self._sink, transaction)
         pushes = self._handler.pushes(transaction)
+        self._handler.repeat_outcomes(transaction)
         self._reply(TransactionReplies(self._handler.replies(transaction), pushes, self._bytes))
 
     def _write_to_journal(self, sink: JournalSink, transaction: Transaction) -> None:
@@ -336,22 +333,19 @@ class StoreLoop:
         self._bytes = 0
 
     def _handle_after_commit(self, command: _AfterCommit) -> None:
-        if isinstance(command, FetchOutcomes):
-            frame, last = self._handler.next_outcome_frame(command.client, command.after)
-            self._outgoing.append(OutcomeFrame(command.route, frame, last))
-        elif isinstance(command, JournalConfirmed):
+        if isinstance(command, JournalConfirmed):
             self._confirm_journaled(command.position)
-        elif isinstance(command, StopStoreLoop):
+        else:
             self._stopping = True
+            self._reads.close()
 
     def _fail(self, error: Exception) -> None:
         log.critical("the server ends: %s", error, exc_info=error)
         self.failure = error
-        self._stopping = True
 
     def finished(self) -> bool:
         """Return whether it was stopped, or has failed."""
-        return self._stopping
+        return self.failure is not None or (self._stopping and not self._commands)
 
     def shut_down(self) -> None:
         """Close the database and the journal, and tell the network thread."""

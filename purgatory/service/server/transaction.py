@@ -18,10 +18,12 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch
 
 if TYPE_CHECKING:
-    from purgatory.service.server.commands import ClientConnected, ClientRequest
+    from purgatory.service.server.commands import ClientRequest
 
-# How many operations one transaction expires, roughly: it should not keep requests waiting.
-MAX_EXPIRED_PER_TRANSACTION = 5000
+# How many operations one transaction expires: it should not keep requests waiting.
+MAX_EXPIRED_PER_TRANSACTION = 1000
+# A batch is read as a whole: it takes no more operations when it has so many bytes.
+BATCH_BYTES = 1 << 16
 
 
 class Transaction(OutcomeReceiver):
@@ -43,6 +45,7 @@ class Transaction(OutcomeReceiver):
 
     __slots__ = (
         "_batch",
+        "_batch_bytes",
         "_state",
         "changes",
         "clock_ms",
@@ -50,12 +53,11 @@ class Transaction(OutcomeReceiver):
         "events",
         "extended",
         "outcomes",
-        "reads",
-        "refusals",
         "remembered",
         "repeated_outcomes",
         "replies",
         "submitted",
+        "unconditional_replies",
         "writes",
     )
 
@@ -66,6 +68,7 @@ class Transaction(OutcomeReceiver):
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
+        self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
         self.outcomes: list[tuple[PendingOperation, OutcomeRecord]] = []
@@ -74,10 +77,9 @@ class Transaction(OutcomeReceiver):
         self.writes: list[ClientRequest] = []
         self.replies: list[tuple[bytes, Any]] = []
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
-        self.repeated_outcomes: list[tuple[bytes, list[OutcomeRecord]]] = []
-        # What is answered whether the commit succeeds or not; repeated replies, too.
-        self.reads: list[ClientRequest | ClientConnected] = []
-        self.refusals: list[tuple[bytes, Any]] = []
+        self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
+        # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
+        self.unconditional_replies: list[tuple[bytes, Any]] = []
         state.receiver = self
 
     @property
@@ -129,10 +131,15 @@ class Transaction(OutcomeReceiver):
             or batch.client != client.name
             or batch.submitted_ms != now_ms
             or len(batch.operations) >= MAX_BATCH
+            or self._batch_bytes >= BATCH_BYTES
         ):
+            self._batch_bytes = 0
             self._batch = batch = OperationBatch(number, client.name, now_ms, [])
             self.changes.operations.append(batch)
         batch.operations.append(submission)
+        self._batch_bytes += len(payload) + (
+            len(keys[0]) if len(keys) == 1 else sum(map(len, keys))
+        )
         if state.held.by_key:
             self.events.count_held(operation)
 
@@ -204,6 +211,8 @@ class Transaction(OutcomeReceiver):
         now_ms = self.now_ms
         record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms)
         self.outcomes.append((operation, record))
+        if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
+            state.interrupt_expiry()
         state.known[op_id] = record
         at_ms = record.at_ms(operation.due_ms)
         result = operation.result()

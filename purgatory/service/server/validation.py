@@ -15,10 +15,18 @@ from purgatory.service.errors import (
     Refused,
     TimeoutTooLong,
     TooLarge,
+    TooManyItems,
     TooManyKeys,
     TooManyPending,
 )
-from purgatory.service.protocol import Completion, KeyFailure, Limits, Submission, TimeoutExtension
+from purgatory.service.protocol import (
+    Completion,
+    KeyFailure,
+    Limits,
+    Submission,
+    TimeoutExtension,
+    count_items,
+)
 from purgatory.service.server.clients import ClientRecord
 
 _INT64_MAX: Final = (1 << 63) - 1
@@ -112,10 +120,14 @@ class RequestValidator:
         return None
 
     def check_message(self, frame: bytes) -> None:
-        """Raise TooLarge for a message that is too large."""
+        """Raise TooLarge, or TooManyItems, for a message that is too large."""
         most = self.limits.message_bytes
         if len(frame) > most:
             raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
+        most = self.limits.items
+        # Each item takes a byte at least.
+        if 0 < most < len(frame) and (count := count_items(frame)) > most:
+            raise TooManyItems(f"a request with {count} items; expected at most {most}")
 
     def check_completion(self, completion: Completion) -> Refused | None:
         """Return why a completion is refused; None if it is not."""

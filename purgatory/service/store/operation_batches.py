@@ -182,7 +182,8 @@ class OperationBatches:
     def _rows(self, firsts: Iterable[int]) -> Iterator[_Row]:
         for chunk in chunks(list(firsts)):
             sql = f"SELECT * FROM batches WHERE first IN {placeholders(chunk)}"
-            yield from map(_Row._make, self._connection.execute(sql, chunk).fetchall())
+            # One at a time: a row may have many payloads.
+            yield from map(_Row._make, self._connection.execute(sql, chunk))
 
     def delete(self, numbers: Sequence[int]) -> None:
         """Delete operations; all of `numbers` must exist."""

@@ -121,6 +121,23 @@ class TestDriving:
 
         asyncio.run(main())
 
+    def test_what_is_posted_is_done(self, run):
+        """From a thread and from the loop, while nothing else happens in the loop."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                waits = [asyncio.create_task(p.wait(key)) for key in "abc"]
+                await asyncio.sleep(0)
+                await asyncio.to_thread(p.purgatory.complete_later, "a", 1)
+                assert await waits[0] == 1
+                p.purgatory.complete_later("b", 2)
+                p.purgatory.fail_later("c", OSError("gone"))
+                assert await waits[1] == 2
+                with pytest.raises(OSError, match="gone"):
+                    await waits[2]
+
+        run(main())
+
     def test_a_clock_that_raises_is_logged(self, caplog):
         """The driver goes on with its next step."""
         broken = [False]
@@ -152,7 +169,9 @@ class TestDriving:
 
         async def main():
             loop = asyncio.get_running_loop()
-            driver = LoopDriver(Timer(executor=InlineExecutor()), LoopDelivery(loop))
+            p = AsyncPurgatory()
+            bus = p.purgatory._bus
+            driver = LoopDriver(Timer(executor=InlineExecutor()), bus, LoopDelivery(loop))
             with pytest.raises(RuntimeError, match="cannot wait"):
                 driver.wait(1)
             driver.wake()

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from purgatory.cli.connection import person
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG, free_port
@@ -50,7 +51,7 @@ def test_an_operation_from_defer_to_query(run, at, service):
     )
     code, out, _ = run("query", "o1")
     assert code == 0
-    for words in ("o1", "pending", "order", "cli", "paid (done), packed", "2 of 2"):
+    for words in ("o1", "pending", "order", person(), "paid (done), packed", "2 of 2"):
         assert words in out
     assert run("complete", "packed", "other") == (0, "1 operations completed\n", "")
     code, out, _ = run("query", "o1", "--json")

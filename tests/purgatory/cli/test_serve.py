@@ -100,7 +100,8 @@ def test_with_keys(tmp_path, run):
         def key(name):
             return [*options, "--key", keys.directory / f"{name}.key_secret"]
 
-        assert run("defer", "k", *key("shop"), "--patience", HANG)[0] == 0
+        assert run("defer", "k", "--id", "o", *key("shop"), "--patience", HANG)[0] == 0
+        assert '"client": "shop"' in run("query", "o", "--json", *key("shop"))[1]
         assert run("stats", *key("till"), "--patience", 0.3)[0] == 2
         assert run("stats", "--address", server.address, "--patience", 0.3)[0] == 2
         keys.allow("till", keys.pair("till").public)

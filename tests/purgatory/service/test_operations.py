@@ -17,15 +17,16 @@ from purgatory.service.daemon import ServiceDaemon
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "purgatory.json").read_text())
-METRIC = re.compile(r"\b((?:purgatory|timingwheel|mq)_[a-z_]+)(?:\{([^}]*)\})?")
+METRIC = re.compile(r"\b((?:purgatory|timingwheel|mq|process|python)_[a-z_]+)(?:\{([^}]*)\})?")
 # Labels that Prometheus adds to all that it scrapes.
 ADDED = {"instance"}
 
 
 @pytest.fixture(scope="module")
-def shown():
+def shown(tmp_path_factory):
     """Sample name -> labels, of all that a server shows."""
-    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
+    directory = tmp_path_factory.mktemp("data")
+    config = Config(data_dir=directory, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
     with ServiceDaemon(config) as service:
         text = generate_latest(service.server.registry).decode()
     found = {}
@@ -60,11 +61,14 @@ class TestDashboard:
     def test_every_metric_has_a_panel(self, shown):
         """Every metric of a server is in a panel, but for those that say the same as others."""
         used = {name for _, text in expressions() for name, _ in METRIC.findall(text)}
-        derived = {"timingwheel_lateness_seconds_sum", "timingwheel_lateness_seconds_count"}
+        histograms = ("timingwheel_lateness_seconds", "purgatory_server_commit_duration_seconds")
+        derived = {f"{name}_{end}" for name in histograms for end in ("sum", "count")}
         elsewhere = {
             "timingwheel_timers_pending",  # as many as operations
             "mq_mailbox_commands_total",
             "purgatory_server_uptime_seconds",
+            "process_start_time_seconds",  # likewise
+            "python_info",  # as in purgatory_build_info
             "purgatory_server_outcomes_total",  # as purgatory_operations_total, once on disk
         }
         assert set(shown) - used - derived - elsewhere == set()

@@ -219,6 +219,16 @@ def test_a_directory_of_parts_is_read_by_name(tmp_path, suffix):
     assert rows.where().startswith(f"{parts / 'part-2'}.{suffix}, ")
 
 
+def test_the_partitions_of_a_directory_are_read(tmp_path):
+    """In the order of their names, one for each day of a journal; no other directories."""
+    for name, at_ms in (("date=2026-11-22/a", 2), ("date=2026-11-21/b", 1), ("others/c", 3)):
+        file = tmp_path / f"{name}.csv"
+        file.parent.mkdir()
+        file.write_text(f"key,at_ms\nk,{at_ms}\n")
+    with read_events(tmp_path) as rows:
+        assert [row.at_ms for row in rows] == [1, 2]
+
+
 def test_a_directory_without_parts_is_refused(tmp_path):
     """It is not read as an empty trace."""
     (tmp_path / "_SUCCESS").touch()

@@ -5,45 +5,60 @@ import { Rings } from "./rings.js";
 import { bytes, compact, duration, element, rate, whole } from "./text.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const OUTCOMES = ["completed", "expired", "cancelled"];
+const OUTCOMES = ["completed", "expired", "failed", "cancelled"];
 // Seconds over which a rate is averaged, so that it does not jump with every state.
 const RATE_SECONDS = 2;
 const SECONDS = 120;
 const get = (id) => document.getElementById(id);
 
-class Tile {
-  constructor(id, title, tone) {
-    this.value = element("dd", { class: "value", id }, "–");
+// A line of a card: a name, a figure, and a note. It is there from the first `show` on.
+class Figure {
+  constructor(card, id, title, tone) {
+    this.card = get(card);
+    this.value = element("dd", { class: "value", id });
     this.note = element("dd", { class: "note", id: `${id}-note` });
-    this.node = element("div", { class: "tile" }, element("dt", {}, title), this.value, this.note);
+    this.node = element("div", { class: "figure", hidden: "" }, element("dt", {}, title), this.value, this.note);
     if (tone) this.node.dataset.tone = tone;
+    this.card.append(this.node);
   }
 
-  show(text, raw, note) {
+  show(text, raw, note = "", alarm = false) {
+    this.node.hidden = false;
+    this.node.dataset.alarm = alarm;
     this.value.textContent = text;
     this.value.dataset.value = raw;
     this.note.textContent = note;
   }
+
+  count(value, note, alarm) {
+    this.show(whole(value), value, note, alarm);
+  }
 }
 
-const tiles = {
-  pending: new Tile("pending", "Pending"),
-  completed: new Tile("completed", "Completed/s", "completed"),
-  expired: new Tile("expired", "Expired/s", "expired"),
-  cancelled: new Tile("cancelled", "Cancelled/s", "cancelled"),
-  mailbox: new Tile("mailbox", "Mailbox backlog"),
-  executor: new Tile("executor", "Executor backlog"),
-};
-get("tiles").append(...Object.values(tiles).map((tile) => tile.node));
-const serviceTiles = {
-  clients: new Tile("clients", "Clients"),
-  disk: new Tile("disk", "On disk"),
+const figures = {
+  pending: new Figure("due", "pending", "Pending"),
+  next: new Figure("due", "next", "Next due"),
+  held: new Figure("due", "held", "Held events"),
+  unread: new Figure("due", "unread", "Unread outcomes"),
+  failed: new Figure("wrong", "failed", "Failed/s", "failed"),
+  refused: new Figure("wrong", "refused", "Refused"),
+  commits: new Figure("wrong", "commit-failures", "Failed commits"),
+  late: new Figure("wrong", "late", "Late now"),
+  completed: new Figure("ended", "completed", "Completed/s", "completed"),
+  expired: new Figure("ended", "expired", "Expired/s", "expired"),
+  cancelled: new Figure("ended", "cancelled", "Cancelled/s", "cancelled"),
+  punctual: new Figure("ended", "punctual", "Lateness"),
+  clients: new Figure("load", "clients", "Clients"),
+  disk: new Figure("load", "disk", "On disk"),
+  mailbox: new Figure("load", "mailbox", "Mailbox backlog"),
+  executor: new Figure("load", "executor", "Executor backlog"),
 };
 
 const rings = new Rings(get("rings"), get("wheel-table").tBodies[0]);
 const outcomes = new Lines(get("outcomes-chart"), get("outcomes-legend"), [
   { name: "completed", tone: "completed" },
   { name: "expired", tone: "expired" },
+  { name: "failed", tone: "failed", dashed: true },
   { name: "cancelled", tone: "cancelled", dashed: true },
 ], SECONDS);
 const pending = new Lines(get("pending-chart"), get("pending-legend"), [
@@ -72,18 +87,21 @@ function rates(seconds, state) {
 function show(state) {
   const seconds = performance.now() / 1000;
   const perSecond = rates(seconds, state);
-  get("name").textContent = state.name;
-  document.title = `${compact(state.pending)} pending · ${state.name}`;
+  showName(state);
+  showHealth(state.health);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
-  tiles.pending.show(whole(state.pending), state.pending, `${whole(state.watched_keys)} watched keys`);
+  figures.pending.count(state.pending, `${whole(state.watched_keys)} watched keys`);
+  figures.held.count(state.held, "for later operations");
+  showNext(state);
   OUTCOMES.forEach((name, n) => {
-    tiles[name].show(rate(perSecond[n]), state.outcomes[name], `${whole(state.outcomes[name])} in all`);
+    figures[name].show(rate(perSecond[n]), state.outcomes[name], `${whole(state.outcomes[name])} in all`);
   });
-  tiles.mailbox.show(whole(state.mailbox.depth), state.mailbox.depth, `${whole(state.mailbox.commands)} commands`);
-  tiles.executor.show(whole(state.executor_backlog), state.executor_backlog, "due, not started");
-  if (state.service) showService(state.service);
-  rings.show(state.levels);
+  figures.mailbox.count(state.mailbox.depth, `${whole(state.mailbox.commands)} commands`);
+  figures.executor.count(state.executor_backlog, "due, not started");
+  if (state.service) showService(state.service, state.health);
+  rings.show(state.levels, state.now_ms);
+  get("idle").hidden = state.pending > 0;
   anchor = [state.now_ms, performance.now()];
   rings.turn(state.now_ms, true);
   outcomes.add(seconds, perSecond);
@@ -92,27 +110,81 @@ function show(state) {
   showLateness(state.lateness);
 }
 
-function showService(service) {
-  if (!serviceTiles.clients.node.isConnected) {
-    get("tiles").append(...Object.values(serviceTiles).map((tile) => tile.node));
+// Where this is: the machine, and the address of the protocol.
+function showName(state) {
+  const host = state.host || location.hostname;
+  get("name").textContent = state.service ? `purgatory on ${host}` : state.name;
+  get("where").textContent = state.address || location.host;
+  const trouble = state.health?.not_ready ? "not ready · " : "";
+  document.title = `${trouble}${compact(state.pending)} pending · ${get("name").textContent}`;
+}
+
+// Is it well? `broken` and `not_ready` say why not; without a judgement nothing is shown.
+function showHealth(health) {
+  const node = get("health");
+  node.hidden = !health;
+  if (!health) return;
+  const trouble = health.broken || health.not_ready;
+  node.dataset.state = trouble ? "bad" : "good";
+  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : "Ready: commits succeed, outcomes are told in time");
+}
+
+// The server does not answer: what is shown is old.
+function showLost() {
+  const node = get("health");
+  if (node.dataset.state === "lost") return;
+  node.hidden = false;
+  node.dataset.state = "lost";
+  tell(node, `No answer since ${new Date().toLocaleTimeString("en-GB")}: what is shown is older`);
+  document.title = `no answer · ${get("name").textContent}`;
+}
+
+// Set a text, unless it is the same: a screen reader reads each change.
+function tell(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// The first occupied slot of each level, from its hand on, says when something is due.
+function showNext({ levels, now_ms: now, pending: count }) {
+  const starts = levels.flatMap(({ tick_ms: tick, slots }) => {
+    const first = Math.floor(now / tick);
+    const ahead = slots.findIndex((_, n) => slots[(first + n) % slots.length]);
+    return ahead < 0 ? [] : [[(first + ahead) * tick - now, tick]];
+  });
+  if (!count || !starts.length) {
+    figures.next.show("–", -1, "nothing waits");
+    return;
   }
-  serviceTiles.clients.show(whole(service.connections), service.connections, `${compact(service.unacknowledged)} outcomes unread`);
-  serviceTiles.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
+  const [wait, tick] = starts.reduce((a, b) => (b[0] < a[0] ? b : a));
+  const whole = Math.max(0, Math.round(wait));
+  figures.next.show(whole < 1000 ? "now" : `in ${duration(whole)}`, whole, `its slot is ${duration(tick)} long`);
+}
+
+function showService(service, health) {
+  figures.unread.count(service.unacknowledged, "kept for their clients");
+  figures.refused.count(service.refused, "requests or operations");
+  figures.commits.count(service.commit_failures, `of ${compact(service.commits + service.commit_failures)}`, health?.failing_s > 0);
+  if (health) {
+    const late = Math.round(health.oldest_due_age_s * 1000);
+    figures.late.show(late < 1000 ? "nothing" : duration(late), late, "the oldest not told", late >= 5000);
+  }
+  figures.clients.count(service.connections, `${compact(service.messages)} messages`);
+  figures.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
 }
 
 // The history that the server keeps: a row a second, [uptime, completed, expired, cancelled,
-// pending, mailbox, executor]. The charts start from it, and again after a pause.
+// pending, mailbox, executor, failed]. The charts start from it, and again after a pause.
 function recall(rows, uptime) {
   const now = performance.now() / 1000;
   const at = (row) => now - (uptime - row[0]);
   outcomes.start(rows.slice(1).map((row, n) => {
     const before = rows[n];
-    return [at(row), [1, 2, 3].map((column) => (row[column] - before[column]) / (row[0] - before[0]))];
+    return [at(row), [1, 2, 7, 3].map((column) => (row[column] - before[column]) / (row[0] - before[0]))];
   }));
   pending.start(rows.map((row) => [at(row), [row[4]]]));
   backlog.start(rows.map((row) => [at(row), [row[5], row[6]]]));
   recent = rows.slice(-RATE_SECONDS - 1).map((row) => [at(row), { uptime_s: row[0],
-    outcomes: { completed: row[1], expired: row[2], cancelled: row[3] } }]);
+    outcomes: { completed: row[1], expired: row[2], failed: row[7], cancelled: row[3] } }]);
 }
 
 function showLateness({ bounds_ms: bounds, counts }) {
@@ -124,6 +196,8 @@ function showLateness({ bounds_ms: bounds, counts }) {
   }));
   lateness.show(bars);
   get("lateness-summary").textContent = summary(bounds, counts);
+  const total = counts.reduce((a, b) => a + b, 0);
+  figures.punctual.show(total ? within(bounds, counts, 0.99).replace("within", "≤") : "–", total, "99 % of the expired");
   const rows = bars.map(({ count }, n) => element("tr", {},
     element("th", { scope: "row" }, n < bounds.length ? duration(bounds[n]) : "more"),
     element("td", {}, whole(count))));
@@ -133,19 +207,22 @@ function showLateness({ bounds_ms: bounds, counts }) {
 function summary(bounds, counts) {
   const total = counts.reduce((a, b) => a + b, 0);
   if (!total) return "Start of an expiry minus its deadline, in ms. Nothing has expired yet.";
-  const within = (share) => {
-    let left = share * total;
-    const n = counts.findIndex((count) => (left -= count) <= 0);
-    if (bounds[n] === 0) return "on time";
-    return n < bounds.length ? `within ${duration(bounds[n])}` : `later than ${duration(bounds.at(-1))}`;
-  };
-  return `Start of an expiry minus its deadline, in ms, since the start: half ${within(0.5)}, 99\u00a0% ${within(0.99)}.`;
+  const [half, most] = [0.5, 0.99].map((share) => within(bounds, counts, share));
+  return `Start of an expiry minus its deadline, in ms, since the start: half ${half}, 99\u00a0% ${most}.`;
+}
+
+// How late a share of all operations was at most.
+function within(bounds, counts, share) {
+  let left = share * counts.reduce((a, b) => a + b, 0);
+  const n = counts.findIndex((count) => (left -= count) <= 0);
+  if (bounds[n] === 0) return "on time";
+  return n < bounds.length ? `within ${duration(bounds[n])}` : `later than ${duration(bounds.at(-1))}`;
 }
 
 function status(state, text) {
   const node = get("status");
   node.dataset.state = state;
-  if (node.textContent !== text) node.textContent = text;
+  tell(node, text);
 }
 
 async function fetched(path) {
@@ -178,6 +255,7 @@ async function ask() {
   } catch (error) {
     recalled = false;
     status("lost", "no answer");
+    showLost();
     console.warn(error);
   }
   asking = false;

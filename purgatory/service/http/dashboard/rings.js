@@ -9,6 +9,9 @@ const INNER = 64;
 const MOST_ARCS = 120;
 // The eye cannot follow a faster hand: it is shown where it was when the state was read.
 const SLOWEST_BLUR_MS = 2000;
+// A level exists from its first operation on. So many are drawn in any case, those that do not exist
+// empty, so that an idle wheel looks like a wheel.
+const LEAST_RINGS = 6;
 
 function point(radius, turn) {
   const angle = 2 * Math.PI * turn;
@@ -31,6 +34,7 @@ class Ring {
   constructor(number, level) {
     this.number = number;
     this.size = level.slots.length;
+    this.unused = !!level.unused;
     this.tick = level.tick_ms;
     this.fast = this.tick * this.size < SLOWEST_BLUR_MS;
     this.perArc = Math.ceil(this.size / MOST_ARCS);
@@ -49,12 +53,13 @@ class Ring {
       element("figcaption", {}, `Level ${number}`,
         element("small", {}, `slots of ${duration(this.tick)}`),
         element("small", {}, `${duration(this.tick * this.size)} round`)));
+    if (this.unused) this.figure.dataset.unused = "";
     this.row = element("tr", {}, element("th", { scope: "row" }, String(number)),
       ...Array.from({ length: 5 }, () => element("td")));
   }
 
   fits(level) {
-    return this.size === level.slots.length && this.tick === level.tick_ms;
+    return this.size === level.slots.length && this.tick === level.tick_ms && this.unused === !!level.unused;
   }
 
   show(level) {
@@ -69,7 +74,7 @@ class Ring {
     const total = level.slots.reduce((a, b) => a + b, 0);
     const occupied = level.slots.filter(Boolean).length;
     this.count.textContent = compact(total);
-    this.note.textContent = `${occupied} of ${this.size} slots`;
+    this.note.textContent = this.unused ? "not in use" : `${occupied} of ${this.size} slots`;
     this.figure.dataset.count = total;
     this.figure.dataset.occupied = occupied;
     this.svg.setAttribute("aria-label", `Level ${this.number}: ${whole(total)} operations in ${occupied} `
@@ -84,6 +89,17 @@ class Ring {
   }
 }
 
+// Add the levels that a wheel would have next.
+function withUnused(levels, nowMs) {
+  const all = [...levels];
+  while (all.length && all.length < LEAST_RINGS) {
+    const { tick_ms: tick, slots } = all.at(-1);
+    const longer = tick * slots.length;
+    all.push({ tick_ms: longer, slots: slots.map(() => 0), hand: Math.floor(nowMs / longer) % slots.length, unused: true });
+  }
+  return all;
+}
+
 export class Rings {
   constructor(place, table) {
     this.place = place;
@@ -91,11 +107,12 @@ export class Rings {
     this.rings = [];
   }
 
-  show(levels) {
+  show(known, nowMs) {
+    const levels = withUnused(known, nowMs);
     if (levels.length !== this.rings.length || levels.some((level, n) => !this.rings[n].fits(level))) {
       this.rings = levels.map((level, n) => new Ring(n, level));
       this.place.replaceChildren(...this.rings.map((ring) => ring.figure));
-      this.table.replaceChildren(...this.rings.map((ring) => ring.row));
+      this.table.replaceChildren(...this.rings.filter((ring) => !ring.unused).map((ring) => ring.row));
     }
     this.rings.forEach((ring, n) => ring.show(levels[n]));
   }

@@ -9,6 +9,7 @@ file, and every row is in exactly one file. `start` and `close` are called by on
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
 from purgatory.journal.writer import JournalWriter
+from purgatory.service.server.journal.journal_stats import JournalStats
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.private_files import make_private_directory
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
@@ -63,13 +65,17 @@ class ParquetSink:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_CommittedRows] | None = None
-        self._behind = (
-            False  # rows were refused, so all later ones are too; used by the store thread alone
-        )
+        # Rows were refused, so all later ones are, too. Written by the store thread alone, as are
+        # the next two.
+        self._behind = False
+        self._posted_rows = 0
+        self._waiting_since = 0.0  # seconds of the monotonic clock: when the first of them came
+        self._rows: _RowBuffer | None = None
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Open the files, start the thread. Raises JournalError, StoreError, TraceError."""
         rows = _RowBuffer(self._directory, source, confirm)
+        self._rows = rows
         position = rows.position
         try:
             self._writer = JournalWriter(rows, self._seconds)
@@ -90,10 +96,27 @@ class ParquetSink:
             return
         try:
             rows = _CommittedRows(operations, outcomes, events, extensions)
+            if not self._waiting_rows():
+                self._waiting_since = time.monotonic()
+            self._posted_rows += rows.size
             self._writer.post(rows, rows.size)
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
+
+    def _waiting_rows(self) -> int:
+        return 0 if self._rows is None else self._posted_rows - self._rows.written_rows
+
+    def stats(self) -> JournalStats:
+        """Return the figures of this moment. Any thread."""
+        rows, writer, waiting = self._rows, self._writer, self._waiting_rows()
+        since = 0.0 if rows is None else max(self._waiting_since, rows.written_at)
+        return JournalStats(
+            waiting_rows=waiting,
+            lag_s=time.monotonic() - since if waiting else 0.0,
+            failures=0 if writer is None else writer.failures,
+            is_behind=self._behind,
+        )
 
     def flush(self) -> None:
         """Return when all rows written before are on disk. Raises JournalError."""
@@ -117,6 +140,10 @@ class _RowBuffer:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
         self._count = 0
+        # Read by other threads: how many rows were written, and when the last attempt began of
+        # those that left none.
+        self.written_rows = 0
+        self.written_at = 0.0
         self._lock = JournalLock(directory)
         try:
             make_private_directory(directory, (".lock",))
@@ -141,12 +168,14 @@ class _RowBuffer:
         if not self._batches:
             return
         # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
-        before = self.position
+        before, began = self.position, time.monotonic()
         try:
             for files, last, rows in zip(
                 self._files, before, zip(*self._batches, strict=True), strict=True
             ):
                 files.append(_numbered(rows, last))
+            self.written_at = began
+            self.written_rows += self._count
             self._batches.clear()
             self._count = 0
         finally:

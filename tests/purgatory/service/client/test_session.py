@@ -37,10 +37,13 @@ from purgatory.service.protocol import (
     Failure,
     Hello,
     KeyFailure,
+    OperationStatus,
     OutcomeMessage,
     Outcomes,
+    Query,
     Raw,
     Refusal,
+    States,
     Stats,
     StatsReply,
     Submission,
@@ -332,6 +335,44 @@ def test_a_message_that_would_be_too_large_is_several():
         52,
         False,
     )
+
+
+def test_a_message_has_no_more_items_than_the_server_takes():
+    """Calls and acknowledgements are spread over several messages."""
+    talk = Talk(items=3)
+    talk.connect()
+    for n in range(10):
+        talk.defer(f"o{n}")
+    counts = []
+    while messages := talk.sent():
+        for message in messages:
+            counts.append(len(message.operations))
+            talk.deliver(Submitted(message.seq))
+    assert counts == [3, 3, 3, 1]
+    told = Outcomes([end(n + 1, f"o{n}") for n in range(10)])
+    assert [len(message.outcomes) for message in talk.deliver(told)] == [3, 3, 3, 1]
+
+
+def test_queries_whose_answer_is_too_large_are_asked_again_in_halves():
+    """Down to a single one, which fails."""
+    talk = Talk()
+    talk.connect()
+    futures = [talk.ask(Query, f"o{n}") for n in range(5)]
+    counts = []
+    while messages := talk.sent():
+        for message in messages:
+            ids = message.op_ids
+            counts.append(len(ids))
+            if len(ids) > 2 or "o4" in ids:
+                talk.deliver(Failure(message.seq, "too-large", "the answer is too large"))
+            else:
+                states = [OperationStatus(op_id, "pending") for op_id in ids]
+                talk.deliver(States(message.seq, states))
+    assert counts == [5, 2, 3, 1, 2, 1, 1]
+    assert [future.result(0).op_id for future in futures[:4]] == ["o0", "o1", "o2", "o3"]
+    assert isinstance(futures[4].exception(0), TooLarge)
+    assert (talk.session.unsent_calls, talk.session.busy) == (0, False)
+    assert talk.session.finished_calls == 5
 
 
 def test_every_hello_names_the_session():

@@ -4,8 +4,10 @@ import itertools
 import os
 import random
 import shutil
+import socket
 import threading
 import urllib.request
+from dataclasses import fields
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatory import Purgatory
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.server.health.server_health import HealthReport
+from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -22,6 +26,7 @@ if CHROMIUM is None and "CI" not in os.environ:
     pytest.skip("there is no chromium here", allow_module_level=True)
 
 DESKTOP = {"width": 1280, "height": 900}
+LAPTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 
 
@@ -80,6 +85,9 @@ def bench():
         p.complete(n)
     for n in range(60, 75):
         p.cancel_for_key(n)
+    for n in range(75, 80):
+        p.fail(n, ValueError("no"))
+    p.complete("held", hold=1000)
     bench.advance(20.0137)
     return bench
 
@@ -132,11 +140,12 @@ class TestNumbers:
         """Tiles, rings, tables and histogram show what /metrics has."""
         page, found = visit(still), metrics(still)
         assert value(page, "pending") == found[("purgatory_operations_pending",)] > 100
-        for outcome in ("completed", "expired", "cancelled"):
+        for outcome in ("completed", "expired", "cancelled", "failed"):
             assert value(page, outcome) == found["purgatory_operations_total", outcome] > 0
+        assert value(page, "held") == found[("purgatory_held_events",)] == 1
         assert value(page, "mailbox") == found[("mq_mailbox_depth",)]
         assert value(page, "executor") == found[("timingwheel_executor_backlog",)]
-        rings = page.query_selector_all(".ring")
+        rings = page.query_selector_all(".ring:not([data-unused])")
         assert len(rings) == sum(name == "timingwheel_buckets_occupied" for name, *_ in found)
         for ring in rings:
             level, occupied = ring.get_attribute("data-level"), ring.get_attribute("data-occupied")
@@ -166,6 +175,104 @@ class TestNumbers:
             "#wheel-table tbody tr:nth-child(3)", "row => [...row.cells].map(c => c.textContent)"
         )
         assert row == ["2", "400 ms", "8 s", count, occupied, str(20013 // 400 % 20)]
+
+
+class Ill:
+    """The health and the figures of a server, to be changed by the test."""
+
+    def __init__(self):
+        self.report = HealthReport("", "", 1.0, 0.0, 0.0)
+        self.stats = ServerStats(
+            **dict.fromkeys((field.name for field in fields(ServerStats)), 0)
+            | {"refused": 12, "commit_failures": 3, "unacknowledged": 7, "held": 2}
+        )
+
+    def fall_ill(self):
+        """Fail commits, for a minute."""
+        trouble = "commits have failed for 60 s, 60 in a row: disk full"
+        self.report = HealthReport("", trouble, 61.0, 60.0, 60.0)
+
+
+@pytest.fixture
+def ill():
+    return Ill()
+
+
+@pytest.fixture
+def idle(ill):
+    """The page of a server that has nothing to do."""
+    purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
+    with serve(
+        purgatory, service=lambda: ill.stats, health=lambda: ill.report, address="tcp://here:7411"
+    ) as web:
+        yield web
+
+
+class TestFirstScreen:
+    """Without scrolling: is it well, what is due, what failed."""
+
+    def test_where_it_is(self, idle, visit):
+        """The title has the host and the address."""
+        page = visit(idle, viewport=LAPTOP)
+        host = socket.gethostname()
+        assert page.inner_text("h1").split() == ["purgatory", "on", host, "tcp://here:7411"]
+        assert page.title() == f"0 pending · purgatory on {host}"
+
+    def test_whether_it_is_well(self, idle, ill, visit):
+        """It says so, in words and in the title; and why not."""
+        page = visit(idle, viewport=LAPTOP)
+        assert page.inner_text("#health").startswith("Ready: commits succeed")
+        ill.fall_ill()
+        page.wait_for_selector("#health[data-state=bad]")
+        assert "Not ready: commits have failed for 60 s" in page.inner_text("#health")
+        assert page.title().startswith("not ready")
+        assert page.inner_text("#late") == "1 min"
+        assert page.query_selector(".figure[data-alarm=true] #commit-failures")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(CONTRASTS) >= 4.5
+
+    def test_without_a_judgement_nothing_is_said(self, still, visit):
+        """A purgatory in a program has no health, and no figures of a server."""
+        page = visit(still)
+        for hidden in ("#health", "#refused", "#late", "#clients"):
+            assert page.is_hidden(hidden)
+
+    def test_what_is_due_and_what_failed(self, idle, visit):
+        """In figures, held events and failed operations among them."""
+        page = visit(idle, viewport=LAPTOP)
+        shown = {name: value(page, name) for name in ("refused", "commit-failures", "unread")}
+        assert shown == {"refused": 12, "commit-failures": 3, "unread": 7}
+        assert (value(page, "held"), value(page, "failed"), value(page, "pending")) == (2, 0, 0)
+        assert page.inner_text("#next-note") == "nothing waits"
+
+    def test_when_something_is_due_next(self, bench, still, visit):
+        """The first slot that is not empty tells, and how long that is."""
+        page = visit(still)
+        wait_ms = bench.purgatory.timer.delay_to_next() * 1000
+        assert abs(value(page, "next") - wait_ms) <= 20
+        assert "slot is" in page.inner_text("#next-note")
+
+    def test_charts_are_on_it(self, idle, visit):
+        """Those of outcomes and pending operations, whole."""
+        page = visit(idle, viewport=LAPTOP)
+        for chart in ("#outcomes-chart", "#pending-chart"):
+            box = page.query_selector(chart).bounding_box()
+            assert box["y"] + box["height"] <= LAPTOP["height"]
+
+    def test_on_a_phone(self, idle, visit):
+        """Health, what is due and what went wrong come first."""
+        page = visit(idle, viewport=PHONE)
+        box = page.query_selector("#commit-failures").bounding_box()
+        assert box["y"] + box["height"] <= PHONE["height"]
+
+    def test_idle(self, idle, visit):
+        """The wheel is drawn with the levels it would have; the table has those it has."""
+        page = visit(idle)
+        assert len(page.query_selector_all(".ring")) == 6
+        assert len(page.query_selector_all(".ring[data-unused]")) == 5
+        assert len(page.query_selector_all("#wheel-table tbody tr")) == 1
+        assert page.is_visible("#idle")
 
 
 class TestMotion:
@@ -229,6 +336,7 @@ class TestLooks:
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         cut = page.evaluate(
             """() => [...document.querySelectorAll('h1, h2, p, dt, dd, figcaption, li, button')]
+                .filter(e => e.getClientRects().length)
                 .filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display
                     !== 'inline').map(e => e.textContent)"""
         )
@@ -284,5 +392,7 @@ class TestServerThatEnds:
             page.wait_for_selector("#status[data-state=live]")
         page.wait_for_selector("#status[data-state=lost]", timeout=HANG * 1000)
         assert page.inner_text("#status") == "no answer"
+        assert "No answer since" in page.inner_text("#health")
+        assert page.title().startswith("no answer")
         assert value(page, "pending") == bench.purgatory.delayed
         context.close()

@@ -153,6 +153,7 @@ class TestAcceptErrors:
 
     def test_out_of_descriptors(self, web):
         """There is one line for all that wait; when there is room they are answered."""
+        assert status(web) == 200  # its thread has all that it needs
         lines = queue.SimpleQueue()
         handler = logging.handlers.QueueHandler(lines)
         peers = [socket.socket() for _ in range(20)]

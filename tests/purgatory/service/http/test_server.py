@@ -116,7 +116,7 @@ class TestPaths:
         """Rows are oldest first; the first is recorded when the server starts."""
         bench.purgatory.defer("k")
         history = json.loads(ask(web, "/history.json")[2])
-        assert len(history["rows"][0]) == 7
+        assert len(history["rows"][0]) == 8
         assert history["rows"][0][0] <= history["uptime_s"]
 
     def test_checks(self, web, trouble):

@@ -78,13 +78,37 @@ def test_a_connection_that_does_not_read(connections, connection, socket, posted
     assert not connections.blocked
 
 
+def test_outcomes_that_are_too_many_to_push(connections, connection, posted):
+    """They are fetched, from the first on, and then pushed again."""
+    connections.push(OutcomePush("c", 7, 9000, None))
+    connections.push(OutcomePush("c", 9001, 9001, b"outcomes"))
+    assert posted == [FetchOutcomes(b"r", "c", 6)]
+    connections.send_fetched(OutcomeFrame(b"r", None, 9000))
+    assert connection.streaming
+
+
+def test_outcomes_that_are_sent_once_more(connections, connection, socket, posted):
+    """The next ones are fetched when the connection has taken these; pushes go on beside."""
+    again = FetchOutcomes(b"r", "c", 0, repeated=True)
+    connections.send_fetched(OutcomeFrame(b"r", b"1", 3, repeated=True))
+    assert posted == [again]
+    socket.error = zmq.Again()
+    connections.send_fetched(OutcomeFrame(b"r", b"2", 6, repeated=True))
+    assert posted == [again]
+    socket.error = None
+    connections.retry_blocked()
+    assert (socket.sent, posted) == ([b"1", b"2"], [again, again])
+    connections.push(OutcomePush("c", 7, 7, b"3"))
+    assert socket.sent[-1] == b"3"
+
+
 def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch):
     """The connection is dropped."""
     monkeypatch.setattr(module, "BACKLOG_FRAMES", 1)
     socket.error = zmq.Again()
     connections.send(connection, b"1")
     connections.send(connection, b"2")
-    assert posted == [ClientDisconnected("c")]
+    assert posted == [ClientDisconnected("c", b"r")]
     assert len(connections) == 0
     assert not connections.blocked
 
@@ -103,6 +127,6 @@ def test_a_connection_that_has_gone(connections, connection, socket, posted, sen
     """The next send drops it, and nothing is left to be tried again."""
     socket.error = GONE
     send(connections, connection)
-    assert posted == [ClientDisconnected("c")]
+    assert posted == [ClientDisconnected("c", b"r")]
     assert len(connections) == 0
     assert not connections.blocked

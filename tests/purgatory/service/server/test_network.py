@@ -15,6 +15,7 @@ from purgatory.service.protocol import (
     VERSION,
     Acknowledge,
     Bye,
+    Cancel,
     Complete,
     Completed,
     Completion,
@@ -24,6 +25,7 @@ from purgatory.service.protocol import (
     Ping,
     Query,
     Raw,
+    States,
     Stats,
     Submit,
     Submitted,
@@ -184,6 +186,17 @@ def test_a_message_that_is_too_large(serve, peer):
     assert good.ask(Stats(1)).figures["connections"] >= 1
 
 
+def test_a_request_with_too_many_items(serve, peer):
+    """It is refused as a whole, before it is decoded; the welcome says how many there may be."""
+    one = peer(serve(memory=True, max_items=10))
+    assert one.hello().limits.items == 10
+    assert isinstance(one.ask(Query(2, ["a"] * 10)), States)
+    for seq, request in enumerate((Query, Cancel, Acknowledge, Submit)):
+        answer = one.ask(request(seq, [1] * 11))
+        assert (answer.seq, answer.code) == (seq, "too-many-items")
+    assert answer.message == "a request with 11 items; expected at most 10"
+
+
 def test_a_raw_tcp_peer(server, peer):
     """It does no harm, whatever it sends."""
     host, port = server.address.removeprefix("tcp://").split(":")
@@ -243,7 +256,8 @@ def test_outcomes_wait_for_a_client_that_does_not_read(serve, peer, monkeypatch)
         if isinstance(message, Outcomes):
             got |= {outcome.number for outcome in message.outcomes}
     assert got == set(range(1, count + 1))
-    slow.send(Acknowledge(1, sorted(got)))
+    for first in range(1, count + 1, 1000):
+        slow.send(Acknowledge(1, list(range(first, first + 1000))))
     assert slow.ask(Query(2, ["sync"])).states[0].state == "unknown"
     assert server.stats().unacknowledged == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rich.box import SIMPLE
@@ -23,8 +23,15 @@ _RATES: Final = (
     ("submitted", "submitted/s", "cyan"),
     ("completed", "completed/s", "blue"),
     ("expired", "expired/s", "dark_orange"),
+    ("failed", "failed/s", "red"),
     ("cancelled", "cancelled/s", "magenta"),
     ("commits", "commits/s", "green"),
+)
+# name of the figure, its title
+_WRONG: Final = (
+    ("failed", "failed"),
+    ("refused", "refused"),
+    ("commit_failures", "failed commits"),
 )
 
 
@@ -37,6 +44,16 @@ def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = Fa
         for name, fact in facts:
             table.add_row(Text(name), Text(fact))
         table.add_section()
+    Console().print(table)
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of texts below a head; texts are not read as markup."""
+    table = Table(box=SIMPLE)
+    for title in head:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
     Console().print(table)
 
 
@@ -55,6 +72,7 @@ class Top:
     def __init__(self, address: str) -> None:
         self._address = address
         self._figures: Mapping[str, float] = {}
+        self._grown: set[str] = set()  # figures of `_WRONG` that the last sample raised
         self._rates: dict[str, deque[float]] = {
             name: deque([0.0] * WIDTH, maxlen=WIDTH) for name, _, _ in _RATES
         }
@@ -62,33 +80,65 @@ class Top:
     def add(self, figures: Mapping[str, float]) -> None:
         """Add a sample of the figures, by name; see `ServerStats`."""
         before, self._figures = self._figures, figures
+        self._grown = {
+            name for name, _ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
+        }
         passed = figures["uptime_seconds"] - before.get("uptime_seconds", 0.0)
         for name, rates in self._rates.items():
             if before and passed > 0:  # negative after a restart of the server
-                rates.append(max(0.0, figures[name] - before[name]) / passed)
+                grown = figures.get(name, 0.0) - before.get(name, 0.0)
+                rates.append(max(0.0, grown) / passed)
 
     def __rich__(self) -> RenderableType:
         """Render the screen."""
-        return Group(self._head(), Columns(self._tiles(), equal=True, expand=True), self._chart())
+        answers = [self._head(), self._due(), self._wrong()]
+        return Group(*answers, Columns(self._tiles(), equal=True, expand=True), self._chart())
 
-    def _head(self) -> RenderableType:
+    def _head(self) -> Text:
+        """Return where this is, and whether it is well."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
-        return line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}")
+        line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
+        trouble = self._trouble()
+        if trouble:
+            return line.append(f"NOT READY: {trouble}", "bold red")
+        return line.append("ready", "green")
+
+    def _trouble(self) -> str:
+        """Return why the server is not ready; empty if it is, or does not say."""
+        figures = self._figures
+        if figures.get("ready", 1):
+            return ""
+        failing, late = figures.get("failing_seconds", 0), figures.get("oldest_due_age_seconds", 0)
+        if failing:
+            return f"commits have failed for {failing:,.0f} s"
+        return f"the oldest due outcome is {late:,.0f} s late" if late else "its disk hangs"
+
+    def _due(self) -> Text:
+        figures = self._figures
+        line = Text.assemble("due:   ", (f"{figures['pending']:,.0f} pending", "bold"))
+        line.append(f", {figures.get('held', 0):,.0f} held events")
+        late = figures.get("oldest_due_age_seconds", 0)
+        return line.append(f", the oldest {late:,.0f} s late", "red") if late >= 1 else line
+
+    def _wrong(self) -> Text:
+        """Return what failed; in colour if it is new since the last sample."""
+        figures = self._figures
+        line = Text("wrong: ")
+        for name, title in _WRONG:
+            style = "bold red" if name in self._grown else ""
+            line.append(f"{figures.get(name, 0):,.0f} {title}", style).append(", ")
+        return line.append(f"{figures['unacknowledged']:,.0f} unread outcomes")
 
     def _tiles(self) -> list[RenderableType]:
         figures = self._figures
         commits = figures["commits"]
         per_commit = f"{1000 * figures['commit_seconds'] / commits:.2f} ms" if commits else "-"
         shown = {
-            "pending": f"{figures['pending']:,.0f}",
-            "unacknowledged": f"{figures['unacknowledged']:,.0f}",
             "clients": f"{figures['connections']:,.0f}",
             "store backlog": f"{figures['store_backlog']:,.0f}",
             "a commit": per_commit,
             "on disk": bytes_shown(figures["store_bytes"]),
-            "refused": f"{figures['refused']:,.0f}",
-            "failed commits": f"{figures['commit_failures']:,.0f}",
         }
         return [
             Panel(Text(value, style="bold", justify="right"), title=title, title_align="left")

@@ -1,0 +1,1 @@
+"""What `purgatory serve` sets in its process: the log, the limit of open files."""

@@ -1,0 +1,1 @@
+"""What the commands read and print: durations, values, tables, the screen of `top`."""

@@ -1,0 +1,39 @@
+"""Values, moments and outcomes as texts and as JSON. Called from the main thread."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from purgatory.cli.extras import import_extra
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+
+def value_text(value: Any) -> str:
+    """Return a value as the terminal shows it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as one line of JSON; what JSON cannot hold as its `repr`."""
+    try:
+        return json.dumps(value, default=repr)
+    except (TypeError, ValueError):  # a map with keys that are no texts
+        return json.dumps(repr(value))
+
+
+def unpacked(raw: Raw) -> Any:
+    """Return a value of a message; None for nil. Raises Malformed."""
+    return import_extra("purgatory.service.protocol", "service").unpack(raw)
+
+
+def moment(unix_ms: int) -> str:
+    """Return Unix milliseconds as a local time."""
+    try:
+        local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
+    except (OverflowError, ValueError, OSError):  # beyond what a calendar can hold
+        return f"{unix_ms} ms"
+    return local.isoformat(" ", "milliseconds")

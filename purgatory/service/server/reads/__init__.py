@@ -1,0 +1,1 @@
+"""Answers that only read, in portions between transactions."""

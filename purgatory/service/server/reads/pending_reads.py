@@ -1,0 +1,181 @@
+"""PendingReads: requests that change nothing, answered in portions between transactions.
+
+A query of many ids reads many rows, and outcomes can be large. So the store thread spends a bounded
+time on that after each transaction, and the rest waits for the next one, while the clients take
+turns. A read sees all that was committed when it is answered. When the server closes, reads that
+were not answered are dropped. Used by the store thread alone.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from purgatory.service.errors import TooManyReads
+from purgatory.service.protocol import (
+    OutcomeMessage,
+    Outcomes,
+    Query,
+    Stats,
+    StatsReply,
+    Unread,
+    UnreadOutcomes,
+    encode,
+)
+from purgatory.service.server.clients import OutcomeRecord
+from purgatory.service.server.commands import (
+    ClientRequest,
+    FetchOutcomes,
+    NetworkCommand,
+    OutcomeFrame,
+    TransactionReplies,
+)
+from purgatory.service.server.reads.fair_queue import FairQueue
+from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
+from purgatory.service.server.reads.query_answer import answer_query
+from purgatory.service.server.reads.repeated_outcomes import RepeatedOutcomes
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.store import Store
+
+#: How many reads of one client may wait, and how many bytes of requests of all clients.
+READS_PER_CLIENT: Final = 256
+READ_BYTES: Final = 8 << 20
+
+# Yields None after each portion.
+_Answer = Iterator[NetworkCommand | None]
+
+
+class PendingReads:
+    """The reads that wait, over `state` and `store`.
+
+    `stats` returns what a `Stats` request is answered with. An answer to a query has at most
+    `max_bytes`, unless it is about one id.
+    """
+
+    def __init__(
+        self,
+        state: ServerState,
+        store: Store,
+        stats: Callable[[], dict[str, Any]],
+        max_bytes: int,
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._frames = OutcomeFrames(store)
+        self._stats = stats
+        self._max_bytes = max_bytes
+        self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
+        self._bytes = 0  # of the requests in the queue
+        self._current: _Answer | None = None
+        self._closed = False
+        self.repeated: RepeatedOutcomes = RepeatedOutcomes()
+
+    def __bool__(self) -> bool:
+        """Return whether anything waits."""
+        return bool(self._queue) or self._current is not None
+
+    def add(self, request: ClientRequest) -> None:
+        """Queue a query or a request for figures. Raises TooManyReads if too many wait."""
+        waiting = self._queue.count(request.client)
+        if waiting >= READS_PER_CLIENT or (waiting and self._bytes >= READ_BYTES):
+            raise TooManyReads(
+                f"{waiting} queries of {request.client!r} wait; expected at most {READS_PER_CLIENT}"
+            )
+        if not self._closed:
+            self._bytes += request.size
+            self._queue.append(request.client, request)
+
+    def fetch(self, command: FetchOutcomes) -> None:
+        """Queue the reading of a frame of outcomes."""
+        if not self._closed:
+            self._queue.append(command.client, command)
+
+    def repeat(self, client: str, route: bytes, records: list[OutcomeRecord]) -> None:
+        """Have outcomes sent again to a connection, a frame at a time."""
+        if self.repeated.add(route, records):
+            self.fetch(FetchOutcomes(route, client, 0, repeated=True))
+
+    def close(self) -> None:
+        """Drop what waits, and take no more: the server closes."""
+        self._closed = True
+        self._queue.clear()
+        self._current = None
+
+    def run(self, seconds: float) -> list[NetworkCommand]:
+        """Answer what waits for about `seconds`, at least a portion; returns the answers."""
+        answers: list[NetworkCommand] = []
+        end = time.perf_counter() + seconds
+        while self:
+            if self._current is None:
+                self._current = self._begin(self._queue.popleft())
+            answer = next(self._current, _DONE)
+            if answer is _DONE:
+                self._current = None
+            elif answer is not None:
+                answers.append(answer)
+            if time.perf_counter() >= end:
+                break
+        return answers
+
+    def _begin(self, command: ClientRequest | FetchOutcomes) -> _Answer:
+        if isinstance(command, FetchOutcomes):
+            return self._fetch_repeated(command) if command.repeated else self._fetch(command)
+        self._bytes -= command.size
+        return self._answer(command)
+
+    def _answer(self, command: ClientRequest) -> _Answer:
+        for frame in self._portions(command):
+            yield None if frame is None else TransactionReplies([(command.route, frame)], [], 0)
+
+    def _portions(self, command: ClientRequest) -> Iterator[bytes | None]:
+        request = command.request
+        if isinstance(request, Query):
+            owner = command.client if command.own_only else None
+            yield from answer_query(
+                request, lambda op_id: self._state.find(op_id, owner), self._store, self._max_bytes
+            )
+        elif isinstance(request, Unread):
+            outcomes = self._next_outcomes(command.client, request.after)
+            yield encode(UnreadOutcomes(request.seq, outcomes))
+        else:
+            assert isinstance(request, Stats)
+            yield encode(StatsReply(request.seq, self._stats()))
+
+    def _fetch(self, command: FetchOutcomes) -> _Answer:
+        """Read a frame of a client's outcomes beyond those that a connection has."""
+        outcomes = self._next_outcomes(command.client, command.after)
+        if outcomes:
+            frame = encode(Outcomes(outcomes))
+            yield OutcomeFrame(command.route, frame, outcomes[-1].number)
+        else:
+            yield OutcomeFrame(command.route, None, command.after)
+
+    def _next_outcomes(self, name: str, after: int) -> list[OutcomeMessage]:
+        """Return a frame's worth of a client's outcomes beyond `after`; none: there are no more."""
+        client = self._state.clients.by_name.get(name)
+        # None: it has disconnected meanwhile.
+        while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
+            found = client.unacknowledged
+            if records := [found[seq] for seq in seqs if seq in found]:
+                return self._frames.first(records)
+            after = seqs[-1]
+        return []
+
+    def _fetch_repeated(self, command: FetchOutcomes) -> _Answer:
+        """Read a frame of the outcomes that a connection has asked for once more."""
+        route = command.route
+        known = self._state.known
+        while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
+            present = [record for record in records if known.get(record.op_id) is record]
+            if present:
+                outcomes = self._frames.first(present)
+                self.repeated.remove(route, [outcome.number for outcome in outcomes])
+                yield OutcomeFrame(
+                    route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
+                )
+                return
+            self.repeated.remove(route, [record.seq for record in records])
+            yield None
+        self.repeated.forget(route)
+
+
+_DONE: Final = OutcomeFrame(b"", None, 0)

@@ -1,1 +1,0 @@
-"""What the network thread of a server needs of sockets and descriptors."""

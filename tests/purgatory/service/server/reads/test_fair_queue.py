@@ -1,0 +1,39 @@
+"""The queue in which clients take turns."""
+
+import pytest
+
+from purgatory.service.server.reads.fair_queue import FairQueue
+
+
+def taken(queue):
+    return [queue.popleft() for _ in range(len(queue))]
+
+
+def test_clients_take_turns():
+    """What one client sends stays in order."""
+    queue = FairQueue()
+    for client, item in ("a", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5), ("c", 6):
+        queue.append(client, item)
+    assert (len(queue), queue.count("a"), queue.count("d")) == (6, 3, 0)
+    assert taken(queue) == [1, 4, 6, 2, 5, 3]
+    assert not queue
+
+
+def test_a_client_comes_behind_those_that_wait():
+    """Also if it was served just before."""
+    queue = FairQueue()
+    queue.append("a", 1)
+    queue.append("b", 2)
+    assert queue.popleft() == 1
+    queue.append("a", 3)
+    assert taken(queue) == [2, 3]
+
+
+def test_clear():
+    """Nothing is left, of any client."""
+    queue = FairQueue()
+    queue.append("a", 1)
+    queue.clear()
+    assert (len(queue), queue.count("a")) == (0, 0)
+    with pytest.raises(IndexError):
+        queue.popleft()

@@ -1,0 +1,217 @@
+"""Requests that only read: in portions, the clients in turn, and none may be too much."""
+
+import pytest
+
+from purgatory.service.protocol import Complete, Completion, Failure, Query, States, Submit
+from purgatory.service.server.commands import ClientConnected, FetchOutcomes, StopStoreLoop
+from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
+from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
+from purgatory.service.server.transaction import BATCH_BYTES
+from tests.testing.step_server import StepServer, frames_of, operation
+
+
+@pytest.fixture
+def server(step_server):
+    return step_server
+
+
+def end_many(server, count, **others):
+    """Submit operations and complete them all; returns their ids."""
+    ids = [f"o{n}" for n in range(count)]
+    server.submit(*(operation(op_id, "k", **others) for op_id in ids))
+    server.complete("k")
+    return ids
+
+
+def reads_of(server, monkeypatch):
+    """Record the sequence numbers of the outcomes that are read from the store."""
+    read = []
+    find = server.store.outcomes_by_seqs
+
+    def record(seqs):
+        read.append(list(seqs))
+        return find(seqs)
+
+    monkeypatch.setattr(server.store, "outcomes_by_seqs", record)
+    return read
+
+
+def test_each_distinct_id_is_read_once(server, monkeypatch):
+    """Ids that a query repeats are answered as often as they were asked."""
+    end_many(server, 2)
+    read = reads_of(server, monkeypatch)
+    answer = server.ask(Query, ["o0", "o1", "?", *["o0"] * 1000])
+    assert [state.op_id for state in answer.states] == ["o0", "o1", "?", *["o0"] * 1000]
+    assert {state.state for state in answer.states} == {"completed", "unknown"}
+    assert read == [[1, 2]]
+
+
+def test_a_query_keeps_no_other_client_waiting(server):
+    """It is answered in portions, and the transactions between them go on."""
+    ids = end_many(server, 700)
+    server.store_loop.read_seconds = 0
+    server.post(Query, ids)
+    answers = []
+    for n in range(20):
+        server.post(Submit, [operation(f"n{n}")], client="other")
+        answers += [type(answer).__name__ for answer in server.step(once=True)[0]]
+    assert answers == ["Submitted"] * 20
+    while not answers[20:]:
+        answers += [type(answer).__name__ for answer in server.step(once=True)[0]]
+    assert answers[20:] == ["States"]
+
+
+def test_requests_of_a_client_wait_for_their_turn(server):
+    """A transaction ends when its time has; then other clients come first."""
+    server.store_loop.handle_seconds = 0
+    for n in range(10):
+        server.post(Submit, [operation(f"o{n}")], seq=n)
+    server.post(Submit, [operation("other")], client="other", seq=100)
+    seqs = [reply.seq for _ in range(11) for reply in server.step(once=True)[0]]
+    assert seqs == [0, 100, *range(1, 10)]
+
+
+def test_an_answer_that_is_too_large_is_refused(tmp_path):
+    """But for one id: there is an answer to that."""
+    server = StepServer(tmp_path / "a.db", message_bytes=5000)
+    keys = [f"{n} {'x' * 900}" for n in range(8)]
+    server.submit(operation("a", *keys))
+    assert server.query("a").keys == keys
+    answer = server.ask(Query, ["a", "b"])
+    assert (type(answer), answer.code) == (Failure, "too-large")
+    assert "more than 5000 bytes" in answer.message
+    server.store.close()
+
+
+def test_too_many_reads_of_a_client_are_refused(server):
+    """The limit is each client's own."""
+    server.store_loop.read_seconds = 0
+    for _ in range(READS_PER_CLIENT + 3):
+        server.post(Query, ["a"])
+    server.post(Query, ["a"], client="other")
+    answers = server.step()[0]
+    refused = [answer for answer in answers if isinstance(answer, Failure)]
+    assert {answer.code for answer in refused} == {"too-many-reads"}
+    assert len(refused) == 3
+    assert len(answers) == READS_PER_CLIENT + 4
+
+
+def test_reads_are_dropped_when_the_server_closes(server):
+    """What changes something is still done and answered."""
+    server.store_loop.read_seconds = 0
+    ids = end_many(server, 100)
+    for _ in range(100):
+        server.post(Query, ids)
+    server.post(Submit, [operation("last")])
+    server.store_loop.mailbox.send(StopStoreLoop())
+    replies = server.step(once=True)[0]
+    assert [type(reply).__name__ for reply in replies] == ["Submitted"]
+    assert server.store_loop.finished()
+    assert not server.store_loop._reads
+
+
+def test_a_server_that_closes_handles_all_requests(server):
+    """Though that takes more than one transaction."""
+    server.store_loop.handle_seconds = 0
+    for n in range(5):
+        server.post(Submit, [operation(f"o{n}")])
+    server.store_loop.mailbox.send(StopStoreLoop())
+    steps = 0
+    while not server.store_loop.finished():
+        server.step(once=True)
+        steps += 1
+    assert (steps, server.state.purgatory.delayed) == (5, 5)
+
+
+def test_repeated_outcomes_come_one_frame_at_a_time(server):
+    """The next one when the connection has taken the one before; see `Connections`."""
+    ids = end_many(server, 600)
+    answer, told = submit_again(server, ids)
+    assert len(answer.known) == 600
+    got = [outcome.op_id for outcome in told]
+    assert len(got) == 256
+    while told := fetch_repeated(server):
+        got += [outcome.op_id for outcome in told]
+        assert len(told) <= 256
+    assert got == ids
+    assert len(server.store_loop._reads.repeated) == 0
+
+
+def test_repeated_outcomes_with_large_payloads(tmp_path):
+    """No frame is larger than it may be, and no more than one is made at a time."""
+    server = StepServer(tmp_path / "a.db", payload_bytes=1 << 16)
+    server.hello()
+    ids = end_many(server, 40, payload="x" * 60_000)
+    told = submit_again(server, ids)[1]
+    count = 0
+    while told:
+        sizes = [len(frame) for command in server.sent for frame in frames_of(command)]
+        assert max(sizes) < FRAME_BYTES + 70_000
+        count += len(told)
+        told = fetch_repeated(server)
+    assert count == 40
+    server.store.close()
+
+
+def test_an_outcome_is_repeated_once_though_asked_for_often(server):
+    """As long as it waits; and not at all when the connection has gone."""
+    ids = end_many(server, 600)
+    for _ in range(10):
+        submit_again(server, ids)
+    assert len(server.store_loop._reads.repeated) == 600
+    server.bye()
+    assert len(server.store_loop._reads.repeated) == 0
+    assert fetch_repeated(server) == []
+
+
+def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):
+    """It is skipped."""
+    ids = end_many(server, 600)
+    submit_again(server, ids)
+    server.acknowledge(*range(1, 601))
+    server.pass_time(10**7)
+    assert server.state.known == {}
+    assert fetch_repeated(server) == []
+    assert len(server.store_loop._reads.repeated) == 0
+
+
+def test_much_that_ends_at_once_is_fetched(tmp_path):
+    """The frames that are pushed are bounded; the last push says where to go on."""
+    server = StepServer(tmp_path / "a.db", payload_bytes=1 << 16)
+    server.hello()
+    for n in range(80):
+        server.submit(operation(f"o{n}", "k", payload="x" * 60_000))
+    server.post(Complete, [Completion("k")])
+    told = server.step()[1]
+    assert 20 < len(told) < 60
+    last = [push for command in server.sent for push in getattr(command, "pushes", ())][-1]
+    assert (last.frame, last.first, last.last) == (None, len(told) + 1, 80)
+    assert server.fetch_outcomes(after=last.first - 1)[0].number == last.first
+    server.store.close()
+
+
+def test_operations_with_large_payloads_share_no_large_row(server):
+    """To read one of them, its batch is read."""
+    server.submit(*(operation(f"o{n}", payload="x" * 900) for n in range(120)))
+    sizes = server.store._read("SELECT length(operations) FROM batches")
+    assert len(sizes) == 2
+    assert max(size for (size,) in sizes) < 2 * BATCH_BYTES
+
+
+def submit_again(server, ids):
+    """Submit operations once more; returns the reply, and the outcomes that come with it."""
+    server.post(Submit, [operation(op_id, "k") for op_id in ids])
+    [answer], outcomes = server.step()
+    return answer, outcomes
+
+
+def fetch_repeated(server):
+    """Ask for more repeated outcomes, as the network does."""
+    return server.send(FetchOutcomes(b"r", "c", 0, repeated=True))
+
+
+def test_figures_are_answered_between_transactions(server):
+    """As queries are; a welcome comes at once."""
+    server.store_loop.mailbox.send(ClientConnected(b"s", "d", 7))
+    assert server.step(once=True)[0][0].seq == 7
+    assert isinstance(server.ask(Query, []), States)
