@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.values import json_text, moment, unpacked, value_text
+from purgatory.cli.terminal.values import json_text, moment, raw_text, result_text, unpacked
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(outcomes)
         return 0
-    rows = [(one.op_id, one.outcome, moment(one.at_ms), _result(one)) for one in outcomes]
+    rows = [
+        (one.op_id, one.outcome, moment(one.at_ms), result_text(one.outcome, one.result))
+        for one in outcomes
+    ]
     screen = import_extra("purgatory.cli.terminal.top_screen", "service")
     if rows:
         screen.print_table(("operation", "outcome", "ended", "result"), rows)
@@ -138,20 +141,7 @@ def _rows(outcome: OutcomeMessage) -> list[tuple[str, str]]:
         "deadline": moment(outcome.deadline_ms),
         "ended": moment(outcome.at_ms),
         "by key": outcome.by_key or "",
-        "result": _result(outcome),
-        "payload": _value(outcome.payload),
+        "result": result_text(outcome.outcome, outcome.result),
+        "payload": raw_text(outcome.payload),
     }
     return [(name, fact) for name, fact in facts.items() if fact]
-
-
-def _result(outcome: OutcomeMessage) -> str:
-    """Return the value or, of a failed operation, the error."""
-    value = unpacked(outcome.result)
-    if outcome.outcome == "failed" and isinstance(value, list) and len(value) >= 2:
-        return ": ".join(str(text) for text in value[:2] if text)
-    return "" if value is None else value_text(value)
-
-
-def _value(raw: Any) -> str:
-    value = unpacked(raw)
-    return "" if value is None else value_text(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected
 from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.values import json_text, moment
+from purgatory.cli.terminal.values import json_text, moment, raw_text, result_text, unpacked
 
 if TYPE_CHECKING:
     from purgatory.service.protocol import OperationStatus
@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(state: OperationStatus) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in state.__struct_fields__}
+    facts = {name: getattr(state, name) for name in state.__struct_fields__}
+    return facts | {name: unpacked(facts[name]) for name in ("result", "payload")}
 
 
 def _rows(state: OperationStatus) -> list[tuple[str, str]]:
@@ -55,4 +56,8 @@ def _rows(state: OperationStatus) -> list[tuple[str, str]]:
     if state.at_ms is not None:
         facts["ended"] = moment(state.at_ms)
     facts["by key"] = state.by_key or ""
+    facts["result"] = result_text(state.state, state.result)
+    facts["payload"] = raw_text(state.payload)
+    if state.left_out:
+        facts["left out"] = f"{state.left_out:,} bytes of result and payload"
     return [(name, fact) for name, fact in facts.items() if fact]

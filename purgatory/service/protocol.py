@@ -218,7 +218,11 @@ class Cancelled(Struct, array_like=True, tag=35):
 
 
 class OperationStatus(Struct, array_like=True):
-    """The state of an operation: pending, completed, failed, expired, cancelled or unknown."""
+    """The state of an operation: pending, completed, failed, expired, cancelled or unknown.
+
+    `result`: see `OutcomeMessage`. `left_out`: so many bytes of result and payload would have made
+    the answer too large, and are not in it. These three are of version 2.
+    """
 
     op_id: str
     state: str
@@ -231,6 +235,9 @@ class OperationStatus(Struct, array_like=True):
     at_ms: int | None = None
     by_key: str | None = None
     keys_done: list[str] = []
+    result: Raw = Raw(NOTHING)
+    payload: Raw = Raw(NOTHING)
+    left_out: int = 0
 
 
 class States(Struct, array_like=True, tag=36):

@@ -25,6 +25,20 @@ def json_text(value: Any) -> str:
         return json.dumps(repr(value))
 
 
+def raw_text(raw: Raw) -> str:
+    """Return a value of a message as the terminal shows it; empty for nil. Raises Malformed."""
+    value = unpacked(raw)
+    return "" if value is None else value_text(value)
+
+
+def result_text(outcome: str, raw: Raw) -> str:
+    """Return the result of an operation: its value or, if it failed, the error."""
+    value = unpacked(raw)
+    if outcome == "failed" and isinstance(value, list) and len(value) >= 2:
+        return ": ".join(str(text) for text in value[:2] if text)
+    return raw_text(raw)
+
+
 def unpacked(raw: Raw) -> Any:
     """Return a value of a message; None for nil. Raises Malformed."""
     return import_extra("purgatory.service.protocol", "service").unpack(raw)

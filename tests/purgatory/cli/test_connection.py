@@ -43,7 +43,7 @@ def complete_when_waiting(client):
 def test_an_operation_from_defer_to_query(run, at, service):
     """Each command prints what it did."""
     assert run("defer", "paid", "packed", "--need", 2, "--in", 60, "--id", "o1",
-               "--kind", "order") == (0, "o1\n", "")  # fmt: skip
+               "--kind", "order", "--payload", '{"order": 1}') == (0, "o1\n", "")  # fmt: skip
     assert run("complete", "paid", "--value", '{"sum": 12}') == (
         1,
         "0 operations completed\n",
@@ -53,10 +53,13 @@ def test_an_operation_from_defer_to_query(run, at, service):
     assert code == 0
     for words in ("o1", "pending", "order", person(), "paid (done), packed", "2 of 2"):
         assert words in out
-    assert run("complete", "packed", "other") == (0, "1 operations completed\n", "")
+    assert run("complete", "packed", "other", "--value", "box 4")[0] == 0
     code, out, _ = run("query", "o1", "--json")
     state = json.loads(out)
     assert (state["state"], state["by_key"]) == ("completed", "packed")
+    assert state["result"] == {"paid": {"sum": 12}, "packed": "box 4"}
+    assert state["payload"] == {"order": 1}
+    assert "box 4" in run("query", "o1")[1]
     assert service.server.stats().completed == 1
 
 
@@ -100,6 +103,7 @@ def test_fail(run, at):
         "",
     )
     assert run("defer", "k", "--id", "x", "--wait") == (1, "Declined: no funds\n", "")
+    assert "Declined: no funds" in run("query", "x")[1]
     assert "failed" in run("query", "x")[1]
     assert run("fail", "k")[:2] == (1, "0 operations failed\n")
 

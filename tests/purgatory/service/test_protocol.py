@@ -80,13 +80,13 @@ ANSWERS = [
     (Cancelled(4, [True, False]), "93230492c3c2"),
     (
         States(5, [OperationStatus("a", "unknown")]),
-        "932405919ba161a7756e6b6e6f776ea0a090010000c0c090",
+        "932405919ea161a7756e6b6e6f776ea0a090010000c0c090c0c000",
     ),
     (
         States(
             5, [OperationStatus("a", "completed", "pay", "c", ["k"], 1, 10, 20, 15, "k", ["k"])]
         ),
-        "932405919ba161a9636f6d706c65746564a3706179a16391a16b010a140fa16b91a16b",
+        "932405919ea161a9636f6d706c65746564a3706179a16391a16b010a140fa16b91a16bc0c000",
     ),
     (
         StatsReply(7, {"pending": 1, "uptime_seconds": 0.5}),
@@ -143,6 +143,7 @@ VERSION_1 = [
     (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
     (Acknowledge(6, [1, 300]), "9306069201cd012c"),
 ]
+STATES_1 = "932405919ba161a7756e6b6e6f776ea0a090010000c0c090"
 WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 
 
@@ -150,6 +151,11 @@ WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 def test_requests_of_version_1(message, recorded):
     """They are read as before."""
     assert decode_request(bytes.fromhex(recorded)) == message
+
+
+def test_states_of_version_1():
+    """They have neither result nor payload."""
+    assert decode_answer(bytes.fromhex(STATES_1)) == States(5, [OperationStatus("a", "unknown")])
 
 
 def test_the_welcome_of_version_1():

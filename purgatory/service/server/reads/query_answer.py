@@ -11,7 +11,14 @@ from typing import Final
 from msgspec import Raw
 
 from purgatory.service.errors import TooLarge
-from purgatory.service.protocol import Failure, OperationStatus, Query, States, encode
+from purgatory.service.protocol import (
+    NOTHING,
+    Failure,
+    OperationStatus,
+    Query,
+    States,
+    encode,
+)
 from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.store.operation_batches import StoredOperation
@@ -19,6 +26,10 @@ from purgatory.service.store.store import Store, StoredOutcome
 
 #: Ids that are looked up in one portion.
 PORTION: Final = 32
+#: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
+VALUES_SHARE: Final = 8
+_NOTHING: Final = Raw(NOTHING)
+_EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 
 #: Finds an operation by its id.
@@ -30,14 +41,17 @@ def answer_query(
 ) -> Iterator[bytes | None]:
     """Yield None after each portion, and the frame of the answer last. Raises StoreError.
 
-    An answer of more than `max_bytes` is a failure instead, unless it is about one id.
+    An answer of more than `max_bytes` is a failure instead, unless it is about one id. Results and
+    payloads are left out from where they take a part of that.
     """
     times = Counter(request.op_ids)  # distinct ids, in order
     ids = list(times)
     found: dict[str, Raw] = {}
     size = 0
+    room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
     for start in range(0, len(ids), PORTION):
         for status in _look_up(ids[start : start + PORTION], find, store):
+            room -= _fit_values(status, room, times[status.op_id])
             found[status.op_id] = raw = Raw(encode(status))
             size += len(raw) * times[status.op_id]
         if size > max_bytes and len(request.op_ids) > 1:
@@ -48,6 +62,18 @@ def answer_query(
     yield _encode_states(request.seq, [found[op_id] for op_id in request.op_ids])
 
 
+def _fit_values(status: OperationStatus, room: int, times: int) -> int:
+    """Leave result and payload out if they do not fit; returns how many bytes of room they take."""
+    size = len(status.result) + len(status.payload)
+    if size <= _EMPTY_BYTES:
+        return 0
+    if size * times <= room:
+        return size * times
+    status.result = status.payload = _NOTHING
+    status.left_out = size
+    return 0
+
+
 def _encode_states(seq: int, states: list[Raw]) -> bytes:
     """Encode `States` of statuses that are encoded already."""
     return encode((States.__struct_config__.tag, seq, states))
@@ -55,6 +81,7 @@ def _encode_states(seq: int, states: list[Raw]) -> bytes:
 
 def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[OperationStatus]:
     ended: dict[int, OutcomeRecord] = {}
+    pending: list[PendingOperation] = []
     for op_id in op_ids:
         entry = find(op_id)
         if entry is None:
@@ -62,13 +89,24 @@ def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[Operat
         elif isinstance(entry, OutcomeRecord):
             ended[entry.seq] = entry
         else:
-            yield _pending_status(entry)
+            pending.append(entry)
+    yield from _pending_statuses(pending, store)
     if ended:
         for outcome, row in store.outcomes_by_seqs(list(ended)):
             yield _ended_status(outcome, row)
 
 
-def _pending_status(operation: PendingOperation) -> OperationStatus:
+def _pending_statuses(
+    operations: list[PendingOperation], store: Store
+) -> Iterator[OperationStatus]:
+    numbers = [operation.number for operation in operations if operation.has_payload]
+    stored = store.by_numbers(numbers) if numbers else {}
+    for operation in operations:
+        row = stored.get(operation.number)
+        yield _pending_status(operation, None if row is None else row.payload)
+
+
+def _pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
     return OperationStatus(
         operation.op_id,
         "pending",
@@ -79,6 +117,7 @@ def _pending_status(operation: PendingOperation) -> OperationStatus:
         operation.submitted_ms,
         operation.due_ms,
         keys_done=list(operation.values or ()),
+        payload=_raw(payload),
     )
 
 
@@ -94,4 +133,10 @@ def _ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStat
         row.deadline_ms,
         outcome.at_ms,
         outcome.by_key,
+        result=_raw(outcome.result),
+        payload=_raw(row.payload),
     )
+
+
+def _raw(value: bytes | None) -> Raw:
+    return Raw(value) if value else _NOTHING
