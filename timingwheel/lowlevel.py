@@ -17,7 +17,7 @@ from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untr
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
-from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
+from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.timer_core import add_task, extend_task, now_ns, sleep_to_first_bucket
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "leave_section",
     "new_lock",
     "now_ns",
+    "reduce_timer_slack",
     "shared_lock",
     "sleep_to_first_bucket",
     "thread_dict",

@@ -30,6 +30,7 @@ from purgatory.service.server.commands import (
     ClientDisconnected,
     ClientRequest,
     FetchOutcomes,
+    JournalConfirmed,
     OutcomeFrame,
     TransactionReplies,
 )
@@ -161,6 +162,9 @@ class StepServer:
 
         Then more of them while requests or reads wait, unless `once`.
         """
+        for command in self.sent:
+            if isinstance(command, JournalConfirmed):
+                self.store_loop.mailbox.send(command)
         self.sent.clear()
         self.advance()
         while not once and (self.store_loop._commands or self.store_loop._reads):

@@ -49,6 +49,7 @@ class CallBatcher:
     """The calls that are not sent yet, and the backpressure on callers.
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether it takes no more.
+    `send_now` sends a call at once, or returns False.
     `backlog` is the number of unsent calls at which `wait_for_room` blocks.
     """
 
@@ -56,10 +57,12 @@ class CallBatcher:
         self,
         post: "Callable[[CallBatch], None]",
         is_closed: Callable[[], bool],
+        send_now: Callable[[RequestType, Any, ReplyFuture], bool],
         backlog: int = BACKLOG,
     ) -> None:
         self._post = post
         self._is_closed = is_closed
+        self._send_now = send_now
         self._backlog = backlog
         # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
         # finalizer that runs while it is held may make a call.
@@ -72,9 +75,12 @@ class CallBatcher:
         self._room = threading.Condition()
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture) -> None:
-        """Add a call to the open batch, or to a new one. Raises what `post` raises."""
+        """Send a call, or add it to the open batch or a new one. Raises what `post` raises."""
         with self.lock:
             batch = self.open_batch
+            if batch is None and self._send_now(request, item, future):
+                self.calls_added += 1
+                return
             # A forked child must not add to a batch of its parent's.
             if batch is None or batch.request is not request or self._is_closed():
                 self.open_batch = None

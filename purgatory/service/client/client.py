@@ -9,6 +9,7 @@ import itertools
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterable
 from datetime import timedelta
@@ -18,10 +19,12 @@ from typing import Any, Final, Self, cast
 import zmq
 from msgspec import Raw
 
+from purgatory.core.future import PENDING
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.service.client.batcher import RequestType
+from purgatory.service.client.commands import CloseCommand, FlushCommand
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
+from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.session import OnOutcome, Session
 from purgatory.service.errors import OperationFailed, RequestTimeout, Unavailable
 from purgatory.service.protocol import (
@@ -287,6 +290,9 @@ class Client:
         Unavailable.
         """
         self._refuse_in_callback()
+        seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
+        if self._io_thread.lead(lambda: not self._session.busy, seconds):
+            return
         answered: ReplyFuture = ReplyFuture()
         self._io_thread.post(FlushCommand(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
@@ -300,12 +306,12 @@ class Client:
 
     def _apply_backpressure(self) -> None:
         """Block the caller while more than BACKLOG calls are unsent."""
-        if self._batcher.has_room() or threading.current_thread() is self._io_thread.thread:
+        if self._batcher.has_room() or self._io_thread.turn.is_mine:
             return
         self._batcher.wait_for_room()
 
     def _refuse_in_callback(self) -> None:
-        if threading.current_thread() is self._io_thread.thread:
+        if self._io_thread.turn.is_mine:
             raise RuntimeError(
                 "a callback of the client's futures cannot wait for an answer; use complete_later "
                 "and its like, or another thread"
@@ -313,8 +319,10 @@ class Client:
 
     def _wait(self, future: ReplyFuture, timeout: float | None = None) -> Any:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
+        deadline = time.monotonic() + seconds
+        self._io_thread.lead(lambda: future._state != PENDING, seconds)
         try:
-            return future.result(seconds)
+            return future.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError as error:
             if future.done():  # the answer is a TimeoutError, as OperationExpired is
                 raise

@@ -2,8 +2,8 @@
 
 Calls go in and are grouped into messages; messages of the server go in and resolve futures; what is
 to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
-the I/O thread alone; only the dict of futures is shared with the callers, which enter a future
-before its call gets here.
+the thread that has the `Turn`; only the dict of futures is shared with the callers, which enter a
+future before its call gets here.
 
 While few messages are unanswered, calls are sent at once. Then they gather into larger messages.
 """
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from purgatory.core.future import FINISHED, PENDING
+from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -97,6 +97,16 @@ class Session:
     def busy(self) -> bool:
         """Whether calls are unanswered."""
         return bool(self._unsent or self._unanswered)
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls can be sent: the server has answered the hello."""
+        return self.welcome is not None and self.failure is None
+
+    @property
+    def awaits_one(self) -> bool:
+        """Whether one message is unanswered, and no call unsent."""
+        return len(self._unanswered) == 1 and not self._unsent
 
     def on_connected(self) -> bytes:
         """Begin a new connection; returns its first message, the hello."""
@@ -186,7 +196,19 @@ class Session:
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Handle a message of the server; returns what is to be sent at once."""
-        message = protocol.decode_answer(frame)
+        return self.handle(protocol.decode_answer(frame))
+
+    def has_callbacks(self, message: Any) -> bool:
+        """Tell whether handling a message may run callbacks, or send anything."""
+        if isinstance(message, (Outcomes, protocol.Welcome, protocol.Failure)):
+            return True
+        if isinstance(message, protocol.Ping):
+            return False
+        _, group = self._unanswered.get(message.seq, (b"", None))
+        return group is not None and any(future._observed for _, future in group.calls)
+
+    def handle(self, message: Any) -> list[bytes]:
+        """Handle a decoded message of the server; returns what is to be sent at once."""
         if isinstance(message, Outcomes):
             return self._resolve_outcomes(message.outcomes)
         if isinstance(message, protocol.Welcome):
@@ -219,12 +241,17 @@ class Session:
                 self._fail_group(group, WrongVersion(message))
 
     def _on_reply(self, message: Any) -> None:
-        _, group = self._unanswered.pop(message.seq, (b"", None))
+        _, group = self._unanswered.get(message.seq, (b"", None))
         if group is None:
             return  # a second reply: the message was sent on two connections
         if isinstance(message, protocol.Submitted):
             self._on_submitted(group, message)
-            return
+        else:
+            self._on_results(group, message)
+        # Last: if a caller is interrupted before, the message is sent again.
+        self._unanswered.pop(message.seq, None)
+
+    def _on_results(self, group: "_CallGroup", message: Any) -> None:
         results: Sequence[Any]
         if isinstance(message, (protocol.Completed, protocol.Failed)):
             results = message.counts
@@ -362,6 +389,8 @@ def resolve(future: ReplyFuture, result: object) -> None:
 
     Here and not in `futures`, as this module is compiled.
     """
+    if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
+        return  # by a thread that was interrupted
     if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
         # Atomic: a reader finds the future resolved, or was registered before, which sets
         # `_observed`. So there is no waiter to notify.

@@ -1,11 +1,15 @@
 """Commands: what the threads of a server tell each other. Small immutable values.
 
     network thread ── ClientRequest, ClientConnected, ClientDisconnected,
-                      FetchOutcomes, StopStoreLoop ──────>  mailbox of the store loop
-    journal thread ── JournalConfirmed ──────────────────>  mailbox of the store loop
+                      FetchOutcomes, JournalConfirmed,
+                      RunTransaction, StopStoreLoop ─────>  mailbox of the store loop
     store thread   ── TransactionReplies, OutcomeFrame,
-                      StoreLoopStopped ──────────────────>  mailbox of the network
+                      StoreReleased, StoreLoopStopped ───>  mailbox of the network
+    journal thread ── JournalConfirmed ──────────────────>  mailbox of the network
     any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
+
+The right to use state and store passes with them: to the store thread with the first command, back
+with the `StoreReleased` for the last one. So only the network thread sends to the store loop.
 
 A *route* is the identity that the socket gives a connection.
 """
@@ -65,6 +69,10 @@ class JournalConfirmed(Struct, frozen=True):
     position: JournalPosition
 
 
+class RunTransaction(Struct, frozen=True):
+    """Run a transaction: something is due."""
+
+
 class StopStoreLoop(Struct, frozen=True):
     """Handle what was sent before, then end."""
 
@@ -98,6 +106,12 @@ class OutcomeFrame(Struct, frozen=True):
     repeated: bool = False
 
 
+class StoreReleased(Struct, frozen=True):
+    """Note that the store thread sleeps, after so many more commands."""
+
+    commands: int
+
+
 class StoreLoopStopped(Struct, frozen=True):
     """Note that the store loop has ended, by `StopStoreLoop` or by `error`."""
 
@@ -120,8 +134,15 @@ StoreLoopCommand = (
     | ClientDisconnected
     | FetchOutcomes
     | JournalConfirmed
+    | RunTransaction
     | StopStoreLoop
 )
 NetworkCommand = (
-    TransactionReplies | OutcomeFrame | StoreLoopStopped | CloseServer | ReloadAllowList
+    TransactionReplies
+    | OutcomeFrame
+    | StoreReleased
+    | StoreLoopStopped
+    | JournalConfirmed
+    | CloseServer
+    | ReloadAllowList
 )

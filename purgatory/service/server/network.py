@@ -5,8 +5,14 @@ it becomes readable once for new frames, and any call on the socket may consume 
 sleep the thread reads until there are no more frames. It sends the store loop its commands last:
 the store thread then finds the GIL free.
 
-It waits neither for the disk nor for a client (see `Connections`). While too much is in flight to
-the store loop, it leaves the socket unread (backpressure).
+A transaction of few requests is run by this thread: a change of thread and back would take longer.
+The right to do so passes with the commands, without a lock. The store thread has it from the first
+command that it is sent until it has released all of them (`StoreReleased`), otherwise the network
+thread has it, and expires what is due, too. Many requests go to the store thread: this one decodes
+the next ones while those are on their way to the disk.
+
+The thread never waits for a client (see `Connections`), and for the disk only with little to do and
+after a quick commit. While too much is in flight, it leaves the socket unread (backpressure).
 
 `listen` is called by the thread that starts this one, all else by the network thread; the mailbox
 and the counters are for any.
@@ -15,7 +21,6 @@ and the counters are for any.
 import contextlib
 import logging
 import math
-import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -48,16 +53,23 @@ from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,
     CloseServer,
+    JournalConfirmed,
     NetworkCommand,
     OutcomeFrame,
     ReloadAllowList,
+    RunTransaction,
     StopStoreLoop,
     StoreLoopCommand,
     StoreLoopStopped,
+    StoreReleased,
     TransactionReplies,
 )
 from purgatory.service.server.connections import Connection, Connections
+from purgatory.service.server.sockets.options import set_options
+from purgatory.service.server.sockets.sleep import sleep_for
+from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
+from timingwheel.lowlevel import reduce_timer_slack
 
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity
@@ -74,6 +86,12 @@ MIN_REQUEST_BYTES = 256
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read.
 RETRY_S = 0.1
+# For the store thread are: a transaction of more commands or bytes of requests, the next one after
+# a commit of so many seconds, and all for so long after a request that came during a transaction.
+MAX_OWN_COMMANDS = 16
+MAX_OWN_BYTES = 4096
+SLOW_COMMIT_S = 0.05
+CROWDED_S = 0.05
 # Seconds of silence after which a connection is pinged, and between two looks for that.
 IDLE_S = 30.0
 
@@ -81,28 +99,32 @@ IDLE_S = 30.0
 class Network:
     """The network thread of a server.
 
-    `post` sends the store loop a command; `ended` is called last, with the error if there was one.
+    `ended` is called last, with the error if there was one.
     """
 
     def __init__(
         self,
         validator: RequestValidator,
         mailbox: Mailbox[NetworkCommand],
-        post: Callable[[StoreLoopCommand], None],
+        store_loop: StoreLoop,
         ended: Callable[[Exception | None], None],
         *,
         max_clients: int,
     ) -> None:
         self.mailbox = mailbox
         self._validator = validator
-        self._post_to_store = post
+        self._store_loop = store_loop
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
         self._security: SocketSecurity | None = None
         self._connections: Connections
         self._in_flight = 0  # bytes of requests that the store loop has not answered
-        self._for_store: list[StoreLoopCommand] = []  # not sent yet
+        self._for_store: list[StoreLoopCommand] = []  # for the next transaction
+        # Commands that the store thread has not released; it begins with the one to start.
+        self._with_store = StoreLoop.START_COMMANDS
+        self._crowded_until = 0.0  # by the monotonic clock
+        self._store_due = math.inf  # when a transaction is due here, by the monotonic clock
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
         self._unread = False
@@ -129,7 +151,7 @@ class Network:
         self._socket = context.socket(zmq.ROUTER)
         self._connections = Connections(self._socket, self._post)
         self._security = security
-        self._set_options()
+        set_options(self._socket, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
         try:
             if security is not None:
                 security(context, self._socket)
@@ -141,21 +163,6 @@ class Network:
             self._socket.close(0)
             raise
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-
-    def _set_options(self) -> None:
-        for option, value in (
-            (zmq.LINGER, 0),
-            # A send to a connection that is full or gone is an error, not a silent drop.
-            (zmq.ROUTER_MANDATORY, 1),
-            (zmq.SNDHWM, SOCKET_FRAMES),
-            (zmq.RCVHWM, SOCKET_FRAMES),
-            # Above our own limit: a message a little too large gets an error, and no disconnect.
-            (zmq.MAXMSGSIZE, 4 * self._validator.limits.message_bytes),
-            (zmq.HEARTBEAT_IVL, 5_000),
-            (zmq.HEARTBEAT_TIMEOUT, 20_000),
-            (zmq.HANDSHAKE_IVL, 10_000),
-        ):
-            self._socket.setsockopt(option, value)
 
     def run(self) -> None:
         """Run until the server is closed or has failed; the target of the thread."""
@@ -173,34 +180,82 @@ class Network:
             self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _serve(self) -> None:
-        mailbox = self.mailbox.fileno()
-        both, mailbox_only = select.poll(), select.poll()
-        both.register(self._socket.FD, select.POLLIN)
-        for poller in (both, mailbox_only):
-            poller.register(mailbox, select.POLLIN)
+        reduce_timer_slack()
+        mailbox, frames = self.mailbox.fileno(), self._socket.FD
+        sleep = sleep_for(mailbox, frames)
         while not self._finished():
-            poller = both if self._may_read() else mailbox_only
-            for descriptor, _ in poller.poll(math.ceil(1000 * self._poll_timeout())):
+            timeout = self._poll_timeout()
+            for descriptor in sleep([mailbox, frames] if self._may_read() else [mailbox], timeout):
                 self._unread = self._unread or descriptor != mailbox
                 while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
                     self._handle_command(command)
             self._now = time.monotonic()
             self._connections.retry_blocked()
             self._ping_idle()
-            if (self._unread or self._connections.sent) and self._may_read():
+            if self._has_unread() and self._may_read():
                 self._read()
-            self._send_posted()
+            self._dispatch()
 
     def _may_read(self) -> bool:
         return self._in_flight < IN_FLIGHT_BYTES
 
+    def _has_unread(self) -> bool:
+        """Tell whether there may be frames, of which the descriptor may say nothing."""
+        if self._connections.sent and not self._unread:
+            self._connections.sent = False
+            self._unread = self._is_readable()
+        return self._unread
+
+    def _is_readable(self) -> bool:
+        # Asking for the socket's events is cheaper than a recv that raises Again.
+        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
     def _poll_timeout(self) -> float:
-        """Return the seconds to sleep at most."""
-        if self._unread and self._may_read():
+        if self._for_store or (self._has_unread() and self._may_read()):
             return 0.0
-        if self._connections.blocked:
-            return RETRY_S
-        return self._time_left(max(0.0, self._next_ping - time.monotonic()))
+        now = time.monotonic()
+        timeout = RETRY_S if self._connections.blocked else max(0.0, self._next_ping - now)
+        self._store_due = math.inf
+        if self._owns_store():
+            self._store_due = now + self._store_loop.max_sleep()
+            timeout = min(timeout, max(0.0, self._store_due - now))
+        return self._time_left(timeout)
+
+    def _owns_store(self) -> bool:
+        """Tell whether transactions are run by this thread, and not by the store thread."""
+        return not self._with_store and not self._closing
+
+    def _dispatch(self) -> None:
+        """Run the next transaction, if one is due, or leave it to the store thread."""
+        if self._owns_store():
+            if self._now >= self._store_due:
+                self._post(RunTransaction())
+            if self._for_store and not self._is_much():
+                self._transact()
+                return
+        self._send_posted()
+
+    def _is_much(self) -> bool:
+        """Tell whether the next transaction is for the store thread."""
+        return (
+            len(self._for_store) > MAX_OWN_COMMANDS
+            or self._in_flight > MAX_OWN_BYTES
+            or self._store_loop.activity.last_commit_s > SLOW_COMMIT_S
+            or self._now < self._crowded_until
+        )
+
+    def _transact(self) -> None:
+        """Run a transaction in this thread, and send the replies."""
+        commands, self._for_store = self._for_store, []
+        answers = self._store_loop.transact(commands)
+        self._unread = self._unread or self._is_readable()
+        if self._unread:
+            self._crowded_until = self._now + CROWDED_S
+        for command in answers:
+            self._handle_command(command)
+        if self._store_loop.finished():  # it has failed
+            self._post(StopStoreLoop())
+            self._send_posted()
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""
@@ -227,6 +282,10 @@ class Network:
         elif isinstance(command, ReloadAllowList):
             if self._security is not None:
                 self._connections.apply_access(self._security)
+        elif isinstance(command, StoreReleased):
+            self._with_store -= command.commands
+        elif isinstance(command, JournalConfirmed):
+            self._post(command)
         else:
             self._stopped = command
 
@@ -251,17 +310,13 @@ class Network:
 
     def _send_posted(self) -> None:
         commands, self._for_store = self._for_store, []
+        self._with_store += len(commands)
         with contextlib.suppress(MailboxClosed):  # the store loop has ended, and says so itself
             for command in commands:
-                self._post_to_store(command)
+                self._store_loop.mailbox.send(command)
 
     def _read(self) -> None:
         """Read frames, until there are no more or FRAMES_PER_READ of them."""
-        # Asking for the socket's events is cheaper than a recv that raises Again.
-        if not self._unread and not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-            self._connections.sent = False
-            return
-        self._unread = True
         for _ in range(FRAMES_PER_READ):
             if not self._may_read():
                 return

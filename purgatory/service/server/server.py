@@ -1,8 +1,9 @@
 """Server: the parts of a server, put together, started and closed.
 
-Two threads: `service-network` owns the socket (see `Network`), `service-store` the database and the
-state (see `StoreLoop`); they exchange commands. One thread makes, starts and closes a server;
-`stats`, `now_ms`, `wait` and `reload` are for any.
+Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
+and the state (see `StoreLoop`), which it lends the other one while there is little to do. They
+exchange commands. One thread makes, starts and closes a server; `stats`, `now_ms`, `wait` and
+`reload` are for any.
 """
 
 import contextlib
@@ -150,9 +151,7 @@ class Server:
             retention_ms=int(config.retention * 1000),
             sink=self._sink,
         )
-        network = Network(
-            validator, mailbox, store_loop.mailbox.send, self._end, max_clients=config.max_clients
-        )
+        network = Network(validator, mailbox, store_loop, self._end, max_clients=config.max_clients)
         health = ServerHealth(store_loop.activity, self._ended_thread, clock.now_ms)
         return _RunningServer(store_loop, network, handler, health)
 

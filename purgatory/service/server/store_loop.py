@@ -1,4 +1,4 @@
-"""StoreLoop: what the store thread does, one transaction after the other.
+"""StoreLoop: the transactions of a server, one after the other.
 
 Receive, begin a transaction, handle the requests, prepare, commit, publish, reply. A transaction
 takes the requests that have come meanwhile and expires what is due, so while one is on its way to
@@ -10,17 +10,19 @@ client in turn, and what only reads is answered in portions after it (see `Pendi
 If the commit fails, the transaction is rolled back and every change that was asked for in it is
 refused. If the error is one after which the disk cannot be relied on, the loop ends with `failure`.
 
-The thread is timingwheel's `Reaper`: it waits here for commands, no longer than until something is
-due, and then runs a transaction. `start` is called by the thread that starts it; the counters may
-be read by any.
+Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
+all commands that it has sent are released. The store thread is timingwheel's `Reaper`: it waits
+here for commands, runs transactions as long as there are any or something is due, releases the
+commands, and sleeps. `start` is called by the thread that starts it; the counters may be read by
+any.
 """
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
-from mq import Mailbox, MailboxClosed
+from mq import Mailbox
 from purgatory.errors import StoreError
 from purgatory.service.errors import Refused, StoreFailed
 from purgatory.service.server.clock import ServiceClock
@@ -31,9 +33,11 @@ from purgatory.service.server.commands import (
     FetchOutcomes,
     JournalConfirmed,
     NetworkCommand,
+    RunTransaction,
     StopStoreLoop,
     StoreLoopCommand,
     StoreLoopStopped,
+    StoreReleased,
     TransactionReplies,
 )
 from purgatory.service.server.health.store_activity import StoreActivity
@@ -72,15 +76,18 @@ MAINTENANCE_MS = 60_000
 # What a client asks for, or what concerns it: handled in order, of each client in turn.
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
 # Handled after the commit, for they change nothing or belong to no transaction.
-_AfterCommit = JournalConfirmed | StopStoreLoop
+_AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
 
 
 class StoreLoop:
     """Runs the transactions of a server.
 
-    `send` posts to the network thread. `retention_ms` is how long an outcome is kept that is never
-    acknowledged. `sink` is the journal, None for none.
+    `send` posts to the network thread, from any. `retention_ms` is how long an outcome is kept that
+    is never acknowledged. `sink` is the journal, None for none.
     """
+
+    #: The store thread begins with the store, and releases it as if it had been sent that many.
+    START_COMMANDS: Final = 1
 
     def __init__(
         self,
@@ -106,6 +113,7 @@ class StoreLoop:
         self._commands: FairQueue[_ClientCommand] = FairQueue()  # for the next transactions
         self._after_commit: list[_AfterCommit] = []
         self._bytes = 0  # of the requests that the open transaction has handled
+        self._unreleased = self.START_COMMANDS  # commands that the store thread has taken
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._stopping = False  # ends when the commands have been handled
         self.handle_seconds: float = HANDLE_S
@@ -133,8 +141,7 @@ class StoreLoop:
         self.state.journal_numbers.confirm(position)
 
     def _on_journaled(self, position: JournalPosition) -> None:
-        with contextlib.suppress(MailboxClosed):  # at the next start the journal says it again
-            self.mailbox.send(JournalConfirmed(position))
+        self._send(JournalConfirmed(position))  # if it is too late, the next start is told
 
     @property
     def backlog(self) -> int:
@@ -146,11 +153,20 @@ class StoreLoop:
         return self._clock.now_ms()
 
     def wait(self, timeout: float | None) -> None:
-        """Send the replies, then sleep until commands come, `timeout` seconds at most."""
-        self.send_replies()
+        """Send the replies, then take the commands; sleep until there are some.
+
+        Do not sleep if `timeout` is 0: something is due. How long the sleep may be otherwise is the
+        network thread's business, which has the store meanwhile.
+        """
         mailbox = self.mailbox
-        command = mailbox.recv(timeout)
+        idle = timeout != 0 and not self._commands and not mailbox.peek()
+        if idle and self._unreleased:
+            self._outgoing.append(StoreReleased(self._unreleased))
+            self._unreleased = 0
+        self.send_replies()
+        command = mailbox.recv(None if idle else 0)
         while command is not None:
+            self._unreleased += 1
             self._take(command)
             # A command that comes after this look is found by the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
@@ -176,7 +192,15 @@ class StoreLoop:
     def wake(self) -> None:
         """Do nothing: whatever has to end the sleep comes as a command."""
 
-    def max_sleep(self) -> float | None:
+    def transact(self, commands: list[StoreLoopCommand]) -> list[NetworkCommand]:
+        """Run a transaction in the network thread; returns what it would be sent."""
+        for command in commands:
+            self._take(command)
+        self.advance_clock()
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def max_sleep(self) -> float:
         """Return the seconds until something is due."""
         wake_ms = self._maintenance_ms
         next_due_ms = self.state.next_due_ms()
@@ -190,7 +214,9 @@ class StoreLoop:
         return 0.0 if is_busy else self._clock.seconds_until(wake_ms)
 
     def advance_clock(self) -> bool:
-        """Run a transaction."""
+        """Run a transaction, unless an earlier one has failed."""
+        if self.failure is not None:
+            return False
         self.activity.begin_step()
         try:
             self._run_transaction()
@@ -335,7 +361,7 @@ class StoreLoop:
     def _handle_after_commit(self, command: _AfterCommit) -> None:
         if isinstance(command, JournalConfirmed):
             self._confirm_journaled(command.position)
-        else:
+        elif isinstance(command, StopStoreLoop):
             self._stopping = True
             self._reads.close()
 

@@ -1,6 +1,6 @@
-"""StoreActivity: what the store thread is doing, and how its commits went, as plain numbers.
+"""StoreActivity: what the store loop is doing, and how its commits went, as plain numbers.
 
-Written by the store thread alone, a few assignments a transaction; any thread reads.
+Written by the thread that runs the transaction, a few assignments each; any thread reads.
 """
 
 import time
@@ -37,12 +37,13 @@ class StoreActivity:
         "error",
         "failing_since_ns",
         "failures_in_a_row",
+        "last_commit_s",
         "step_since_ns",
     )
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
-        self.step_since_ns: int = 0  # since when the thread has been at one transaction
+        self.step_since_ns: int = 0  # since when a thread has been at one transaction
         self.commit_since_ns: int = 0  # since when it has waited for one commit
         self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
         self.failing_since_ns: int = 0  # the first of the commits that failed in a row
@@ -53,6 +54,7 @@ class StoreActivity:
         self.due_ms: int = 0
         # Since the start.
         self.commits: int = 0
+        self.last_commit_s: float = 0.0  # how long the last one took that succeeded
         self.commit_seconds: float = 0.0
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
@@ -76,6 +78,7 @@ class StoreActivity:
         self.commit_since_ns = self.failing_since_ns = self.failures_in_a_row = 0
         self.committed_ns = now_ns
         self.commits += 1
+        self.last_commit_s = seconds
         self.commit_seconds += seconds
         self.commit_counts[bisect_left(COMMIT_BOUNDS_S, seconds)] += 1
 

@@ -19,12 +19,13 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     client.stats()
     faults.fail(code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     io_thread = client._io_thread
+    client._batcher._send_now = lambda *_: False  # it is this thread that sends
     sleep, ends = io_thread._wait_for_events, []
 
     def sleep_until_it_is_gone():
         if io_thread._session.busy and not ends:
             ends.append(server.wait(HANG))
-            ends.extend(select.select([io_thread._monitor.FD], [], [], HANG)[0])
+            ends.extend(select.select([io_thread._connection.descriptors[1]], [], [], HANG)[0])
         sleep()
 
     io_thread._wait_for_events = sleep_until_it_is_gone

@@ -1,0 +1,235 @@
+"""ServerConnection: the socket of a client, kept connected, with its session.
+
+Used by the thread that has the `Turn`. A ZeroMQ descriptor is edge-triggered: it becomes readable
+once for several messages, and any use of its socket may consume that. So `frames_pending` and
+`monitor_pending` are brought up to date before the thread sleeps on the `Doorbell`.
+
+A lost connection is replaced by a new socket, so that no message is left in an old one. The session
+then says hello, and sends again what was not answered.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from purgatory.service import protocol
+from purgatory.service.client.doorbell import Doorbell
+from purgatory.service.client.session import Session
+from purgatory.service.errors import Malformed
+from purgatory.service.protocol import Bye, encode
+
+log: logging.Logger = logging.getLogger(__name__)
+
+# Frames received in one step, at most, before the other descriptors are looked at.
+FRAMES_PER_STEP: Final = 64
+#: Seconds to wait before a server that refused the connection is tried again.
+RECONNECT_DELAY_S: Final = 0.3
+
+_MONITORED_EVENTS: Final = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+#: Called with each new socket before it connects: sets the keys.
+ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
+
+
+class ServerConnection:
+    """Connects `session` to the server at `address`; its descriptors are on `doorbell`.
+
+    `open` raises ZMQError for a bad address, ValueError for a bad key.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        session: Session,
+        configure: ConfigureSocket | None,
+        doorbell: Doorbell,
+    ) -> None:
+        self._address = address
+        self._session = session
+        self._configure = configure
+        self._doorbell = doorbell
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: zmq.Socket[bytes]
+        self._monitor: zmq.Socket[bytes]
+        self._sent = False  # whether frames were sent since the socket's events were read
+        #: Of the socket, and of its monitor.
+        self.descriptors: tuple[int, int] = (-1, -1)
+        # Whether there may be frames, or events, that the descriptor does not report.
+        self.frames_pending: bool = False
+        self.monitor_pending: bool = False
+        self.reconnect_at: float | None = None  # no connection until then
+        # Since when calls are unanswered and nothing has come; None while no call is unanswered.
+        self.silent_since: float | None = None
+        #: What is wrong with the connection, for error messages; empty while it is up.
+        self.error: str = "not connected yet"
+
+    def open(self) -> None:
+        """Make the socket, and begin to connect it."""
+        self._socket = self._context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.RECONNECT_IVL, 50),
+            (zmq.RECONNECT_IVL_MAX, 1000),
+            (zmq.HEARTBEAT_IVL, 5_000),
+            (zmq.HEARTBEAT_TIMEOUT, 20_000),
+        ):
+            self._socket.setsockopt(option, value)
+        if self._configure is not None:
+            self._configure(self._socket)
+        self._monitor = self._socket.get_monitor_socket(_MONITORED_EVENTS)
+        self._socket.connect(self._address)
+        self.descriptors = self._socket.FD, self._monitor.FD
+        for descriptor in self.descriptors:
+            self._doorbell.register(descriptor)
+        self.frames_pending = self.monitor_pending = True
+
+    def _disconnect(self) -> None:
+        self._session.on_disconnected()
+        for descriptor in self.descriptors:
+            self._doorbell.unregister(descriptor)
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(0)
+
+    def discard(self) -> None:
+        """End what a failed `open` has left."""
+        self._context.destroy(0)
+
+    def close(self) -> None:
+        """Say bye and close the socket. Takes 200 ms at most."""
+        if self.reconnect_at is None:
+            with contextlib.suppress(zmq.ZMQError):
+                self._socket.send(encode(Bye(0)), zmq.NOBLOCK)
+            self._socket.setsockopt(zmq.LINGER, 200)
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+            self._socket.close()
+        self._context.term()
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether there is nothing to do before something comes."""
+        return not (self.frames_pending or self.monitor_pending or self._session.connection_lost)
+
+    def step(self) -> None:
+        """Do what is to be done: connect, receive, send."""
+        if self.reconnect_at is not None:
+            if time.monotonic() >= self.reconnect_at:
+                self.reconnect_at = None
+                self.open()
+            return
+        if self.monitor_pending:
+            self._read_monitor()
+        self._send_and_receive()
+        if self._session.connection_lost:
+            self.drop("the server has sent us away", RECONNECT_DELAY_S)
+
+    def _send_and_receive(self) -> None:
+        """Send the session's messages, receive frames, and send what follows from these."""
+        self.send_messages()
+        if self.frames_pending:
+            self._receive()
+            self.send_messages()
+
+    def send_messages(self) -> None:
+        """Send the session's messages. Brings `frames_pending` up to date."""
+        if self.reconnect_at is None:
+            self.send_all(self._session.take_messages())
+            self._check_readable()
+
+    def _check_readable(self) -> None:
+        if self._sent:
+            self._sent = False
+            if not self.frames_pending:
+                events = int(self._socket.getsockopt(zmq.EVENTS))
+                self.frames_pending = bool(events & zmq.POLLIN)
+
+    def _read_monitor(self) -> None:
+        """Handle the events of the connection."""
+        self.monitor_pending = False
+        while self.reconnect_at is None and self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.error = ""
+                self._send(self._session.on_connected())
+            elif event == zmq.EVENT_DISCONNECTED:
+                self._on_disconnected()
+            else:
+                self.drop("the server has not let us in", RECONNECT_DELAY_S)
+
+    def _on_disconnected(self) -> None:
+        self.frames_pending = True
+        while self.frames_pending:
+            self._receive()  # what the server said before the end still counts
+        if self.error:  # the handshake never succeeded: back off
+            self.drop(self.error, RECONNECT_DELAY_S)
+        else:
+            self.drop("the connection was lost", 0)
+
+    def drop(self, reason: str, seconds: float) -> None:
+        """Close the socket; a new one is made after `seconds`."""
+        if self.reconnect_at is not None:
+            return
+        self.error = reason
+        self._session.connection_lost = False
+        self._disconnect()
+        self.frames_pending = self.monitor_pending = False
+        self.reconnect_at = time.monotonic() + seconds
+
+    def _receive(self) -> None:
+        """Receive some frames; `frames_pending` then tells whether there may be more."""
+        frames: list[bytes] = []
+        try:
+            while len(frames) < FRAMES_PER_STEP:
+                frames.append(self._socket.recv(zmq.NOBLOCK))
+        except zmq.Again:
+            self.frames_pending = self._sent = False
+        if frames and self.silent_since is not None:
+            self.silent_since = time.monotonic()
+        for frame in frames:
+            message = _decode(frame)
+            if message is not None:
+                self.send_all(self._session.handle(message))
+
+    def receive_one(self) -> Any:
+        """Receive and decode one message; None if there is none. Updates `frames_pending`."""
+        try:
+            frame = self._socket.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            self.frames_pending = self._sent = False
+            return None
+        self._sent, self.frames_pending = True, False  # receiving may have consumed the event
+        self._check_readable()
+        return _decode(frame)
+
+    def send_all(self, frames: Iterable[bytes]) -> None:
+        """Send frames."""
+        for frame in frames:
+            self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        # The session limits unanswered messages to fewer than the socket's high-water mark. Only
+        # acknowledgements could exceed it: the server then sends the outcomes again.
+        self._sent = True
+        with contextlib.suppress(zmq.Again):
+            self._socket.send(frame, zmq.NOBLOCK)
+
+
+def _decode(frame: bytes) -> Any:
+    """Decode a message of the server; None if it is malformed."""
+    try:
+        return protocol.decode_answer(frame)
+    except Malformed as error:
+        log.warning("the server sent: %s", error)
+        return None

@@ -1,0 +1,47 @@
+"""Turn: which thread uses a client's socket and session.
+
+The I/O thread takes it for each step. A caller takes it only if it is free, to send a call or to
+receive the answer itself: that saves two changes of thread.
+"""
+
+import threading
+from threading import get_ident
+
+
+class Turn:
+    """Held by one thread at a time, or by none. Any thread; a leaf lock, never held for long."""
+
+    def __init__(self) -> None:
+        # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
+        self._changed = threading.Condition(threading.RLock())
+        self._holder = 0
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread holds it."""
+        return self._holder == get_ident()
+
+    def try_take(self) -> bool:
+        """Take the turn if it is free; False also if the calling thread holds it already."""
+        thread = get_ident()
+        with self._changed:
+            if self._holder:
+                return False
+            self._holder = thread
+        return True
+
+    def take(self) -> None:
+        """Wait until the turn is free, and take it."""
+        thread = get_ident()
+        with self._changed:
+            while self._holder:
+                self._changed.wait()
+            self._holder = thread
+
+    def give_up(self) -> None:
+        """Let others take it. Does nothing if the calling thread does not hold it."""
+        thread = get_ident()
+        with self._changed:
+            if self._holder == thread:
+                self._holder = 0
+                self._changed.notify()

@@ -1,0 +1,1 @@
+"""What the network thread of a server needs of sockets and descriptors."""

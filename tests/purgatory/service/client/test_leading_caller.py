@@ -1,0 +1,230 @@
+"""A caller that sends and receives by itself: it needs no other thread, and disturbs none."""
+
+import threading
+from os import environ
+from pathlib import Path
+
+import pytest
+import zmq
+
+from purgatory.service import Client, RequestTimeout
+from purgatory.service.client import client as client_module
+from purgatory.service.client.doorbell import CAN_LEND
+from purgatory.service.protocol import (
+    NOTHING,
+    VERSION,
+    Complete,
+    Completed,
+    Hello,
+    OutcomeMessage,
+    Outcomes,
+    Ping,
+    Raw,
+    Stats,
+    StatsReply,
+    Welcome,
+    decode_request,
+    encode,
+)
+from tests.testing.interrupts import interrupted_at
+from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import limits
+
+# The places of an interrupt that are tried: all of them, or every so many.
+STRIDE = 1 if "PURGATORY_ROUNDS" in environ else 11
+FOLDER = (str(Path(client_module.__file__).parent),)
+
+needs_epoll = pytest.mark.skipif(not CAN_LEND, reason="this system has no epoll")
+
+
+def steps_of(io_thread):
+    """Return a list to which each step of the I/O thread adds an item, its sleep included."""
+    steps, look = [], io_thread._look_at_descriptors
+
+    def count():
+        steps.append(1)
+        look()
+
+    io_thread._look_at_descriptors = count
+    return steps
+
+
+@needs_epoll
+def test_the_io_thread_sleeps(server, connect):
+    """Calls that come alone do without it."""
+    client = connect(server)
+    client.stats()
+    client.flush()
+    steps = steps_of(client._io_thread)
+    for n in range(50):
+        client.defer(f"k{n}", timeout=HANG)
+        client.flush()
+        assert client.stats()["pending"] == n + 1
+    assert len(steps) < 10  # ZeroMQ may wake it now and then; 150 otherwise
+    assert client.complete("k0") == 1
+
+
+def test_callbacks_run_in_the_io_thread(server, connect):
+    """Also those of a future whose answer a caller would receive."""
+    client = connect(server, on_outcome=lambda _: None)
+    client.stats()
+    names = []
+    done = threading.Event()
+
+    def note(_):
+        names.append(threading.current_thread().name)
+        if len(names) == 40:
+            done.set()
+
+    for n in range(20):
+        future = client.defer(f"k{n}", timeout=HANG)
+        future.add_done_callback(note)
+        client.flush()
+        answer = client.complete_later(f"k{n}")
+        answer.add_done_callback(note)
+        assert answer.result(HANG) == 1
+        client.flush()
+    assert done.wait(HANG)
+    assert set(names) == {client._io_thread.thread.name}
+
+
+class FakeServer:
+    """Answers what a test tells it to."""
+
+    def __init__(self):
+        self.context = zmq.Context()
+        self.router = self.context.socket(zmq.ROUTER)
+        port = self.router.bind_to_random_port("tcp://127.0.0.1")
+        self.address = f"tcp://127.0.0.1:{port}"
+
+    def receive(self):
+        """Return the next request; greets."""
+        while True:
+            assert self.router.poll(HANG * 1000)
+            self.route, frame = self.router.recv_multipart()
+            request = decode_request(frame)
+            if not isinstance(request, Hello):
+                return request
+            self.send(Welcome(request.seq, VERSION, "fake", limits()))
+
+    def send(self, message):
+        """Send the client a message."""
+        self.router.send_multipart([self.route, encode(message)])
+
+
+@pytest.fixture
+def fake():
+    made = FakeServer()
+    yield made
+    made.router.close(0)
+    made.context.term()
+
+
+def in_thread(call):
+    """Run a call in a thread; returns the thread and the list that gets its result."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    return thread, results
+
+
+def test_others_are_served_while_a_caller_waits(fake):
+    """A call of another thread is sent, and answered, before the first one's answer is there."""
+    with Client(fake.address, timeout=HANG) as client:
+        greeted, _ = in_thread(client.stats)
+        fake.send(StatsReply(fake.receive().seq, {}))
+        greeted.join(HANG)
+        first, first_results = in_thread(lambda: client.complete("a"))
+        waiting = fake.receive()
+        assert isinstance(waiting, Complete)
+        fake.send(Ping())
+        second, second_results = in_thread(client.stats)
+        other = fake.receive()
+        assert isinstance(other, Stats)
+        fake.send(StatsReply(other.seq, {"x": 1}))
+        second.join(HANG)
+        assert second_results == [{"x": 1}]
+        assert first.is_alive()
+        fake.send(Completed(waiting.seq, [7]))
+        first.join(HANG)
+        assert first_results == [7]
+
+
+def test_outcomes_come_while_a_caller_waits(fake):
+    """They go to the I/O thread at once."""
+    got = threading.Event()
+    with Client(fake.address, timeout=HANG, on_outcome=lambda _: got.set()) as client:
+        first, results = in_thread(lambda: client.complete("a"))
+        waiting = fake.receive()
+        fake.send(Outcomes([OutcomeMessage(1, "x", "expired", 5, None, Raw(NOTHING), "", 0, 5)]))
+        assert got.wait(HANG)
+        assert fake.receive().outcomes == [1]
+        fake.send(Completed(waiting.seq, [7]))
+        first.join(HANG)
+        assert results == [7]
+
+
+def test_close_while_a_caller_waits(fake):
+    """The caller learns of it at once."""
+    client = Client(fake.address, timeout=HANG)
+    errors = []
+
+    def wait():
+        try:
+            client.complete("a")
+        except Exception as error:
+            errors.append(type(error).__name__)
+
+    caller = threading.Thread(target=wait)
+    caller.start()
+    fake.receive()
+    client.close(0)
+    caller.join(HANG)
+    assert errors == ["Unavailable"]
+
+
+def test_a_caller_whose_time_is_over(fake):
+    """It raises, and the next call works."""
+    with Client(fake.address, timeout=HANG) as client:
+        in_thread(client.stats)[0].join(0)
+        fake.send(StatsReply(fake.receive().seq, {}))
+        client.flush()
+        client.timeout = 0.05
+        with pytest.raises(RequestTimeout):
+            client.complete("a")
+        client.timeout = HANG
+        late = fake.receive()
+        caller, results = in_thread(lambda: client.complete("b"))
+        fake.send(Completed(late.seq, [1]))
+        fake.send(Completed(fake.receive().seq, [2]))
+        caller.join(HANG)
+        assert results == [2]
+
+
+@pytest.mark.parametrize("call", ["complete", "defer"])
+def test_an_interrupt(server, connect, call):
+    """Wherever it comes: the interrupted call is done or not, all others are done, and once."""
+    client, other = connect(server), connect(server)
+    place, fired = 1, True
+    while fired:
+        key = f"{call} {place}"
+        before = client.defer(key, timeout=HANG)
+        client.flush()
+
+        def complete(key=key):
+            client.complete(key, 1)
+
+        def defer(key=key):
+            client.defer(f"new {key}", timeout=HANG)
+            client.flush()
+
+        interrupter = interrupted_at(place, complete if call == "complete" else defer, FOLDER)
+        client.flush()
+        assert client.complete(f"nothing {key}") == 0
+        other.complete(key, 2)
+        assert before.result(HANG) in (1, 2)
+        assert other.complete(f"new {key}") <= 1
+        place += STRIDE
+        fired = interrupter.fired
+    assert place > 100
+    assert server.stats().pending == 0
