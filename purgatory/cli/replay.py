@@ -19,6 +19,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
+from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay, ReplaySummary
 from purgatory.trace import (
@@ -84,11 +85,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument(
         "--hold",
-        type=float,
+        type=seconds,
         default=15.0,
-        metavar="SECONDS",
+        metavar=DURATION,
         help="after the end, serve metrics until they were scraped once more, "
-        "or for SECONDS (default: 15)",
+        "or for so long (default: 15)",
     )
     parser.set_defaults(run=run)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
+from purgatory.cli.terminal.durations import DURATION, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,14 +79,14 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
         "--watermark",
         type=_seconds,
         default=600.0,
-        metavar="SECONDS",
+        metavar=DURATION,
         help="by how much rows may be out of order (default: 600)",
     )
     parser.add_argument(
         "--trigger",
         type=_seconds,
         default=1.0,
-        metavar="SECONDS",
+        metavar=DURATION,
         help="look for new rows this often (default: 1)",
     )
 
@@ -207,10 +208,10 @@ def _print_result(done: CheckpointEntry, out: str) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds, 0 or more")
-    return seconds
+    duration = seconds(text)
+    if not 0 <= duration < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a duration of 0 or more")
+    return duration
 
 
 def _count(text: str) -> int:
