@@ -48,6 +48,7 @@ FLOORS = {
             "purgatory.service.backup.*",
         ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
+        ["purgatory.service.tracing"],
         ["purgatory.service.config purgatory.service.protocol purgatory.service.errors"],
     ],
     "purgatory.spark": [

@@ -16,6 +16,7 @@ from purgatory.errors import OperationCancelled
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.session import OnOutcome
+from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
@@ -33,6 +34,7 @@ class AsyncClient:
         public_key: str | bytes | None = None,
         secret_key: str | bytes | None = None,
         on_outcome: OnOutcome | None = None,
+        tracer: OperationTracer | None = None,
     ) -> None:
         self._client = Client(
             address,
@@ -42,6 +44,7 @@ class AsyncClient:
             public_key=public_key,
             secret_key=secret_key,
             on_outcome=on_outcome,
+            tracer=tracer,
         )
         self.name: str = self._client.name
         self.address = address

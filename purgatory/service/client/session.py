@@ -19,6 +19,7 @@ from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.errors import (
     HelloRequired,
     ServerClosing,
@@ -66,15 +67,21 @@ class Session:
     """The state of the conversation with the server, over all connections.
 
     `name` is the client's. `futures` maps the ids of unfinished operations to their futures.
-    `on_outcome` is called with each outcome that has no future here.
+    `on_outcome` is called with each outcome that has no future here; `tracer` hears of the ends of
+    operations that carry the context of a trace.
     """
 
     def __init__(
-        self, name: str, futures: dict[str, ServiceFuture], on_outcome: OnOutcome | None
+        self,
+        name: str,
+        futures: dict[str, ServiceFuture],
+        on_outcome: OnOutcome | None,
+        tracer: OperationTracer | None = None,
     ) -> None:
         self._name = name
         self._futures = futures
         self._on_outcome = on_outcome
+        self._tracer = tracer
         self._seqs = itertools.count(1)
         self._token = uuid.uuid4().hex  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
@@ -264,6 +271,8 @@ class Session:
         elif isinstance(message, protocol.Acknowledged):
             results = [message.count]
         else:
+            for outcome in message.outcomes:
+                outcome.payload = unwrap(outcome.payload)[1]
             results = [message.outcomes]
         for (_, future), result in zip(group.calls, results, strict=True):
             resolve(future, result)
@@ -338,6 +347,17 @@ class Session:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
         if outcome.number in self._acknowledged:
             return True
+        if len(outcome.payload) > 1:
+            traceparent, outcome.payload = unwrap(outcome.payload)
+            if traceparent and self._tracer is not None and self._is_for_us(outcome):
+                with self._tracer.ended(outcome, traceparent):
+                    return self._deliver(outcome)
+        return self._deliver(outcome)
+
+    def _is_for_us(self, outcome: OutcomeMessage) -> bool:
+        return outcome.op_id in self._futures or self._on_outcome is not None
+
+    def _deliver(self, outcome: OutcomeMessage) -> bool:
         future = self._futures.pop(outcome.op_id, None)
         if future is not None:
             future.acknowledged = True

@@ -1,0 +1,62 @@
+"""The trace context of an operation, carried around its payload.
+
+So that a trace goes on in the process that hears of the end, however long after the submission and
+whichever process that is. The server stores the payload's bytes and looks at none of this. Any
+thread.
+"""
+
+import re
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from purgatory.service.protocol import OutcomeMessage, encode
+
+# The MessagePack extension type of [traceparent, payload], see docs/protocol.md.
+_EXTENSION: Final = 84
+# W3C Trace Context, version 00 and those to come.
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+# The first bytes of extensions of these sizes: up to 255 bytes, 64 KiB, 4 GiB.
+_FIRST_BYTES: Final = (b"\xc7", b"\xc8", b"\xc9")
+
+_decode: Final = msgspec.msgpack.Decoder().decode
+_decode_pair: Final = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
+
+
+class OperationTracer(Protocol):
+    """What a client needs to trace its operations; `purgatory.service.tracing` has one."""
+
+    def traceparent(self) -> str:
+        """Return the context of the caller as a W3C `traceparent`; empty if it has none."""
+
+    def ended(self, outcome: OutcomeMessage, traceparent: str) -> AbstractContextManager[object]:
+        """Record the end of an operation that was submitted in this context.
+
+        What the block does belongs to the trace. Called by the client's I/O thread.
+        """
+
+
+def wrap(traceparent: str, payload: Raw) -> Raw:
+    """Return a payload that carries a context, too; the payload itself if that is empty."""
+    if not traceparent:
+        return payload
+    return Raw(encode(msgspec.msgpack.Ext(_EXTENSION, encode((traceparent, payload)))))
+
+
+def unwrap(payload: Raw) -> tuple[str, Raw]:
+    """Split what `wrap` returned; the context is empty if the payload carries none."""
+    data = bytes(payload)
+    if not data.startswith(_FIRST_BYTES):
+        return "", payload
+    extension: Any = _decode(data)
+    if extension.code != _EXTENSION:
+        return "", payload
+    try:
+        traceparent, inner = _decode_pair(extension.data)
+    except msgspec.DecodeError:
+        return "", payload
+    if not _TRACEPARENT.fullmatch(traceparent):
+        return "", payload
+    return traceparent, Raw(bytes(inner))

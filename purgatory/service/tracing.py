@@ -1,0 +1,62 @@
+"""OpenTelemetry for clients: a span for each operation, from its submission to its end.
+
+Needs the extra `otel`, and is imported by programs that ask for it alone:
+
+    client = Client(tracer=OpenTelemetryTracer())
+
+The span belongs to the trace in which the operation was submitted, by whichever process, and ends
+when the operation did. `on_outcome` runs within it, so what that starts belongs to the trace, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+if TYPE_CHECKING:
+    from purgatory.service.protocol import OutcomeMessage
+
+_NS_PER_MS: Final = 1_000_000
+_SPAN: Final = "purgatory.operation"
+_TRACEPARENT: Final = "traceparent"
+
+
+class OpenTelemetryTracer:
+    """Makes spans of a client's operations; `provider` defaults to the program's. Any thread."""
+
+    def __init__(self, provider: trace.TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer("purgatory", tracer_provider=provider)
+        self._propagator = TraceContextTextMapPropagator()
+
+    def traceparent(self) -> str:
+        """Return the present context as a W3C `traceparent`; empty outside of any span."""
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier)
+        return carrier.get(_TRACEPARENT, "")
+
+    @contextmanager
+    def ended(self, outcome: OutcomeMessage, traceparent: str) -> Iterator[None]:
+        """Record an operation that has ended; the block runs within its span."""
+        span = self._tracer.start_span(
+            _SPAN,
+            context=self._propagator.extract({_TRACEPARENT: traceparent}),
+            kind=trace.SpanKind.CONSUMER,
+            start_time=outcome.submitted_ms * _NS_PER_MS,
+            attributes={
+                "purgatory.op_id": outcome.op_id,
+                "purgatory.kind": outcome.kind,
+                "purgatory.outcome": outcome.outcome,
+                "purgatory.by_key": outcome.by_key or "",
+            },
+        )
+        if outcome.outcome in ("expired", "failed"):
+            span.set_status(trace.StatusCode.ERROR, outcome.outcome)
+        try:
+            with trace.use_span(span, end_on_exit=False, record_exception=False):
+                yield
+        finally:
+            span.end(max(outcome.submitted_ms, outcome.at_ms) * _NS_PER_MS)
