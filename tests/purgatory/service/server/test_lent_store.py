@@ -146,7 +146,7 @@ def test_the_store_goes_back_and_forth(server, disk, peer, monkeypatch, seed):
     peers = [peer(server) for _ in range(3)]
     for n, one in enumerate(peers):
         one.hello(f"peer {n}")
-        one.ask(Submit(10**6, [operation(f"alone {n}")]))
+        one.ask(Submit(10**6, [operation(f"alone {n}", timeout_ms=10**8)]))
     asked = {one: [] for one in peers}
     for seq in range(300):
         one = dice.choice(peers)
