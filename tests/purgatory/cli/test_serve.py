@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from purgatory.cli import entry_point as cli
 from purgatory.cli.serve import _SignalPipe
 from purgatory.service import Client
+from purgatory.service.auth.access import Access
 from purgatory.service.auth.key_store import KeyStore
 from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.server_processes import ServerProcess
@@ -107,6 +109,12 @@ def test_with_keys(tmp_path, run):
         keys.allow("till", keys.pair("till").public)
         server.process.send_signal(signal.SIGHUP)
         assert eventually(lambda: run("stats", *key("till"), "--patience", 2)[0] == 0)
+        keys.allow("till", keys.pair("till").public, Access("till", ["till"], ["read"]))
+        server.process.send_signal(signal.SIGHUP)
+        told = "complete needs the right 'complete'; this key has read"
+        assert eventually(lambda: told in run("complete", "k", *key("till"))[2])
+        assert run("stats", *key("till"))[0] == 0
+        assert "not for this key; expected 'till'" in run("stats", *key("till"), "--name", "x")[2]
         code, errors = server.end()
     assert code == 0
     assert keys.pair("till").public.decode() in errors
@@ -155,10 +163,9 @@ def test_systemd_is_notified(tmp_path):
 
 
 def eventually(check):
-    """Tell whether one of ten checks succeeds."""
-    tries = 0
+    """Tell whether a check succeeds before it would count as a hang."""
+    deadline = time.monotonic() + HANG
     while not check():
-        tries += 1
-        if tries == 10:
+        if time.monotonic() > deadline:
             return False
     return True

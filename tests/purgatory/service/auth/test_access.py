@@ -183,6 +183,23 @@ class TestRights:
         again.flush()
         assert again.defer("k", op_id="a").result(HANG) is None
 
+    def test_reading_takes_nothing_away(self, party):
+        """A key that may only read is sent outcomes, and cannot acknowledge them."""
+        shop = party("shop", ["shop"])
+        shop.defer("k", op_id="a")
+        shop.flush()
+        shop.close()
+        worker = party("worker", ["worker"], ["complete"])
+        assert worker.complete("k", 5) == 1
+        reader = party("reader", ["shop"], ["read"], name="shop", on_outcome=lambda outcome: None)
+        [outcome] = reader.unread()
+        with pytest.raises(NotAllowed, match="acknowledge needs the right 'submit'"):
+            reader.acknowledge([outcome.number])
+        assert [one.op_id for one in reader.unread()] == ["a"]
+        with pytest.raises(NotAllowed, match="unread needs"):
+            worker.unread()
+        assert party("shop").acknowledge([outcome.number]) == 1
+
 
 class TestNames:
     def test_a_key_is_bound_to_its_names(self, party):
