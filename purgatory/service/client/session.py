@@ -265,15 +265,13 @@ class Session:
         elif isinstance(message, (protocol.Cancelled, protocol.Extended)):
             results = message.done
         elif isinstance(message, protocol.States):
-            results = message.states
+            results = _without_context(message.states)
         elif isinstance(message, protocol.StatsReply):
             results = [message.figures]
         elif isinstance(message, protocol.Acknowledged):
             results = [message.count]
         else:
-            for outcome in message.outcomes:
-                outcome.payload = unwrap(outcome.payload)[1]
-            results = [message.outcomes]
+            results = [_without_context(message.outcomes)]
         for (_, future), result in zip(group.calls, results, strict=True):
             resolve(future, result)
 
@@ -394,6 +392,14 @@ class _CallGroup:
         if request is Acknowledge:
             return encode(Acknowledge(seq, items[0], answer=True))
         return encode(request(seq, items))
+
+
+def _without_context(messages: list[Any]) -> list[Any]:
+    """Return outcomes or states with their payloads alone."""
+    for message in messages:
+        if len(message.payload) > 1:
+            message.payload = unwrap(message.payload)[1]
+    return messages
 
 
 def _is_of_version_1(request: RequestType, call: Call) -> bool:

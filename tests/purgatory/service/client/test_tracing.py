@@ -68,6 +68,7 @@ class TestClient:
         tracer.current = ""
         other = client.defer("a", op_id="other", payload={"order": 18})
         client.flush()
+        assert unpack(client.query("traced").payload) == {"order": 17}
         client.complete("a", 1)
         assert (traced.result(HANG), other.result(HANG)) == (1, 1)
         assert tracer.ends == [("traced", "completed", TRACEPARENT)]
