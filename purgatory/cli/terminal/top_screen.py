@@ -18,6 +18,7 @@ _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 # Samples in a row of blocks.
 WIDTH: Final = 60
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_DURATIONS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 # name of the figure, its title, style
 _RATES: Final = (
     ("submitted", "submitted/s", "cyan"),
@@ -119,7 +120,10 @@ class Top:
         line = Text.assemble("due:   ", (f"{figures['pending']:,.0f} pending", "bold"))
         line.append(f", {figures.get('held', 0):,.0f} held events")
         late = figures.get("oldest_due_age_seconds", 0)
-        return line.append(f", the oldest {late:,.0f} s late", "red") if late >= 1 else line
+        if late >= 1:
+            return line.append(f", the oldest {late:,.0f} s late", "red")
+        wait = figures.get("next_due_seconds", -1)
+        return line.append(f", the next in {duration_shown(wait)}") if wait >= 0 else line
 
     def _wrong(self) -> Text:
         """Return what failed; in colour if it is new since the last sample."""
@@ -163,6 +167,14 @@ def blocks(values: Sequence[float] | deque[float]) -> str:
         return _BLOCKS[1] * len(values)
     top = len(_BLOCKS) - 1
     return "".join(_BLOCKS[max(1, round(top * value / most))] for value in values)
+
+
+def duration_shown(seconds: float) -> str:
+    """Return a duration in its largest unit: 0.4 s, 2.5 min, 3 h, 12 d."""
+    for length, unit in _DURATIONS:
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def bytes_shown(count: float) -> str:

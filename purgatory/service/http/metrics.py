@@ -30,6 +30,7 @@ _GAUGES: Final = {
     "ready": "1 if the server is ready, else 0",
     "last_commit_age_seconds": "Seconds since a commit last succeeded",
     "oldest_due_age_seconds": "Seconds that the oldest due outcome that is not on disk is late",
+    "next_due_seconds": "Seconds until something may be due; -1 if nothing waits",
     "failing_seconds": "Seconds for which all commits have failed",
 }
 _COUNTERS: Final = {

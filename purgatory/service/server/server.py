@@ -198,6 +198,7 @@ class Server:
             last_commit_age_seconds=health.last_commit_age_s,
             oldest_due_age_seconds=health.oldest_due_age_s,
             failing_seconds=health.failing_s,
+            next_due_seconds=health.next_due_s,
         )
 
     def health(self) -> HealthReport:

@@ -15,7 +15,8 @@ class ServerStats:
     transactions that were rolled back. `store_backlog`: commands the store thread has not taken
     yet. `store_bytes`: size of the database and its log. `uptime_seconds`: since the start.
     `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`, `oldest_due_age_seconds`
-    and `failing_seconds` say why, see `HealthReport`.
+    and `failing_seconds` say why, see `HealthReport`. `next_due_seconds`: until something may be
+    due; -1 if nothing waits.
     """
 
     pending: int
@@ -39,6 +40,7 @@ class ServerStats:
     last_commit_age_seconds: float = 0.0
     oldest_due_age_seconds: float = 0.0
     failing_seconds: float = 0.0
+    next_due_seconds: float = -1.0
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""

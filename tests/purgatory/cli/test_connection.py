@@ -140,7 +140,9 @@ def test_texts_are_not_markup(run, at):
 
 def test_stats(run, at, service):
     """The server's figures, as a table and as JSON."""
+    assert json.loads(run("stats", "--json")[1])["next_due_seconds"] == -1
     run("defer", "k", "--in", 60)
+    assert 0 < json.loads(run("stats", "--json")[1])["next_due_seconds"] <= 60
     assert "unacknowledged" in run("stats")[1]
     figures = json.loads(run("stats", "--json")[1])
     assert figures["pending"] == 1

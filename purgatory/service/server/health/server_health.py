@@ -16,6 +16,8 @@ from purgatory.service.server.health.store_activity import StoreActivity
 READY_BOUND_S: Final = 5.0
 #: A server does not work if one transaction, its commit included, takes longer.
 STUCK_S: Final = 60.0
+#: In the place of a time until something is due: nothing is. A number, as all figures are.
+NEVER: Final = -1.0
 _NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1000
 
@@ -27,7 +29,8 @@ class HealthReport:
     `broken` says why it does not work, `not_ready` why it is not ready; empty if it is.
     `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: by how much the
     oldest due outcome that is not on disk is late. `failing_s`: for how long all commits have
-    failed; 0 if the last one succeeded.
+    failed; 0 if the last one succeeded. `next_due_s`: in how many seconds something may be due, at
+    the earliest; NEVER if nothing waits.
     """
 
     broken: str
@@ -35,6 +38,7 @@ class HealthReport:
     last_commit_age_s: float
     oldest_due_age_s: float
     failing_s: float
+    next_due_s: float = NEVER
 
     def as_dict(self) -> dict[str, Any]:
         """Return name -> value."""
@@ -71,6 +75,7 @@ class ServerHealth:
             last_commit_age_s=self._seconds_since(activity.committed_ns),
             oldest_due_age_s=late_s,
             failing_s=failing_s,
+            next_due_s=self._next_due_s(),
         )
 
     def _stuck(self) -> str:
@@ -92,6 +97,10 @@ class ServerHealth:
     def _late_s(self) -> float:
         due_ms = self._activity.due_ms
         return max(0, self._now_ms() - due_ms) / _MS_PER_S if due_ms else 0.0
+
+    def _next_due_s(self) -> float:
+        due_ms = self._activity.due_ms
+        return max(0, due_ms - self._now_ms()) / _MS_PER_S if due_ms else NEVER
 
     def _seconds_since(self, moment_ns: int) -> float:
         return max(0, self._now_ns() - moment_ns) / _NS_PER_S if moment_ns else 0.0

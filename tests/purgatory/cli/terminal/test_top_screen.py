@@ -55,6 +55,15 @@ def test_a_server_that_is_not_ready(figures, told):
     assert shown({"ready": 0} | figures)[0].rstrip().endswith(told)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0.0 s"), (0.42, "0.4 s"), (9.96, "10.0 s"), (59, "59 s"), (150, "2.5 min"),
+     (5400, "1.5 h"), (86400 * 12.25, "12.2 d"), (86400 * 365, "365 d")],
+)  # fmt: skip
+def test_when_something_is_due_next(seconds, told):
+    assert shown({"next_due_seconds": seconds})[1].rstrip().endswith(f"the next in {told}")
+
+
 def test_columns_of_failed_and_held():
     """They have a rate and a figure, as the others have."""
     lines = shown({}, {"uptime_seconds": 2.0, "failed": 10})

@@ -2,7 +2,12 @@
 
 import pytest
 
-from purgatory.service.server.health.server_health import READY_BOUND_S, STUCK_S, ServerHealth
+from purgatory.service.server.health.server_health import (
+    NEVER,
+    READY_BOUND_S,
+    STUCK_S,
+    ServerHealth,
+)
 from purgatory.service.server.health.store_activity import COMMIT_BOUNDS_S, StoreActivity
 
 START_NS = 1_000_000_000_000
@@ -90,6 +95,14 @@ def test_a_late_outcome(bench):
     assert report.oldest_due_age_s == 7
     bench.activity.due_ms = 0
     assert bench.report().not_ready == ""
+
+
+def test_when_something_is_due_next(bench):
+    """In so many seconds; 0 if it is late; a number that is no time if nothing waits."""
+    assert bench.report().next_due_s == NEVER
+    bench.activity.due_ms = bench.clock.now_ms() + 3000
+    assert bench.report(1).next_due_s == 2
+    assert bench.report(10).next_due_s == 0
 
 
 def test_a_thread_that_has_ended(bench):
