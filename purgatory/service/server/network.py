@@ -351,7 +351,7 @@ class Network:
     def _on_request(
         self, route: bytes, request: Request, size: int, user: str, access: Access
     ) -> None:
-        connection = self._connections.get(route)
+        connection = self._connection_of(route, user)
         if isinstance(request, Hello):
             self._on_hello(route, request, connection, user, access)
         elif connection is None:
@@ -370,6 +370,17 @@ class Network:
                     route, connection.client, request, size, connection.session, access.own_only
                 )
             )
+
+    def _connection_of(self, route: bytes, user: str) -> Connection | None:
+        """Return the connection of a route, unless it was another key's.
+
+        A client may choose its route (ZMQ_ROUTING_ID), also that of one whose end was not noticed.
+        """
+        connection = self._connections.get(route)
+        if connection is not None and connection.user != user:
+            self._connections.drop(connection)
+            return None
+        return connection
 
     def _on_hello(
         self, route: bytes, hello: Hello, before: Connection | None, user: str, access: Access

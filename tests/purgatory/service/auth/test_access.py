@@ -25,6 +25,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.server import Server
 from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import operation
 
 # The table of docs/service.md: right -> requests.
 TABLE = {
@@ -210,6 +211,35 @@ class TestNames:
             thief.stats()
         with pytest.raises(NotAllowed):
             thief.defer("k").result(HANG)
+
+
+class TestRoutes:
+    def test_a_route_that_another_key_takes_over(self, party, keys, server, peer):
+        """A key does not become the client that had said hello on the route before."""
+
+        def connect(label):
+            pair = keys.pair(label)
+            return peer(
+                server,
+                ROUTING_ID=b"chosen",
+                CURVE_PUBLICKEY=pair.public,
+                CURVE_SECRETKEY=pair.secret,
+                CURVE_SERVERKEY=keys.pair("server").public,
+            )
+
+        for label in ("shop", "thief"):
+            party(label, [label], ["submit", "read"]).close()
+        with_route = connect("shop")
+        with_route.hello("shop")
+        with_route.send(Submit(2, [operation("a")]))
+        assert with_route.receive().seq == 2
+        with_route.socket.close(0)
+        answer = None
+        while answer is None:  # until the socket of before is gone, its route is taken
+            thief = connect("thief")
+            thief.send(Query(3, ["a"]))
+            answer = thief.receive() if thief.socket.poll(200) else None
+        assert (answer.seq, answer.code) == (3, "hello")
 
 
 class TestReload:
