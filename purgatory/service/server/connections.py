@@ -7,6 +7,7 @@ it can take them again.
 
 import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ log: logging.Logger = logging.getLogger(__name__)
 # Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
+# Seconds between two looks for connections that have gone, while there is no room for others.
+PING_ALL_S = 1.0
 
 
 class Connection:
@@ -99,6 +102,7 @@ class Connections:
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self._blocked: set[Connection] = set()  # could not take what was sent
+        self._next_ping_all = 0.0
         #: Set by each send: it may have consumed the event that there are frames to read.
         self.sent: bool = False
 
@@ -241,6 +245,16 @@ class Connections:
                     self.fetch_outcomes(connection)
                 if connection.wants_repeated:
                     self._fetch_repeated(connection)
+
+    def has_room(self, most: int, now: float) -> bool:
+        """Tell whether there are fewer than `most` connections; those that have gone do not count.
+
+        To find them, all are pinged, but not more often than once in PING_ALL_S seconds.
+        """
+        if len(self) >= most and now >= self._next_ping_all:
+            self._next_ping_all = now + PING_ALL_S
+            self.ping_idle(math.inf)
+        return len(self) < most
 
     def ping_idle(self, since: float) -> None:
         """Ping connections silent since then: only a failing send shows that one has gone."""

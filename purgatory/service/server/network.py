@@ -405,7 +405,7 @@ class Network:
             refusal = self._validator.check_text(text, empty=may_be_empty)
             if refusal is not None:
                 raise refusal
-        if len(self._connections) >= self._max_clients:
+        if not self._connections.has_room(self._max_clients, self._now):
             raise TooManyClients(f"{self._max_clients} connections are there already")
 
     def _refuse(self, route: bytes, failure: Failure) -> None:

@@ -27,6 +27,7 @@ from purgatory.service.protocol import (
     Raw,
     States,
     Stats,
+    StatsReply,
     Submit,
     Submitted,
     Welcome,
@@ -120,6 +121,33 @@ def test_no_more_clients_than_are_taken(serve, peer):
     assert two.ask(Hello(1, VERSION, "two")).code == "too-many-clients"
     one.send(Bye(2))
     eventually(lambda: isinstance(two.ask(Hello(2, VERSION, "two")), Welcome))
+
+
+def test_clients_that_go_without_bye_leave_room(serve, peer):
+    """Their slots are free for others at once, not when they are pinged for being idle."""
+    server = serve(memory=True, max_clients=100)
+    gone = [peer(server) for _ in range(100)]
+    for n, one in enumerate(gone):
+        one.hello(f"gone {n}")
+    for one in gone:
+        one.socket.close(0)
+    late = peer(server)
+    start = time.monotonic()
+    eventually(lambda: isinstance(late.ask(Hello(1, VERSION, "late")), Welcome))
+    assert time.monotonic() - start < 10  # half a minute at least, while they held the slots
+    assert late.ask(Stats(2)).figures["connections"] == 1
+
+
+def test_a_full_server_does_not_ping_for_every_stranger(serve, peer, monkeypatch):
+    """Those that are there are pinged once, however often others are refused."""
+    monkeypatch.setattr(connections, "PING_ALL_S", HANG)
+    server = serve(memory=True, max_clients=1)
+    one, two = peer(server), peer(server)
+    one.hello()
+    for n in range(20):
+        assert two.ask(Hello(n, VERSION, "two")).code == "too-many-clients"
+    one.send(Stats(2))
+    assert [type(one.receive()) for _ in range(2)] == [Ping, StatsReply]
 
 
 GARBAGE = [
