@@ -65,6 +65,7 @@ from purgatory.service.server.commands import (
     TransactionReplies,
 )
 from purgatory.service.server.connections import Connection, Connections
+from purgatory.service.server.sockets.descriptor_watch import IDLE_CHECK_S, DescriptorWatch
 from purgatory.service.server.sockets.options import set_options
 from purgatory.service.server.sockets.sleep import sleep_for
 from purgatory.service.server.store_loop import StoreLoop
@@ -183,6 +184,7 @@ class Network:
         reduce_timer_slack()
         mailbox, frames = self.mailbox.fileno(), self._socket.FD
         sleep = sleep_for(mailbox, frames)
+        descriptors = DescriptorWatch()
         while not self._finished():
             timeout = self._poll_timeout()
             for descriptor in sleep([mailbox, frames] if self._may_read() else [mailbox], timeout):
@@ -190,6 +192,7 @@ class Network:
                 while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
                     self._handle_command(command)
             self._now = time.monotonic()
+            descriptors.check(mailbox)
             self._connections.retry_blocked()
             self._ping_idle()
             if self._has_unread() and self._may_read():
@@ -214,7 +217,7 @@ class Network:
         if self._for_store or (self._has_unread() and self._may_read()):
             return 0.0
         now = time.monotonic()
-        timeout = RETRY_S if self._connections.blocked else max(0.0, self._next_ping - now)
+        timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
         self._store_due = math.inf
         if self._owns_store():
             self._store_due = now + self._store_loop.max_sleep()

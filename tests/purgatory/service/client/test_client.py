@@ -438,6 +438,25 @@ def test_with_a_dead_server(fails):
         future.result(HANG)
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["none", "silent"])
+@pytest.mark.parametrize("waits", [False, True])
+def test_leaving_a_dead_server(is_there, waits):
+    """`with` ends as soon as a call would, be it for one that waits or one that does not."""
+    import zmq  # noqa: PLC0415
+
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        address = f"tcp://127.0.0.1:{router.bind_to_random_port('tcp://127.0.0.1')}"
+        if not is_there:
+            router.unbind(address)
+        start = time.monotonic()
+        with contextlib.suppress(RequestTimeout), Client(address, timeout=1) as client:
+            client.defer("k")
+            if waits:
+                client.complete("k")
+        # A second and a quarter of one; five seconds and more if it waited twice, or by default.
+        assert 0.9 < time.monotonic() - start < 3
+
+
 def test_a_silent_server(connect):
     """A server that is connected but says nothing is given up after the timeout, too."""
     import zmq  # noqa: PLC0415
