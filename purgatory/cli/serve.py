@@ -71,6 +71,7 @@ _HELP: Final = {
     "max_pending": "the same, of all clients",
     "max_held": "events held for operations that are submitted later",
     "max_items": "operations, keys, ids or numbers of a request",
+    "max_memory": "bytes of memory, 0 for any; by default half of the machine's or the cgroup's",
     "max_timeout": "longest timeout in seconds",
     "max_clients": "connections at a time",
 }
@@ -82,7 +83,7 @@ _TEXTS: Final = {
     "log_format": "FORMAT",
 }
 # Settings whose default is in their help, or nothing.
-_NO_DEFAULT: Final = ("keys_dir", "http_hosts")
+_NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

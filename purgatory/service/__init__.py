@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TooManyKeys,
         TooManyPending,
         TooManyReads,
+        TooMuchMemory,
         Unavailable,
         WrongVersion,
     )
@@ -95,6 +96,7 @@ __all__ = [
     "TooManyKeys",
     "TooManyPending",
     "TooManyReads",
+    "TooMuchMemory",
     "Unavailable",
     "WrongVersion",
 ]

@@ -8,11 +8,12 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
 from purgatory.service.errors import ConfigError
+from purgatory.service.machine_memory import MIN_BYTES, default_max_memory
 
 PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
@@ -37,7 +38,8 @@ class Config:
     The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
     of a payload or value; operations pending or unacknowledged of one client, and of all clients
     together; seconds of a timeout, and of a hold; events held; operations, keys, ids or numbers of
-    a request; clients connected at a time.
+    a request; clients connected at a time; bytes of memory, 0 for any: by default half of what the
+    machine or the cgroup has, for the other half caches the database and serves other programs.
     """
 
     data_dir: Path = Path("purgatory-data")
@@ -62,10 +64,12 @@ class Config:
     max_held: int = 100_000
     max_items: int = 1024
     max_clients: int = 1000
+    max_memory: int = field(default_factory=default_max_memory)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _check(field.name, getattr(self, field.name), field.type)
+        for each in fields(self):
+            _check(each.name, getattr(self, each.name), each.type, _least(each.name))
+        _check_memory(self.max_memory)
         if self.log_format not in _LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
@@ -97,13 +101,15 @@ class Config:
         if file is None and environment.get(CONFIG_FILE):
             file = Path(environment[CONFIG_FILE])
         settings = {} if file is None else _read_file(file)
-        types = {field.name: field.type for field in fields(cls)}
+        types = {each.name: each.type for each in fields(cls)}
         for name, kind in types.items():
             place = PREFIX + name.upper()
             if place in environment:
-                settings[name] = _parsed(place, environment[place], kind)
+                settings[name] = _parsed(place, environment[place], kind, _least(name))
             if flags is not None and flags.get(name) is not None:
-                settings[name] = _parsed(f"--{name.replace('_', '-')}", flags[name], kind)
+                settings[name] = _parsed(
+                    f"--{name.replace('_', '-')}", flags[name], kind, _least(name)
+                )
         return cls(**settings)
 
 
@@ -115,7 +121,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    types = {field.name: field.type for field in fields(Config)}
+    types = {each.name: each.type for each in fields(Config)}
     settings = {}
     for name, value in table.items():
         if name not in types:
@@ -123,12 +129,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         place = f"{path}: {name}"
         if types[name] is Path and isinstance(value, str):
             value = Path(value)  # noqa: PLW2901
-        _check(place, value, types[name])
+        _check(place, value, types[name], _least(name))
         settings[name] = value
     return settings
 
 
-def _parsed(place: str, value: Any, kind: Any) -> Any:
+def _parsed(place: str, value: Any, kind: Any, least: int) -> Any:
     """Convert a text to the type of its setting; a flag may have it already."""
     if not isinstance(value, str):
         return value
@@ -139,13 +145,13 @@ def _parsed(place: str, value: Any, kind: Any) -> Any:
     try:
         parsed = kind(value)
     except ValueError as error:
-        raise ConfigError(f"{place} is {value!r}; expected {_EXPECTED[kind]}") from error
-    _check(place, parsed, kind)
+        raise ConfigError(f"{place} is {value!r}; expected {_expected(kind, least)}") from error
+    _check(place, parsed, kind, least)
     return parsed
 
 
 _EXPECTED: Final[dict[Any, str]] = {
-    int: "a whole number of at least 1",
+    int: "a whole number of at least {least}",
     float: "a number of at least 0",
     bool: "true or false",
     str: "a text",
@@ -153,12 +159,26 @@ _EXPECTED: Final[dict[Any, str]] = {
 }
 
 
-def _check(place: str, value: Any, kind: Any) -> None:
+def _check_memory(value: int) -> None:
+    if 0 < value < MIN_BYTES:
+        raise ConfigError(f"max_memory is {value}; expected 0, or at least {MIN_BYTES}")
+
+
+def _least(name: str) -> int:
+    """Return the least value of a setting that is a whole number."""
+    return 0 if name == "max_memory" else 1
+
+
+def _check(place: str, value: Any, kind: Any, least: int) -> None:
     if kind is float:
         fine = isinstance(value, int | float) and math.isfinite(value) and value >= 0
     elif kind is int:
-        fine = isinstance(value, int) and value >= 1
+        fine = isinstance(value, int) and value >= least
     else:
         fine = isinstance(value, kind)
     if not fine or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{place} is {value!r}; expected {_EXPECTED[kind]}")
+        raise ConfigError(f"{place} is {value!r}; expected {_expected(kind, least)}")
+
+
+def _expected(kind: Any, least: int) -> str:
+    return _EXPECTED[kind].format(least=least)

@@ -111,6 +111,12 @@ class TooManyPending(Refused):
     code = "too-many-pending"
 
 
+class TooMuchMemory(Refused):
+    """The server would take more memory than it may. Can be temporary."""
+
+    code = "too-much-memory"
+
+
 class TooManyHeld(Refused):
     """The server holds as many events as it accepts. Can be temporary."""
 

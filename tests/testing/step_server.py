@@ -119,7 +119,16 @@ class StepServer:
     `path` is the database, None for one in memory; `others` are limits.
     """
 
-    def __init__(self, path: Path | None, *, time: ManualTime | None = None, sink=None, **others):
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        time: ManualTime | None = None,
+        sink=None,
+        max_memory=0,
+        **others,
+    ):
+        self.max_memory = max_memory
         self.time = time or ManualTime()
         self.faults = DiskFaults()
         self.path = path
@@ -135,7 +144,7 @@ class StepServer:
         # `crash` is that of a process, which loses nothing that was written; so no need to sync.
         self.store._connection.execute("PRAGMA synchronous=OFF")
         clock = start_clock(self.store, self.time.sources())
-        self.state = load_state("step", self.store, clock)
+        self.state = load_state("step", self.store, clock, None, self.max_memory)
         self.handler = RequestHandler(
             self.state, self.store, RequestValidator(self.limits), dict, "step"
         )

@@ -27,6 +27,8 @@ _GAUGES: Final = {
     "store_backlog": "Requests that the store thread has not taken yet",
     "store_bytes": "Size of the database and its log",
     "uptime_seconds": "Seconds since the start",
+    "memory_bytes": "Memory that the process takes, by estimate",
+    "max_memory_bytes": "Memory that the process may take; 0: any",
     "ready": "1 if the server is ready, else 0",
     "last_commit_age_seconds": "Seconds since a commit last succeeded",
     "oldest_due_age_seconds": "Seconds that the oldest due outcome that is not on disk is late",

@@ -6,6 +6,8 @@ Used by the store thread alone, but for `ClientRegistry.depths`.
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from purgatory.service.server.memory.estimate import client_bytes
+
 if TYPE_CHECKING:
     from purgatory.core._cpython.mypyc_types import i64
 
@@ -69,16 +71,18 @@ class ClientDepths(NamedTuple):
 class ClientRegistry:
     """All clients of a server that have anything, by name."""
 
-    __slots__ = ("by_name",)
+    __slots__ = ("by_name", "bytes")
 
     def __init__(self) -> None:
         self.by_name: dict[str, ClientRecord] = {}
+        self.bytes: int = 0  # that they take, without their operations and outcomes
 
     def record(self, name: str) -> ClientRecord:
         """Return the record of a client; a new one if there is none."""
         client = self.by_name.get(name)
         if client is None:
             client = self.by_name[name] = ClientRecord(name)
+            self.bytes += client_bytes(name)
         return client
 
     def depths(self) -> ClientDepths:
@@ -88,5 +92,6 @@ class ClientRegistry:
 
     def drop_if_idle(self, client: ClientRecord) -> None:
         """Remove a client that has neither operations nor outcomes nor connections."""
-        if not client.count and not client.connections:
-            self.by_name.pop(client.name, None)
+        if not client.count and not client.connections and client.name in self.by_name:
+            del self.by_name[client.name]
+            self.bytes -= client_bytes(client.name)

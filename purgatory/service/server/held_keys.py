@@ -6,6 +6,7 @@ thread alone; the length may be read by any.
 
 from heapq import heapify, heappop, heappush
 
+from purgatory.service.server.memory.estimate import held_bytes
 from purgatory.service.store.held_events import StoredEvent
 
 # The heap may have so many entries of events that are not held any more, and as many again as are.
@@ -17,6 +18,7 @@ class HeldKeys:
 
     def __init__(self) -> None:
         self.by_key: dict[str, StoredEvent] = {}
+        self.bytes: int = 0  # that they take
         self._last_number = 0
         # When an event ends, and its key; an entry is stale if the event of the key ends elsewhen.
         self._ends: list[tuple[int, str]] = []
@@ -27,10 +29,12 @@ class HeldKeys:
 
     def set(self, key: str, event: StoredEvent | None) -> None:
         """Hold an event for a key instead of what is held for it; None: hold nothing."""
-        if event is None:
-            self.by_key.pop(key, None)
-        else:
+        before = self.by_key.pop(key, None)
+        if before is not None:
+            self.bytes -= held_bytes(key, len(before.value))
+        if event is not None:
             self.by_key[key] = event
+            self.bytes += held_bytes(key, len(event.value))
             self._last_number = max(self._last_number, event.number)
             heappush(self._ends, (event.until_ms, key))
         if len(self._ends) > 2 * len(self.by_key) + _STALE_ENTRIES:

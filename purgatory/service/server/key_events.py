@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from purgatory.service.protocol import Completion, KeyFailure, encode
+from purgatory.service.server.memory.estimate import value_bytes
 from purgatory.service.server.operation import EventContext, PendingOperation
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.held_events import UNLIMITED, StoredEvent
@@ -168,6 +169,12 @@ class KeyEvents:
                 changes.delete_held.append(key)
             else:
                 changes.held += (key, *event[:-1], bytearray(event.value))
+
+    def publish(self) -> None:
+        """Count the memory that the values of keys take."""
+        for operation, key in self.progressed:
+            assert operation.values is not None
+            self._state.pending_bytes += value_bytes(len(operation.values[key]))
 
     def roll_back(self) -> None:
         """Take back what has counted, and hold what was held before."""

@@ -13,6 +13,7 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.service.protocol import NOTHING, encode
 from purgatory.service.server.clients import ClientRecord
+from purgatory.service.server.memory.estimate import value_bytes
 
 
 class EventContext:
@@ -56,6 +57,7 @@ class PendingOperation(DelayedOperation):
 
     __slots__ = (
         "by_key",
+        "bytes",
         "client",
         "due_ms",
         "has_payload",
@@ -85,6 +87,8 @@ class PendingOperation(DelayedOperation):
         wait_ms = due_ms + 1 - now_ms
         super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
         self._op_has_condition = False  # only its keys complete it
+        #: That it takes, without `values`; set when it is submitted or read from the store.
+        self.bytes: i64 = 0
         self.number: i64 = number
         self.client: ClientRecord = client
         self.op_id: str = op_id
@@ -113,7 +117,14 @@ class PendingOperation(DelayedOperation):
             now_ms,
         )
         copy.values = self.values
+        copy.bytes = self.bytes
         return copy
+
+    def all_bytes(self) -> int:
+        """Return the bytes that it takes now."""
+        if self.values is None:
+            return self.bytes
+        return self.bytes + sum(value_bytes(len(value)) for value in self.values.values())
 
     def is_waiting_for(self, key: str, now_ms: i64) -> bool:
         """Whether the completion of a key that it watches would count."""

@@ -21,6 +21,8 @@ from purgatory.service.server.journal.journal_rows import (
     stored_outcome_row,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.memory.estimate import operation_bytes
+from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.journal_tables import JournalPosition
@@ -46,47 +48,60 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
 
 
 def load_state(
-    name: str, store: Store, clock: ServiceClock, registry: CollectorRegistry | None = None
+    name: str,
+    store: Store,
+    clock: ServiceClock,
+    registry: CollectorRegistry | None = None,
+    max_memory: int = 0,
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
+
+    And ServerError if they take more than `max_memory`, without reading all into memory.
 
     Its timer begins at the oldest submission, so that what became due while no server ran expires
     in order of deadline.
     """
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
-    state = ServerState(name, now_ms if oldest_ms is None else min(now_ms, oldest_ms), registry)
+    start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
+    state = ServerState(name, start_ms, registry, max_memory)
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
+    memory = StoredMemoryCheck(store, max_memory)
+    memory.check_before()
     state.replies.load(store.replies())
     for key, event in store.held_events():
         state.held.set(key, event)
     if not clock.shift_ms:
         # The last run's stamps may have been ahead of the clock.
         state.stamp.follow(store.last_event_ms() or 0)
-    _load_operations(state, store)
+    _load_operations(state, store, memory)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
     return state
 
 
-def _load_operations(state: ServerState, store: Store) -> None:
+def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck) -> None:
     """Read operations in order of their numbers, and with each its outcome or its progress."""
-    outcomes = {outcome.number: outcome for outcome in store.outcomes()}
+    outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     progress = _read_progress(store)
-    for row in store.operations():
+    for count, row in enumerate(store.operations()):
+        if count % _CHUNK == 0:
+            memory.check(state.memory_bytes)
         client = state.clients.record(sys.intern(row.client))
         client.count += 1
         outcome = outcomes.pop(row.number, None)
         if outcome is None:
             operation = _pending_operation(row, client, state.clock.now_ms)
-            operation.values = progress.get(row.number)
+            operation.values = progress.pop(row.number, None)
             state.watch(operation, row.keys)
+            state.pending_bytes += operation.all_bytes()
         else:
             record = _outcome_record(row, client, outcome)
             state.known[row.op_id] = record
             state.retention.add(record)
+    memory.check(state.memory_bytes)
 
 
 def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
@@ -99,7 +114,7 @@ def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
 def _pending_operation(
     row: StoredOperation, client: ClientRecord, clock_ms: int
 ) -> PendingOperation:
-    return PendingOperation(
+    operation = PendingOperation(
         row.number,
         client,
         row.op_id,
@@ -110,6 +125,8 @@ def _pending_operation(
         row.payload is not None,
         clock_ms,
     )
+    operation.bytes = operation_bytes(row.op_id, row.kind, row.keys)
+    return operation
 
 
 def _outcome_record(
@@ -123,7 +140,7 @@ def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition
     """Write to the journal what the store has beyond `position`. Raises StoreError."""
     for rows in _in_chunks(store.submissions(position.operations)):
         sink.write([stored_operation_row(row) for row in rows], [])
-    for outcomes in _in_chunks(store.outcomes(position.outcomes)):
+    for outcomes in _in_chunks(store.outcomes_without_results(position.outcomes)):
         found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
         sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
     for events in _in_chunks(store.queued_events(position.events)):

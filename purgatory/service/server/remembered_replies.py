@@ -7,6 +7,7 @@ reply instead. Used by the store thread alone; changed by the open transaction a
 
 from collections import deque
 
+from purgatory.service.server.memory.estimate import reply_bytes, session_bytes
 from purgatory.service.store.changes import Changes
 
 #: Replies remembered of a session: as many as a client may have unanswered requests.
@@ -17,15 +18,21 @@ SESSION_MS = 600_000
 
 
 class RememberedReplies:
-    """Frames of replies, by session and sequence number of the request."""
+    """Frames of replies, by session and sequence number of the request.
 
-    def __init__(self) -> None:
+    `max_bytes`: if they take more, the oldest sessions are forgotten; 0: there is no such limit.
+    """
+
+    def __init__(self, max_bytes: int = 0) -> None:
+        self.bytes: int = 0  # that they take
+        self._max_bytes = max_bytes
         self._sessions: dict[str, _Session] = {}  # the one with the latest request is the last
 
     def load(self, rows: list[tuple[str, int, int, bytes]]) -> None:
         """Remember what the store has."""
         for name, seq, at_ms, frame in rows:
             self._session(name, at_ms).add(seq, frame)
+            self.bytes += reply_bytes(len(frame))
 
     def find(self, session: str, seq: int) -> bytes | None:
         """Return the reply to a request; None if it is not remembered."""
@@ -36,18 +43,24 @@ class RememberedReplies:
         """Remember a reply, and forget the oldest of its session, or the oldest session."""
         entry = self._session(session, at_ms)
         entry.add(seq, frame)
+        self.bytes += reply_bytes(len(frame))
         changes.replies += (session, seq, at_ms, bytearray(frame))
         while len(entry.seqs) > REPLIES_PER_SESSION:
+            self.bytes -= reply_bytes(len(entry.frames[entry.seqs[0]]))
             changes.delete_replies.append((session, entry.pop()))
-        while len(self._sessions) > MAX_SESSIONS:
+        while self._are_too_many():
             self._forget(next(iter(self._sessions)), changes)
+
+    def _are_too_many(self) -> bool:
+        sessions = len(self._sessions)
+        return sessions > MAX_SESSIONS or (sessions > 1 and 0 < self._max_bytes < self.bytes)
 
     def take_back(self, session: str, seq: int) -> None:
         """Forget a reply that was not committed."""
         entry = self._sessions.get(session)
         if entry is not None and seq in entry.frames:
             entry.seqs.remove(seq)
-            del entry.frames[seq]
+            self.bytes -= reply_bytes(len(entry.frames.pop(seq)))
 
     def forget_old(self, now_ms: int, changes: Changes) -> None:
         """Forget the sessions whose last request is long ago."""
@@ -59,10 +72,16 @@ class RememberedReplies:
 
     def _forget(self, name: str, changes: Changes) -> None:
         entry = self._sessions.pop(name)
+        self.bytes -= session_bytes(name) + sum(
+            reply_bytes(len(frame)) for frame in entry.frames.values()
+        )
         changes.delete_replies += [(name, seq) for seq in entry.seqs]
 
     def _session(self, name: str, at_ms: int) -> "_Session":
-        entry = self._sessions.pop(name, None) or _Session()
+        entry = self._sessions.pop(name, None)
+        if entry is None:
+            entry = _Session()
+            self.bytes += session_bytes(name)
         entry.at_ms = at_ms
         self._sessions[name] = entry
         return entry

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from purgatory.service.errors import Refused, TooManyHeld
+from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -21,6 +21,7 @@ from purgatory.service.protocol import (
     Cancelled,
     Complete,
     Completed,
+    Completion,
     Extend,
     Extended,
     Fail,
@@ -35,6 +36,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
+from purgatory.service.server.memory.estimate import held_bytes, operation_bytes, value_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.reads.outcome_frames import OutcomeFrames
 from purgatory.service.server.reads.pending_reads import PendingReads
@@ -138,6 +140,7 @@ class RequestHandler:
         if isinstance(request, Complete):
             self._check_all(map(self._validator.check_completion, request.completions))
             self._check_held(request)
+            self._check_memory(request)
             return Completed(request.seq, transaction.complete(request.completions))
         if isinstance(request, Extend):
             self._check_all(map(self._validator.check_extension, request.extensions))
@@ -161,12 +164,39 @@ class RequestHandler:
         if new and len(held) + len(new) > most:
             raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
+    def _check_memory(self, request: Complete) -> None:
+        """Raise TooMuchMemory if there is no room for what completions leave behind."""
+        left = self._state.memory_left
+        for completion in request.completions:
+            left -= self._bytes_left_behind(completion, left)
+            if left < 0:
+                raise self._too_much("what is held or counts for operations of several keys", 0)
+
+    def _bytes_left_behind(self, completion: Completion, left: int) -> int:
+        """Return how much memory a completion takes until its operations have ended, at most."""
+        size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
+        value = value_bytes(len(completion.value))
+        # Seldom is so little left, or a value so large, that it matters how many operations get it.
+        if value * self._state.purgatory.delayed > left:
+            watchers = self._state.watchers_of(completion.key)
+            size += value * sum(operation.need > 1 for operation in watchers)
+        return size
+
+    def _too_much(self, what: str, size: int) -> TooMuchMemory:
+        state = self._state
+        shown = f" of {size} bytes" if size else ""
+        return TooMuchMemory(
+            f"no room for {what}{shown}: the server takes {state.memory_bytes} bytes of memory; "
+            f"expected at most {state.max_memory}"
+        )
+
     def _submit(
         self, transaction: Transaction, command: ClientRequest, request: Submit
     ) -> Submitted:
         self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
-        all_known = self._state.known
+        state = self._state
+        all_known = state.known
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
@@ -180,8 +210,11 @@ class RequestHandler:
                     outcomes.append(before)
                 continue
             refusal = self._validator.check_submission(submission, values, client, total, before)
+            size = operation_bytes(values[0], values[4], values[1])
+            if refusal is None and size > state.memory_left:
+                refusal = self._too_much("an operation", size)
             if refusal is None:
-                transaction.submit(client, submission, values)
+                transaction.submit(client, submission, values, size)
                 total += 1
             else:
                 refused.append(Refusal(index, refusal.code, str(refusal)))

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
+from purgatory.service.server.memory.estimate import outcome_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.store.journal_tables import JournalPosition
 
@@ -35,6 +36,7 @@ class OutcomeRetention:
         self._known = known
         self._clients = clients
         self.unacknowledged: int = 0
+        self.bytes: int = 0  # that the outcomes take, until they are deleted
         # With the time of the acknowledgement, oldest first.
         self._acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
         # Without a journal every row counts as confirmed.
@@ -50,6 +52,7 @@ class OutcomeRetention:
         """Keep an outcome that is on disk until its client acknowledges it."""
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
+        self.bytes += outcome_bytes(record.op_id)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
@@ -117,3 +120,4 @@ class OutcomeRetention:
         for record in selected:
             self._acknowledged.popleft()
             del self._known[record.op_id]
+            self.bytes -= outcome_bytes(record.op_id)

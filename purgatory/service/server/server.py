@@ -133,7 +133,7 @@ class Server:
         config = self.config
         validator = RequestValidator(_limits(config))
         clock = start_clock(store)
-        state = load_state("service", store, clock, self.registry)
+        state = load_state("service", store, clock, self.registry, config.max_memory)
         handler = RequestHandler(
             state,
             store,
@@ -194,6 +194,8 @@ class Server:
             store_backlog=store_loop.backlog,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
+            memory_bytes=state.memory_bytes,
+            max_memory_bytes=state.max_memory,
             ready=int(not health.not_ready),
             last_commit_age_seconds=health.last_commit_age_s,
             oldest_due_age_seconds=health.oldest_due_age_s,

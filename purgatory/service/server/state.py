@@ -18,6 +18,7 @@ from purgatory.service.server.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.deferred_executor import DeferredExecutor
 from purgatory.service.server.held_keys import HeldKeys
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
+from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.remembered_replies import RememberedReplies
 from purgatory.service.server.retention import OutcomeRetention
@@ -54,9 +55,21 @@ class OutcomeReceiver:
 
 
 class ServerState:
-    """The state of a server, in memory. Its timer begins at `start_ms`."""
+    """The state of a server, in memory. Its timer begins at `start_ms`.
 
-    def __init__(self, name: str, start_ms: int, registry: CollectorRegistry | None = None) -> None:
+    `max_memory`: bytes that it may take, with the process; 0: any number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start_ms: int,
+        registry: CollectorRegistry | None = None,
+        max_memory: int = 0,
+    ) -> None:
+        self.max_memory: int = max_memory
+        #: Bytes that the pending operations take.
+        self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
         # A millisecond is the unit of all that the server stores and tells.
@@ -74,7 +87,7 @@ class ServerState:
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
-        self.replies: RememberedReplies = RememberedReplies()
+        self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
@@ -88,6 +101,23 @@ class ServerState:
         kept, because they are not in the journal yet.
         """
         return self.purgatory.delayed + self.unacknowledged + self.retention.overdue
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the process takes, by estimate. O(1); any thread."""
+        return (
+            PROCESS_BYTES
+            + self.pending_bytes
+            + self.retention.bytes
+            + self.held.bytes
+            + self.replies.bytes
+            + self.clients.bytes
+        )
+
+    @property
+    def memory_left(self) -> int:
+        """How many bytes may be added; below 0 if it takes too many already."""
+        return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
 
     @property
     def unacknowledged(self) -> int:

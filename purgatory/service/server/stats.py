@@ -14,9 +14,10 @@ class ServerStats:
     error. `commits`: transactions; `commit_seconds`: the time they took. `commit_failures`:
     transactions that were rolled back. `store_backlog`: commands the store thread has not taken
     yet. `store_bytes`: size of the database and its log. `uptime_seconds`: since the start.
-    `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`, `oldest_due_age_seconds`
-    and `failing_seconds` say why, see `HealthReport`. `next_due_seconds`: until something may be
-    due; -1 if nothing waits.
+    `memory_bytes`: that the process takes, by estimate; `max_memory_bytes`: that it may take, 0 for
+    any number. `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`,
+    `oldest_due_age_seconds` and `failing_seconds` say why, see `HealthReport`. `next_due_seconds`:
+    until something may be due; -1 if nothing waits.
     """
 
     pending: int
@@ -36,6 +37,8 @@ class ServerStats:
     store_backlog: int
     store_bytes: int
     uptime_seconds: float
+    memory_bytes: int = 0
+    max_memory_bytes: int = 0
     ready: int = 1
     last_commit_age_seconds: float = 0.0
     oldest_due_age_seconds: float = 0.0

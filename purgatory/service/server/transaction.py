@@ -11,6 +11,7 @@ from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.key_events import KeyEvents
+from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.validation import SubmissionValues
@@ -102,9 +103,12 @@ class Transaction(OutcomeReceiver):
         self.events.release_held(self.clock_ms)
 
     def submit(
-        self, client: ClientRecord, submission: Submission, values: SubmissionValues
+        self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
     ) -> None:
-        """Have a valid new operation wait; `values` are the fields of `submission`."""
+        """Have a valid new operation wait; `values` are the fields of `submission`.
+
+        `size`: the bytes that it takes, see `operation_bytes`.
+        """
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
         if state.stamp:
@@ -123,6 +127,10 @@ class Transaction(OutcomeReceiver):
             state.clock.now_ms,
         )
         state.watch(operation, keys)
+        if len(operation.keys) < len(keys):  # some were given twice
+            size = operation_bytes(op_id, kind, operation.keys)
+        operation.bytes = size
+        state.pending_bytes += size
         client.count += 1
         self.submitted.append(operation)
         batch = self._batch
@@ -234,8 +242,10 @@ class Transaction(OutcomeReceiver):
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
         retention = self._state.retention
-        for _, record in self.outcomes:
+        self.events.publish()
+        for operation, record in self.outcomes:
             retention.add(record)
+            self._state.pending_bytes -= operation.all_bytes()
         retention.delete(self.deleted)
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
@@ -256,6 +266,7 @@ class Transaction(OutcomeReceiver):
         for operation in self.submitted:
             operation.cancel()
             operation.client.count -= 1
+            state.pending_bytes -= operation.bytes
             del state.known[operation.op_id]
 
 

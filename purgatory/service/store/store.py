@@ -36,6 +36,8 @@ from purgatory.service.store.wal_preallocation import WalPreallocator
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
 
+_PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
+
 # Pages of 4 KiB in the write-ahead log before they are moved to the database.
 _CHECKPOINT_PAGES: Final = 10_000
 _PAGE_BYTES: Final = 4096
@@ -243,9 +245,29 @@ class Store:
         sql = "SELECT * FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
+    def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
+        """Like `outcomes`, but without keys and results, which may be large."""
+        sql = (
+            "SELECT seq, number, outcome, at_ms, lateness_ms, NULL, NULL FROM outcomes "
+            "WHERE seq > ? ORDER BY seq"
+        )
+        return map(StoredOutcome._make, self._iterate(sql, after))
+
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """Yield number, key and value of the keys completed of operations that need several."""
-        return self._iterate("SELECT number, key, value FROM progress")
+        """Yield number, key and value of the keys completed of pending operations."""
+        return self._iterate(f"SELECT number, key, value FROM {_PROGRESS}")
+
+    def progress_sizes(self) -> Iterator[tuple[int]]:
+        """Yield the bytes of the values that `progress` yields."""
+        return self._iterate(f"SELECT length(value) FROM {_PROGRESS}")
+
+    def held_sizes(self) -> Iterator[tuple[str, int]]:
+        """Yield the keys for which an event is held, and the bytes of their values."""
+        return self._iterate("SELECT key, length(value) FROM held")
+
+    def reply_sizes(self) -> Iterator[tuple[str, int]]:
+        """Yield session and bytes of all replies."""
+        return self._iterate("SELECT session, length(reply) FROM replies")
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""

@@ -36,6 +36,9 @@ log: logging.Logger = logging.getLogger(__name__)
 
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
+_KEYS: Final = 5  # the field of an operation that has its keys
+# So that not much text is in memory until it is written, nor while it is.
+_TEXT_PER_ROW: Final = 128
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
@@ -50,8 +53,9 @@ class _CommittedRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
-        return sum(map(len, self))
+        """How many rows there are; an operation with much text counts as several."""
+        texts = (sum(map(len, row[_KEYS])) for row in self.operations)
+        return sum(map(len, self)) + sum(text // _TEXT_PER_ROW for text in texts)
 
 
 class ParquetSink:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from purgatory.service.protocol import Failure, unpack
+from tests.testing.naive_memory import naive_memory
 from tests.testing.step_server import StepServer, operation, result
 
 KEYS = st.sampled_from("pqrs")
@@ -249,6 +250,7 @@ class ServerModel(RuleBasedStateMachine):
         }
         assert self.server.state.clients.record("c").count == self.server.state.total
         self.server.state.purgatory._check()
+        assert self.server.state.memory_bytes == naive_memory(self.server.state)
 
     @invariant()
     def tells(self):

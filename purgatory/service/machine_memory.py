@@ -1,0 +1,52 @@
+"""How much memory this process may use: the machine's, or less if its cgroup has a limit.
+
+Pure functions; any thread.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+
+#: The default of `max_memory` is a share of the memory, within these bounds. The rest is for the
+#: system's cache of the database and for what else runs there.
+SHARE = 2
+MIN_BYTES = 384 << 20
+MAX_BYTES = 32 << 30
+
+
+def default_max_memory() -> int:
+    """Return half of the memory, at least 384 MiB and at most 32 GiB."""
+    return min(max(available_bytes() // SHARE, MIN_BYTES), MAX_BYTES)
+
+
+def available_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
+    """Return the bytes that the machine has, or the least of the limits of the own cgroup."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_limits(own, cgroups)])
+
+
+def _limits(own: Path, cgroups: Path) -> Iterator[int]:
+    """Yield the limits of the own cgroup and of those above it, of either version of cgroups."""
+    for line in _text(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory"):
+            top, name = (
+                (cgroups / "memory", "memory.limit_in_bytes")
+                if controllers
+                else (cgroups, "memory.max")
+            )
+            directory = Path(path.lstrip("/"))
+            for place in (directory, *directory.parents):
+                limit = _text(top / place / name).strip()
+                if limit.isdigit():  # else there is none
+                    yield int(limit)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,198 @@
+"""The estimate of the memory that a server takes, and what happens when it may take no more."""
+
+import random
+
+import pytest
+
+from purgatory.service import ServerError
+from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw, encode
+from purgatory.service.server import retention
+from purgatory.service.server.memory.estimate import PROCESS_BYTES, operation_bytes, text_bytes
+from tests.testing.naive_memory import naive_memory
+from tests.testing.step_server import StepServer, operation
+
+
+@pytest.fixture
+def full(tmp_path):
+    """Make a server that has room for so many bytes of operations and events."""
+    servers = []
+
+    def make(size):
+        servers.append(StepServer(tmp_path / "a.db", max_memory=PROCESS_BYTES + size))
+        servers[-1].hello()
+        return servers[-1]
+
+    yield make
+    servers[-1].store.close()
+
+
+class RandomRequests:
+    """Sends a server any requests, of two clients and with two sessions or none."""
+
+    def __init__(self, server, dice):
+        self.server, self.dice = server, dice
+        self.submitted = 0
+        self.requests = [self.submit, self.submit, self.complete, self.complete, self.fail]
+        self.requests += [self.cancel, self.acknowledge]
+
+    def key(self):
+        return f"{self.dice.choice('kä€')}{self.dice.randrange(8)}"
+
+    def ask(self, request, items):
+        self.server.ask(request, items, session=self.dice.choice(("", "one", "two")))
+
+    def submit(self):
+        keys = [self.key() for _ in range(self.dice.randrange(1, 5))]
+        need = self.dice.randrange(1, 1 + len(set(keys)))
+        timeout_ms = self.dice.randrange(99)
+        self.submitted += 1
+        self.server.submit(
+            operation(f"o{self.submitted}", *keys, need=need, kind="pay", timeout_ms=timeout_ms),
+            client=self.dice.choice("cd"),
+        )
+
+    def complete(self):
+        value = Raw(encode("v" * self.dice.randrange(300)))
+        hold_ms = self.dice.choice((0, 30))
+        self.ask(Complete, [Completion(self.key(), value, None, hold_ms)])
+
+    def fail(self):
+        self.ask(Fail, [KeyFailure(self.key(), "E", "why")])
+
+    def cancel(self):
+        self.ask(Cancel, [f"o{self.dice.randrange(self.submitted + 1)}"])
+
+    def acknowledge(self):
+        numbers = range(1, self.server.state.last_seq + 1)
+        self.server.acknowledge(*numbers, client=self.dice.choice("cd"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_estimate_is_the_sum_of_all_there_is(step_server, monkeypatch, seed):
+    """After any requests, deletions, sessions, failed commits and restarts."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 20)
+    server, dice = step_server, random.Random(seed)
+    requests = RandomRequests(server, dice)
+    for _ in range(400):
+        if dice.random() < 0.1:
+            server.faults.fail()
+        dice.choice(requests.requests)()
+        server.faults.clear()
+        if dice.random() < 0.02:
+            server.crash()
+        server.pass_time(dice.choice((0, 0, 5, 50, 1001)))
+        assert server.state.memory_bytes == naive_memory(server.state)
+    server.pass_time(10**4)
+    for client in "cd":
+        server.acknowledge(*range(1, server.state.last_seq + 1), client=client)
+    server.pass_time(10**8)
+    assert not server.state.known
+    assert server.state.memory_bytes == naive_memory(server.state) < PROCESS_BYTES + 2000
+
+
+def test_submits_are_refused_when_there_is_no_room(full):
+    """What makes room still goes through, and then there is some."""
+    server = full(10_000)
+    answer = server.submit(*(operation(f"o{n}", "k") for n in range(20)))
+    assert {refusal.code for refusal in answer.refused} == {"too-much-memory"}
+    assert 0 < server.state.purgatory.delayed < 20
+    most = PROCESS_BYTES + 10_000
+    assert f"expected at most {most}" in answer.refused[0].message
+    assert server.state.memory_bytes <= most
+    assert server.cancel("o0").done == [True]
+    assert server.complete("k").counts[0] > 0
+    server.acknowledge(1, 2, 3)
+    assert server.submit(operation("later", "k")).refused == []
+
+
+def test_a_large_operation_is_refused_where_a_small_one_is_not(full):
+    """The size counts, not the number."""
+    server = full(22_000)
+    large = operation("large", *(f"{n}" * 900 for n in range(9)), timeout_ms=10**8)
+    answer = server.submit(*[operation(f"o{n}") for n in range(5)], large, operation("small"))
+    assert [refusal.index for refusal in answer.refused] == []
+    answer = server.submit(
+        operation("small 2"),
+        operation("o7"),
+        *[operation(f"large {n}", *large.keys) for n in range(2)],
+    )
+    assert [refusal.index for refusal in answer.refused] == [2, 3]
+
+
+def test_events_that_leave_something_behind_are_refused_when_there_is_no_room(full):
+    """Nothing of the request is done; an event that leaves nothing behind is not refused."""
+    server = full(18_700)
+    server.submit(*(operation(f"o{n}", "x", "y", need=2) for n in range(10)))
+    value = "v" * 900
+    held = [Completion(f"z{n}", Raw(encode(value)), None, 10) for n in range(3)]
+    assert server.ask(Complete, held).code == "too-much-memory"
+    assert len(server.state.held) == 0
+    assert server.complete("x", value).code == "too-much-memory"
+    assert server.complete("z", value).counts == [0]
+    assert server.query("o0").keys_done == []
+    assert server.complete("x", 1).counts == [0]
+    assert server.complete("y", 1).counts == [10]
+
+
+def test_replies_are_forgotten_when_they_take_too_much(tmp_path, monkeypatch):
+    """Those of the sessions that were silent the longest."""
+    server = StepServer(tmp_path / "a.db", max_memory=8 * PROCESS_BYTES)
+    monkeypatch.setattr(server.state.replies, "_max_bytes", 30_000)
+    for n in range(100):
+        server.ask(Complete, [Completion("k")], session=f"s{n}", seq=1)
+    replies = server.state.replies
+    assert replies.bytes <= 30_000
+    assert replies.find("s99", 1)
+    assert not replies.find("s0", 1)
+    server.crash()
+    assert server.state.replies.bytes == replies.bytes
+    server.store.close()
+
+
+def test_a_start_with_more_than_there_is_room_for(full, tmp_path):
+    """It says what to do, and has not loaded it; with that much the server starts."""
+    server = full(10**6)
+    for n in range(600):
+        server.submit(operation(f"o{n}"))
+    server.store.close()
+    server.max_memory = PROCESS_BYTES + 10**5
+    with pytest.raises(ServerError, match=r"max_memory is \d+: raise it to \d+, or to 0") as error:
+        server.open()
+    server.store.close()
+    needed = int(str(error.value).split("raise it to ")[1].split(",")[0])
+    assert 700_000 < needed - PROCESS_BYTES < 1_000_000
+    server.max_memory = needed
+    server.open()
+    assert server.state.purgatory.delayed == 600
+
+
+@pytest.mark.parametrize("what", ["held", "values", "replies"])
+def test_a_start_with_large_values(full, what):
+    """They are counted before they are read."""
+    server = full(10**6)
+    value = Raw(encode("v" * 900))
+    server.submit(*(operation(f"o{n}", "x", "y", need=2) for n in range(20)))
+    for n in range(20):
+        if what == "held":
+            server.complete(f"held {n}", "v" * 900, hold_ms=10**8)
+        elif what == "replies":
+            server.ask(Complete, [Completion("k", value)] * 200, session=f"s{n}", seq=1)
+    if what == "values":
+        server.complete("x", "v" * 900)
+    before = server.state.memory_bytes
+    server.store.close()
+    server.max_memory = PROCESS_BYTES + 1000
+    with pytest.raises(ServerError, match=f"takes about {before} bytes|takes about") as error:
+        server.open()
+    assert abs(int(str(error.value).split("about ")[1].split()[0]) - before) < 2000
+    server.store.close()
+    server.max_memory = 0
+    server.open()
+
+
+def test_estimates_of_texts():
+    """Characters beyond ASCII take more, and never less than they really do."""
+    for text in ("", "a" * 99, "ä" * 99, "€" * 99, "\U0001f600" * 99, "a" * 99 + "\U0001f600"):
+        really = text.__sizeof__() - "".__sizeof__() + (0 if text.isascii() else len(text.encode()))
+        assert text_bytes(text) + 40 >= really
+    assert operation_bytes("a", "", ["k", "l"]) > operation_bytes("a", "", ["k"])
