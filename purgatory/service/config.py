@@ -62,7 +62,7 @@ class Config:
     max_pending: int = 5_000_000
     max_timeout: float = 366 * 86400.0
     max_held: int = 100_000
-    max_items: int = 1024
+    max_items: int = 512
     max_clients: int = 1000
     max_memory: int = field(default_factory=default_max_memory)
 

@@ -284,8 +284,8 @@ def test_outcomes_wait_for_a_client_that_does_not_read(serve, peer, monkeypatch)
         if isinstance(message, Outcomes):
             got |= {outcome.number for outcome in message.outcomes}
     assert got == set(range(1, count + 1))
-    for first in range(1, count + 1, 1000):
-        slow.send(Acknowledge(1, list(range(first, first + 1000))))
+    for first in range(1, count + 1, 500):
+        slow.send(Acknowledge(1, list(range(first, first + 500))))
     assert slow.ask(Query(2, ["sync"])).states[0].state == "unknown"
     assert server.stats().unacknowledged == 0
 
