@@ -49,7 +49,12 @@ FLOORS = {
         ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
         ["purgatory.service.tracing"],
-        ["purgatory.service.config purgatory.service.protocol purgatory.service.errors"],
+        [
+            (
+                "purgatory.service.config purgatory.service.machine_memory "
+                "purgatory.service.protocol purgatory.service.errors"
+            )
+        ],
     ],
     "purgatory.spark": [
         ["purgatory.spark.report.*", "purgatory.spark.stream.*", "purgatory.spark.batch.*"],
