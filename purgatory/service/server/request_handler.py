@@ -210,9 +210,11 @@ class RequestHandler:
                     outcomes.append(before)
                 continue
             refusal = self._validator.check_submission(submission, values, client, total, before)
-            size = operation_bytes(values[0], values[4], values[1])
-            if refusal is None and size > state.memory_left:
-                refusal = self._too_much("an operation", size)
+            size = 0
+            if refusal is None:
+                size = operation_bytes(values[0], values[4], values[1])
+                if size > state.memory_left:
+                    refusal = self._too_much("an operation", size)
             if refusal is None:
                 transaction.submit(client, submission, values, size)
                 total += 1
