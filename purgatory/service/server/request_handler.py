@@ -243,8 +243,39 @@ class RequestHandler:
     def rejections(self, transaction: Transaction, refusal: Refused) -> Replies:
         """Encode the replies to a transaction that was rolled back: each change is refused."""
         for command in transaction.writes:
-            self._refuse(transaction, command, refusal)
+            if not self._reply_to_known(transaction, command, refusal):
+                self._refuse(transaction, command, refusal)
         return self._unconditional_replies(transaction)
+
+    def _reply_to_known(
+        self, transaction: Transaction, command: ClientRequest, refusal: Refused
+    ) -> bool:
+        """Reply to a submit if some of its operations are on disk from before; else False.
+
+        A client that got no answer submits once more: those must not be said to be refused.
+        """
+        request = command.request
+        if not isinstance(request, Submit):
+            return False
+        refused: list[Refusal] = []
+        known: list[Known] = []
+        outcomes: list[OutcomeRecord] = []
+        for index, submission in enumerate(request.operations):
+            entry = self._state.known.get(submission.op_id)
+            if entry is None or entry.client.name != command.client:
+                refused.append(Refusal(index, refusal.code, str(refusal)))
+                continue
+            known.append(Known(index, _state_name(entry)))
+            if isinstance(entry, OutcomeRecord):
+                outcomes.append(entry)
+        if not known:
+            return False
+        self.refused += len(refused)
+        reply = Submitted(request.seq, refused, known)
+        transaction.unconditional_replies.append((command.route, reply))
+        if outcomes:
+            self.reads.repeat(command.client, command.route, outcomes)
+        return True
 
     def _unconditional_replies(self, transaction: Transaction) -> Replies:
         return [(route, encode(reply)) for route, reply in transaction.unconditional_replies]

@@ -68,6 +68,26 @@ def test_a_repeated_submit_is_answered_with_its_state(server):
     assert server.state.purgatory.delayed == 1
 
 
+def test_a_repeated_submit_while_the_disk_fails(server):
+    """What is on disk from before is not refused, as what is new: it has its outcome."""
+    server.submit(operation("waits"), operation("ended"))
+    server.complete("ended's key")
+    server.submit(operation("b"), client="other")
+    server.faults.fail()
+    server.post(Submit, [operation("waits"), operation("new"), operation("ended")])
+    server.post(Submit, [operation("waits")])
+    server.post(Submit, [operation("newer"), operation("b")])
+    replies, outcomes = server.step()
+    mixed, repeated, refused = sorted(replies, key=lambda reply: reply.seq)
+    assert [(item.index, item.state) for item in mixed.known] == [(0, "pending"), (2, "completed")]
+    assert [(item.index, item.code) for item in mixed.refused] == [(1, "store")]
+    assert [item.state for item in repeated.known] == ["pending"]
+    assert refused.code == "store"
+    assert {outcome.op_id for outcome in [*outcomes, *server.step()[1]]} == {"ended"}
+    server.faults.clear()
+    assert [server.query(op_id).state for op_id in ("waits", "new")] == ["pending", "unknown"]
+
+
 def test_an_id_of_another_client_is_taken(server):
     """The submit is refused, and the operation is as it was."""
     server.submit(operation("a"))
