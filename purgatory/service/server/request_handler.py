@@ -195,8 +195,8 @@ class RequestHandler:
     ) -> Submitted:
         self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
-        state = self._state
-        all_known = state.known
+        all_known = self._state.known
+        left = self._state.memory_left
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
@@ -210,16 +210,15 @@ class RequestHandler:
                     outcomes.append(before)
                 continue
             refusal = self._validator.check_submission(submission, values, client, total, before)
-            size = 0
             if refusal is None:
                 size = operation_bytes(values[0], values[4], values[1])
-                if size > state.memory_left:
-                    refusal = self._too_much("an operation", size)
-            if refusal is None:
-                transaction.submit(client, submission, values, size)
-                total += 1
-            else:
-                refused.append(Refusal(index, refusal.code, str(refusal)))
+                if size <= left:
+                    transaction.submit(client, submission, values, size)
+                    total += 1
+                    left -= size
+                    continue
+                refusal = self._too_much("an operation", size)
+            refused.append(Refusal(index, refusal.code, str(refusal)))
         self.refused += len(refused)
         if outcomes:
             transaction.repeated_outcomes.append((command, outcomes))

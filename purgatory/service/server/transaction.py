@@ -245,7 +245,8 @@ class Transaction(OutcomeReceiver):
         self.events.publish()
         for operation, record in self.outcomes:
             retention.add(record)
-            self._state.pending_bytes -= operation.all_bytes()
+            size = operation.bytes if operation.values is None else operation.all_bytes()
+            self._state.pending_bytes -= size
         retention.delete(self.deleted)
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)

@@ -36,9 +36,9 @@ log: logging.Logger = logging.getLogger(__name__)
 
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
-_KEYS: Final = 5  # the field of an operation that has its keys
-# So that not much text is in memory until it is written, nor while it is.
-_TEXT_PER_ROW: Final = 128
+_keys: Final = itemgetter(5)  # of an operation
+# What each further key counts as: so not much text is in memory until it is written.
+_ROWS_PER_KEY: Final = 8
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
@@ -53,9 +53,14 @@ class _CommittedRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows there are; an operation with much text counts as several."""
-        texts = (sum(map(len, row[_KEYS])) for row in self.operations)
-        return sum(map(len, self)) + sum(text // _TEXT_PER_ROW for text in texts)
+        """How many rows there are."""
+        return sum(map(len, self))
+
+    @property
+    def weight(self) -> int:
+        """As how many rows they count in memory: keys may be long, and many."""
+        keys = sum(map(len, map(_keys, self.operations)))
+        return self.size + (keys - len(self.operations)) * _ROWS_PER_KEY
 
 
 class ParquetSink:
@@ -103,7 +108,7 @@ class ParquetSink:
             if not self._waiting_rows():
                 self._waiting_since = time.monotonic()
             self._posted_rows += rows.size
-            self._writer.post(rows, rows.size)
+            self._writer.post(rows, rows.weight)
         except JournalError:
             self._behind = True
             log.exception("the journal is behind, and goes on when the server is started again")
@@ -143,7 +148,7 @@ class _RowBuffer:
     def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
-        self._count = 0
+        self._count = self._weight = 0
         # Read by other threads: how many rows were written, and when the last attempt began of
         # those that left none.
         self.written_rows = 0
@@ -164,9 +169,10 @@ class _RowBuffer:
     def add(self, item: _CommittedRows) -> None:
         self._batches.append(item)
         self._count += item.size
+        self._weight += item.weight
 
     def __len__(self) -> int:
-        return self._count
+        return self._weight
 
     def write(self) -> None:
         if not self._batches:
@@ -181,7 +187,7 @@ class _RowBuffer:
             self.written_at = began
             self.written_rows += self._count
             self._batches.clear()
-            self._count = 0
+            self._count = self._weight = 0
         finally:
             if self.position != before:
                 self._confirm(self.position)

@@ -5,7 +5,7 @@ what was added is exactly what is taken away later. The figures are from measure
 resident memory of servers, see tests/purgatory/service/test_memory.py. Pure functions; any thread.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 # The process before its first operation: the interpreter, the libraries, the database's cache, and
@@ -28,8 +28,10 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 8 * len(text)
 
 
-def operation_bytes(op_id: str, kind: str, keys: Iterable[str]) -> int:
+def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
     """Return the bytes of a pending operation, without the values of keys that were completed."""
+    if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
+        return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
     for key in keys:
         size += _KEY_BYTES + text_bytes(key)
