@@ -229,6 +229,8 @@ class ClientIOThread:
         self._session.add(request, [(item, future)])
         self._connection.silent_since = time.monotonic()
         self._connection.send_messages()
+        if self._connection.frames_pending:  # the reply may be here already
+            self._receive_replies()
         self.batcher.set_finished_calls(self._session.finished_calls)
         self._interrupted = False
         return True
@@ -243,22 +245,24 @@ class ClientIOThread:
             if ready != [self._connection.descriptors[0]]:
                 return False  # it is for the I/O thread, or the time is over
             self._interrupted = True
-            can_go_on = self._receive_reply()
+            self._receive_replies()
             self._interrupted = False
-            if not can_go_on:
+            if self._left:
                 return done()
         return True
 
-    def _receive_reply(self) -> bool:
-        """Receive a reply in its caller's thread; False if there is work for the I/O thread."""
-        message = self._connection.receive_one()
-        if message is not None:
-            self._connection.silent_since = time.monotonic()
-            if self._session.has_callbacks(message):
-                self._left.append(message)
-            else:
-                self._session.handle(message)
-        return not self._left and not self._connection.frames_pending
+    def _receive_replies(self) -> None:
+        """Receive replies in a caller's thread, until one is for the I/O thread."""
+        while not self._left:
+            message = self._connection.receive_one()
+            if message is not None:
+                self._connection.silent_since = time.monotonic()
+                if self._session.has_callbacks(message):
+                    self._left.append(message)
+                else:
+                    self._session.handle(message)
+            if not self._connection.frames_pending:
+                return
 
     def _end_turn(self) -> None:
         """End a caller's use of the connection. Idempotent."""

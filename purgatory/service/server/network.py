@@ -210,7 +210,6 @@ class Network:
         return self._unread
 
     def _is_readable(self) -> bool:
-        # Asking for the socket's events is cheaper than a recv that raises Again.
         return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     def _poll_timeout(self) -> float:
@@ -250,15 +249,17 @@ class Network:
     def _transact(self) -> None:
         """Run a transaction in this thread, and send the replies."""
         commands, self._for_store = self._for_store, []
-        answers = self._store_loop.transact(commands)
-        self._unread = self._unread or self._is_readable()
-        if self._unread:
-            self._crowded_until = self._now + CROWDED_S
-        for command in answers:
-            self._handle_command(command)
+        self._store_loop.transact(commands, self._on_own_answer)
         if self._store_loop.finished():  # it has failed
             self._post(StopStoreLoop())
             self._send_posted()
+
+    def _on_own_answer(self, answer: NetworkCommand) -> None:
+        if isinstance(answer, TransactionReplies):
+            self._unread = self._unread or self._is_readable()
+            if self._unread:  # though nothing was answered yet
+                self._crowded_until = self._now + CROWDED_S
+        self._handle_command(answer)
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""
@@ -329,6 +330,9 @@ class Network:
                 self._unread = self._connections.sent = False
                 return
             self._on_frame(route, self._socket.recv(copy=False))
+            if not self._is_readable():  # cheaper than a recv that raises Again
+                self._unread = self._connections.sent = False
+                return
 
     def _on_frame(self, route: bytes, frame: "zmq.Frame") -> None:
         others = self._socket.recv_multipart() if frame.more else []

@@ -115,6 +115,7 @@ class StoreLoop:
         self._bytes = 0  # of the requests that the open transaction has handled
         self._unreleased = self.START_COMMANDS  # commands that the store thread has taken
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
+        self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._stopping = False  # ends when the commands have been handled
         self.handle_seconds: float = HANDLE_S
         self.read_seconds: float = READ_S
@@ -192,13 +193,25 @@ class StoreLoop:
     def wake(self) -> None:
         """Do nothing: whatever has to end the sleep comes as a command."""
 
-    def transact(self, commands: list[StoreLoopCommand]) -> list[NetworkCommand]:
-        """Run a transaction in the network thread; returns what it would be sent."""
+    def transact(
+        self, commands: list[StoreLoopCommand], answer: Callable[[NetworkCommand], None]
+    ) -> None:
+        """Run a transaction in the network thread; calls `answer` with what it is to send.
+
+        As soon as that is committed: journal and reads come after the replies.
+        """
         for command in commands:
             self._take(command)
+        self._answer = answer
         self.advance_clock()
+        self._answer = self._queue_answer
         outgoing, self._outgoing = self._outgoing, []
-        return outgoing
+        for later in outgoing:
+            answer(later)
+
+    def _queue_answer(self, answer: NetworkCommand) -> None:
+        """Keep an answer until the store thread sleeps."""
+        self._outgoing.append(answer)
 
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
@@ -331,11 +344,11 @@ class StoreLoop:
         self.submitted += len(transaction.submitted)
         for _, record in transaction.outcomes:
             self.ended[record.outcome] += 1
-        if self._sink is not None:
-            self._write_to_journal(self._sink, transaction)
         pushes = self._handler.pushes(transaction)
         self._handler.repeat_outcomes(transaction)
         self._reply(TransactionReplies(self._handler.replies(transaction), pushes, self._bytes))
+        if self._sink is not None:
+            self._write_to_journal(self._sink, transaction)
 
     def _write_to_journal(self, sink: JournalSink, transaction: Transaction) -> None:
         operations, outcomes = operation_rows(transaction), outcome_rows(transaction)
@@ -355,8 +368,8 @@ class StoreLoop:
         self._reply(TransactionReplies(rejections, [], self._bytes))
 
     def _reply(self, replies: TransactionReplies) -> None:
-        self._outgoing.append(replies)
         self._bytes = 0
+        self._answer(replies)
 
     def _handle_after_commit(self, command: _AfterCommit) -> None:
         if isinstance(command, JournalConfirmed):
