@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,8 +38,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
 _keys: Final = itemgetter(5)  # of an operation
-# What each further key counts as: so not much text is in memory until it is written.
-_ROWS_PER_KEY: Final = 8
+# So many characters of keys count as a row: not many are in memory until they are written.
+_KEY_LENGTH_PER_ROW: Final = 128
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
@@ -59,8 +60,8 @@ class _CommittedRows(NamedTuple):
     @property
     def weight(self) -> int:
         """As how many rows they count in memory: keys may be long, and many."""
-        keys = sum(map(len, map(_keys, self.operations)))
-        return self.size + (keys - len(self.operations)) * _ROWS_PER_KEY
+        length = sum(map(len, chain.from_iterable(map(_keys, self.operations))))
+        return self.size + length // _KEY_LENGTH_PER_ROW
 
 
 class ParquetSink:
