@@ -1,1 +1,1 @@
-"""Whether a server works, and whether it is ready: judged from what its store thread notes."""
+"""Whether a server works, and whether it is ready: judged from what its transactions note."""

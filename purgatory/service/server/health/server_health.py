@@ -1,7 +1,7 @@
 """ServerHealth: says whether a server works and whether it is ready, each in a sentence.
 
-*Works* means that its threads live and the store thread is not stuck: a process that does not work
-may be restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
+*Works* means that its threads live and no transaction is stuck: a process that does not work may be
+restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
 told soon after they are due: a server that is not ready may be well again by itself. Any thread.
 """
 
@@ -82,7 +82,7 @@ class ServerHealth:
         seconds = self._seconds_since(self._activity.step_since_ns)
         if seconds <= STUCK_S:
             return ""
-        return f"the store thread has been at one transaction for {seconds:.0f} s"
+        return f"a transaction has not ended for {seconds:.0f} s"
 
     def _disk_trouble(self, failing_s: float) -> str:
         activity = self._activity
