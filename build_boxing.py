@@ -1,16 +1,18 @@
-"""Let compiled code box numbers where memory is short, instead of crashing.
+"""Let compiled code go on where memory is short, instead of crashing.
 
-mypyc goes on with a null pointer where an int or a float cannot be made of a native value, and ends
-the process where a tuple cannot. `setup.py` calls `add_boxing` between mypyc and the C compiler; it
-puts `_boxing.h`, which says more, into the C code. Where mypyc writes something else, nothing is
-found and nothing is changed.
+mypyc goes on with a null pointer where an int or a float cannot be made of a native value, ends the
+process where a tuple cannot, and breaks an error for whose traceback there is no memory. `setup.py`
+calls `add_boxing` between mypyc and the C compiler; it puts `_boxing.h` and `_tracebacks.h`, which
+say more, into the C code. Where mypyc writes something else, nothing is found or changed.
 """
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-BOXING = Path(__file__).parent / "timingwheel/_cpython/_boxing.h"
+HEADERS = [
+    Path(__file__).parent / "timingwheel/_cpython" / name for name in ("_boxing.h", "_tracebacks.h")
+]
 
 # The first of the headers that mypyc makes of the modules; before it are those of mypyc itself.
 OWN_HEADER = re.compile(r'^#include "__native', re.MULTILINE)
@@ -30,7 +32,7 @@ def add_boxing(c_files: Iterable[str]) -> int:
 
 def with_boxing(code: str) -> str | None:
     """Return C code with the boxing in it; None if it has no place for it, or has it already."""
-    boxing = BOXING.read_text(encoding="utf-8")
+    boxing = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
     header, init = OWN_HEADER.search(code), MODULE_INIT.search(code)
     if header is None or init is None or boxing in code:
         return None
