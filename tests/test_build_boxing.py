@@ -34,6 +34,7 @@ def test_boxing_comes_after_mypycs_headers(tmp_path):
         for part in (
             "<function_wrapper.c>",
             "#define PyLong_FromLongLong",
+            "#define CPy_AddTraceback",
             '"__native_name.h"',
             "PyInit_name__mypyc(void) {\n    fill_spare();",
         )
