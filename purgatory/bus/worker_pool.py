@@ -7,7 +7,8 @@ of them, and flushes once at the end. A busy worker is not disturbed; a sleeping
 
 A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
 another worker as well, which is started if need be. That is harmless, since each task is taken from
-its bucket once. The loop looks after the workers, as long as one is busy, before it sleeps.
+its bucket once. As long as one is busy, the loop looks after the workers before it sleeps; then the
+thread does that waits for their end.
 
 Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
 when it has finished them.
@@ -95,6 +96,10 @@ class Worker:
         """Whether the calling thread is this worker's."""
         return self._thread is threading.current_thread()
 
+    def is_alive(self) -> bool:
+        """Whether the thread has not ended."""
+        return self._thread.is_alive()
+
     def join(self, timeout: float | None) -> None:
         """Wait for the end of the thread."""
         self._thread.join(timeout)
@@ -145,6 +150,8 @@ class WorkerPool:
         self._workers: list[Worker] = []
         self._unflushed: set[Worker] = set()
         self._closed = False
+        # Made, and read, by the thread that closes the pool first.
+        self._acks: Mailbox[TermAck] | None = None
 
     def execute(self, run: Run, bucket: Any) -> None:
         """Write a bucket to one or more workers; `flush` shows it to them.
@@ -179,7 +186,10 @@ class WorkerPool:
 
         Called by the loop before it sleeps.
         """
-        if self._closed or self._most == 1 or not self._busy():
+        return None if self._closed else self._relieve_slow()
+
+    def _relieve_slow(self) -> float | None:
+        if self._most == 1 or not self._busy():
             return None
         with self._lock:
             now_s = time.monotonic()
@@ -196,16 +206,19 @@ class WorkerPool:
     def _relieve(self, slow: Worker) -> None:
         """Write all that a worker has to another one, if there is one or can be. Locked."""
         other = self._idle_worker()
-        if other is None or self._closed:
+        if other is None:
             return
         slow.relieved = True
         self._unflushed.add(other)
         for batch in slow.unfinished():
             other.write(batch)
+        if self._acks is not None:  # closed: the other one is new, and was not told to end
+            self.flush()
+            other.term(self._acks)
 
     def _idle_worker(self) -> Worker | None:
         for worker in self._workers:
-            if not worker.load:
+            if not worker.load and not self._closed:
                 return worker
         if len(self._workers) >= self._most:
             return None
@@ -220,14 +233,43 @@ class WorkerPool:
         close_deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             workers = list(self._workers)
-            first, self._closed = not self._closed, True
+            acks: Mailbox[TermAck] | None = None
+            if not self._closed:
+                self._closed = True
+                self._acks = acks = Mailbox()
         # A worker does not wait for workers: another one may wait for it.
         wait = wait and not any(worker.is_here() for worker in workers)
-        if first:
-            self._term(workers, close_deadline if wait else 0.0)
+        if acks is not None:
+            self._term(workers, acks, close_deadline if wait else 0.0)
         if wait:
-            for worker in workers:
-                worker.join(_remaining(close_deadline))
+            self._join(close_deadline)
+
+    def _term(
+        self, workers: list[Worker], acks: "Mailbox[TermAck]", close_deadline: float | None
+    ) -> None:
+        """Send Term to each worker, and wait for TermAck from each, until the deadline."""
+        for worker in workers:
+            worker.term(acks)
+        for _ in workers:
+            if self._next_ack(acks, close_deadline) is None:
+                break
+        acks.close()
+
+    def _next_ack(self, acks: "Mailbox[TermAck]", close_deadline: float | None) -> TermAck | None:
+        """Wait for a TermAck, until the deadline. Slow workers are relieved meanwhile."""
+        while True:
+            left = _remaining(close_deadline)
+            ack = acks.recv(_shorter(left, self._relieve_slow()))
+            if ack is not None or left == 0:
+                return ack
+
+    def _join(self, close_deadline: float | None) -> None:
+        """Wait for the ends of the threads, until the deadline, as for the TermAcks."""
+        while alive := [worker for worker in tuple(self._workers) if worker.is_alive()]:
+            left = _remaining(close_deadline)
+            if left == 0:
+                return
+            alive[0].join(_shorter(left, self._relieve_slow()))
 
     def _start(self) -> None:
         while len(self._workers) < self._count:
@@ -248,16 +290,11 @@ class WorkerPool:
         by_load = sorted(self._workers, key=lambda worker: (worker.relieved, worker.load))
         return by_load[: min(count, self._count)]
 
-    def _term(self, workers: list[Worker], close_deadline: float | None) -> None:
-        """Send Term to each worker, and wait for TermAck from each, until the deadline."""
-        acks: Mailbox[TermAck] = Mailbox()
-        for worker in workers:
-            worker.term(acks)
-        for _ in workers:
-            if acks.recv(_remaining(close_deadline)) is None:
-                break
-        acks.close()
-
 
 def _remaining(close_deadline: float | None) -> float | None:
     return None if close_deadline is None else max(0.0, close_deadline - time.monotonic())
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    """Return the shorter of two times to wait; None is for ever."""
+    return other if one is None else one if other is None else min(one, other)

@@ -189,6 +189,22 @@ def test_a_slow_callback_holds_up_no_other():
     assert all(op.others_expired for op in slow)
 
 
+@pytest.mark.parametrize("closed_before", [False, True])
+def test_slow_workers_are_relieved_while_they_end(closed_before):
+    """What is due with a slow task does not wait for it: the closing thread looks after that."""
+    pool = WorkerPool("w", 1, most=4)
+    timer = Timer("w", clock=ManualClock(), executor=pool)
+    done, results = threading.Event(), []
+    for _ in range(2):
+        timer.schedule(0, lambda: results.append(done.wait(PATIENCE)))
+    timer.schedule(0, done.set)
+    if closed_before:  # as a loop does that ends by itself
+        pool.close(wait=False, timeout=0)
+    timer.close()
+    assert results == [True, True]
+    assert not [worker for worker in pool._workers if worker.is_alive()]
+
+
 def test_idle_workers_are_not_looked_after():
     """The loop sleeps as long as it can: workers that are idle, or relieved, need no look."""
     clock, timer = ManualClock(), None
