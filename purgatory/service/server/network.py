@@ -77,8 +77,10 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Frames that are read before the mailbox is looked at again.
+# Frames that are read, and seconds for which they are, before they are passed on and the mailbox is
+# looked at again: beside a store thread that computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
+READ_S = 0.004
 # Bytes of requests that may be in flight to the store loop.
 IN_FLIGHT_BYTES = 8 << 20
 # What a request counts at least, so that small ones cannot be too many.
@@ -320,9 +322,10 @@ class Network:
                 self._store_loop.mailbox.send(command)
 
     def _read(self) -> None:
-        """Read frames, until there are no more or FRAMES_PER_READ of them."""
-        for _ in range(FRAMES_PER_READ):
-            if not self._may_read():
+        """Read frames, until there are no more, FRAMES_PER_READ of them, or READ_S is over."""
+        end = time.monotonic() + READ_S
+        for n in range(FRAMES_PER_READ):
+            if not self._may_read() or (n and time.monotonic() >= end):
                 return
             try:
                 route = self._socket.recv(zmq.NOBLOCK)

@@ -45,7 +45,9 @@ def eventually(condition):
         assert time.monotonic() < deadline, "the condition never became true"
 
 
-@pytest.mark.parametrize(("name", "value"), [("FRAMES_PER_READ", 2), ("IN_FLIGHT_BYTES", 100)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("FRAMES_PER_READ", 2), ("READ_S", 0.0), ("IN_FLIGHT_BYTES", 100)]
+)
 def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, value):
     """No further frame has to come that would wake the thread."""
     monkeypatch.setattr(network, name, value)
