@@ -107,9 +107,13 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Note that the store thread sleeps, after so many more commands."""
+    """Note that the store thread sleeps, after so many more commands; with its last answers.
+
+    One message, because each one may wake the network thread.
+    """
 
     commands: int
+    answers: "list[NetworkCommand]"
 
 
 class StoreLoopStopped(Struct, frozen=True):

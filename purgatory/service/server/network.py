@@ -245,7 +245,7 @@ class Network:
             len(self._for_store) > MAX_OWN_COMMANDS
             or self._in_flight > MAX_OWN_BYTES
             or self._store_loop.activity.last_commit_s > SLOW_COMMIT_S
-            or self._now < self._crowded_until
+            or (self._in_flight > 0 and self._now < self._crowded_until)
         )
 
     def _transact(self) -> None:
@@ -289,6 +289,8 @@ class Network:
             if self._security is not None:
                 self._connections.apply_access(self._security)
         elif isinstance(command, StoreReleased):
+            for answer in command.answers:
+                self._handle_command(answer)
             self._with_store -= command.commands
         elif isinstance(command, JournalConfirmed):
             self._post(command)

@@ -162,7 +162,7 @@ class StoreLoop:
         mailbox = self.mailbox
         idle = timeout != 0 and not self._commands and not mailbox.peek()
         if idle and self._unreleased:
-            self._outgoing.append(StoreReleased(self._unreleased))
+            self._outgoing = [StoreReleased(self._unreleased, self._outgoing)]
             self._unreleased = 0
         self.send_replies()
         command = mailbox.recv(None if idle else 0)
