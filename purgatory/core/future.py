@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from purgatory.core.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import keep_for_ever
@@ -29,6 +29,8 @@ PENDING: Final = "PENDING"
 FINISHED: Final = "FINISHED"
 CANCELLED: Final = "CANCELLED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
+
+_T = TypeVar("_T")
 
 
 class DeferredState(Protocol):
@@ -74,19 +76,19 @@ def _delegated(field: str) -> Any:
     return property(operator.attrgetter(f"_operation.{field}"), set_field)
 
 
-class FastResultFuture(concurrent.futures.Future[Any]):
+class FastResultFuture(concurrent.futures.Future[_T]):
     """A future with a `result` that is quick once it is done, when it is mostly called."""
 
     __slots__ = ()
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> _T:
         """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
-            return self._result
+            return self._result  # type: ignore[return-value]  # it has one: it is finished
         return super().result(timeout)
 
 
-class DeferredFuture(FastResultFuture):
+class DeferredFuture(FastResultFuture[Any]):
     """A `concurrent.futures.Future` that ends when its operation does.
 
     `result()`: the value of the completed key, or, with need > 1, a dict key -> value of those

@@ -121,7 +121,7 @@ class AsyncClient:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
-    async def _reply(self, future: ReplyFuture) -> Any:
+    async def _reply(self, future: ReplyFuture[Any]) -> Any:
         try:
             return await asyncio.wait_for(_wrapped(future), self._client.timeout)
         except TimeoutError as error:
@@ -169,13 +169,13 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         return cancelled
 
 
-def _wrapped(source: ReplyFuture) -> "asyncio.Future[Any]":
+def _wrapped(source: ReplyFuture[Any]) -> "asyncio.Future[Any]":
     target: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     _chain(source, target)
     return target
 
 
-def _chain(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
+def _chain(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
     """Resolve `target`, in its loop, when `source` is resolved."""
     loop = target.get_loop()
 
@@ -187,7 +187,7 @@ def _chain(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
     source.add_done_callback(schedule_copy)
 
 
-def _copy_result(source: ReplyFuture, target: "asyncio.Future[Any]") -> None:
+def _copy_result(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
     if target.done():
         return
     error = OperationCancelled("it was cancelled") if source.cancelled() else source.exception()

@@ -42,7 +42,7 @@ RequestType = (
     | type[Acknowledge]
 )
 #: An item of the request (None for stats), and the future of its reply.
-Call = tuple[Any, ReplyFuture]
+Call = tuple[Any, ReplyFuture[Any]]
 
 
 class CallBatcher:
@@ -57,7 +57,7 @@ class CallBatcher:
         self,
         post: "Callable[[CallBatch], None]",
         is_closed: Callable[[], bool],
-        send_now: Callable[[RequestType, Any, ReplyFuture], bool],
+        send_now: Callable[[RequestType, Any, ReplyFuture[Any]], bool],
         backlog: int = BACKLOG,
     ) -> None:
         self._post = post
@@ -74,7 +74,7 @@ class CallBatcher:
         self._finished_calls = 0
         self._room = threading.Condition()
 
-    def add(self, request: RequestType, item: Any, future: ReplyFuture) -> None:
+    def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
         """Send a call, or add it to the open batch or a new one. Raises what `post` raises."""
         with self.lock:
             batch = self.open_batch

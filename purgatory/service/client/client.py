@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 import zmq
 from msgspec import Raw
@@ -57,6 +57,8 @@ CLOSE_TIMEOUT_S: Final = 5.0
 CLOSE_GRACE_S: Final = 2.0
 
 _NOTHING: Final = Raw(NOTHING)
+
+_T = TypeVar("_T")
 
 
 class Client:
@@ -181,8 +183,7 @@ class Client:
         once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
-        count: int = self._wait(self.complete_later(key, value, limit=limit, hold=hold))
-        return count
+        return self._wait(self.complete_later(key, value, limit=limit, hold=hold))
 
     def complete_later(
         self,
@@ -191,7 +192,7 @@ class Client:
         *,
         limit: int | None = None,
         hold: float | timedelta = 0.0,
-    ) -> ReplyFuture:
+    ) -> ReplyFuture[int]:
         """Like `complete`, but returns the future of its answer at once."""
         completion = Completion(
             _checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
@@ -210,10 +211,9 @@ class Client:
         like `complete`.
         """
         self._refuse_in_callback()
-        count: int = self._wait(self.fail_later(key, error))
-        return count
+        return self._wait(self.fail_later(key, error))
 
-    def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture:
+    def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
         """Like `fail`, but returns the future of its answer at once."""
         return self._call(Fail, KeyFailure(_checked_text(key, "key"), *_error_texts(error)))
 
@@ -225,32 +225,29 @@ class Client:
         done once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
-        done: bool = self._wait(self.extend_later(operation, timeout))
-        return done
+        return self._wait(self.extend_later(operation, timeout))
 
     def extend_later(
         self, operation: str | ServiceFuture, timeout: float | timedelta
-    ) -> ReplyFuture:
+    ) -> ReplyFuture[bool]:
         """Like `extend`, but returns the future of its answer at once."""
         return self._call(Extend, TimeoutExtension(_op_id(operation), to_ms(timeout)))
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
         self._refuse_in_callback()
-        done: bool = self._wait(self.cancel_later(operation))
-        return done
+        return self._wait(self.cancel_later(operation))
 
-    def cancel_later(self, operation: str | ServiceFuture) -> ReplyFuture:
+    def cancel_later(self, operation: str | ServiceFuture) -> ReplyFuture[bool]:
         """Like `cancel`, but returns the future of its answer at once."""
         return self._call(Cancel, _op_id(operation))
 
     def query(self, operation: str | ServiceFuture) -> OperationStatus:
         """Return what the server knows of an operation, by its future or its id."""
         self._refuse_in_callback()
-        state: OperationStatus = self._wait(self.query_later(operation))
-        return state
+        return self._wait(self.query_later(operation))
 
-    def query_later(self, operation: str | ServiceFuture) -> ReplyFuture:
+    def query_later(self, operation: str | ServiceFuture) -> ReplyFuture[OperationStatus]:
         """Like `query`, but returns the future of its answer at once."""
         return self._call(Query, _op_id(operation))
 
@@ -261,10 +258,9 @@ class Client:
         until there are none. They stay where they are.
         """
         self._refuse_in_callback()
-        outcomes: list[OutcomeMessage] = self._wait(self.unread_later(after))
-        return outcomes
+        return self._wait(self.unread_later(after))
 
-    def unread_later(self, after: int = 0) -> ReplyFuture:
+    def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
         """Like `unread`, but returns the future of its answer at once."""
         return self._call(Unread, after)
 
@@ -274,20 +270,18 @@ class Client:
         The server keeps them no longer, and no client gets them.
         """
         self._refuse_in_callback()
-        count: int = self._wait(self.acknowledge_later(numbers))
-        return count
+        return self._wait(self.acknowledge_later(numbers))
 
-    def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture:
+    def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Like `acknowledge`, but returns the future of its answer at once."""
         return self._call(Acknowledge, list(numbers))
 
     def stats(self) -> dict[str, int | float]:
         """Return the server's figures by name; see `ServerStats`."""
         self._refuse_in_callback()
-        figures: dict[str, int | float] = self._wait(self.stats_later())
-        return figures
+        return self._wait(self.stats_later())
 
-    def stats_later(self) -> ReplyFuture:
+    def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Like `stats`, but returns the future of its answer at once."""
         return self._call(Stats, None)
 
@@ -301,14 +295,14 @@ class Client:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         if self._io_thread.lead(lambda: not self._session.busy, seconds):
             return
-        answered: ReplyFuture = ReplyFuture()
+        answered: ReplyFuture[None] = ReplyFuture()
         self._io_thread.post(FlushCommand(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
 
-    def _call(self, request: RequestType, item: Any) -> ReplyFuture:
+    def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
         if self._batcher.open_batch is None:
             self._apply_backpressure()
-        future = ReplyFuture()
+        future: ReplyFuture[Any] = ReplyFuture()
         self._batcher.add(request, item, future)
         return future
 
@@ -325,7 +319,7 @@ class Client:
                 "and its like, or another thread"
             )
 
-    def _wait(self, future: ReplyFuture, timeout: float | None = None) -> Any:
+    def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         deadline = time.monotonic() + seconds
         self._io_thread.lead(lambda: future._state != PENDING, seconds)

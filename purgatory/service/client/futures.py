@@ -6,7 +6,7 @@ Made by any thread; resolved by the client's I/O thread.
 import concurrent.futures
 import threading
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
@@ -14,13 +14,15 @@ from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.protocol import OutcomeMessage, unpack
 
+_T = TypeVar("_T")
 
-def _mark_observed(future: "ReplyFuture") -> None:
+
+def _mark_observed(future: "ReplyFuture[Any]") -> None:
     future._observed = True
 
 
-class ReplyFuture(FastResultFuture):
-    """The reply to a call.
+class ReplyFuture(FastResultFuture[_T]):
+    """The reply to a call, of a type that depends on the call.
 
     The condition and the lists of waiters and callbacks are made on first access, which sets
     `_observed`. Until then, where atomic sections exist (see `purgatory.core.future`), the future
@@ -55,7 +57,7 @@ class OperationControl(Protocol):
         """Extend an operation by its id; False if it has ended or is not known."""
 
 
-class ServiceFuture(ReplyFuture):
+class ServiceFuture(ReplyFuture[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
     `op_id` is its id there. `acknowledged` tells whether the server has it, and on disk.

@@ -181,7 +181,7 @@ class ClientIOThread:
         for flush in flushes:
             flush.done()
 
-    def send_now(self, request: RequestType, item: Any, future: ReplyFuture) -> bool:
+    def send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
         """Send a call, if no other is under way; False: it has to be posted."""
         if self._session.busy:
             return False
@@ -222,7 +222,7 @@ class ClientIOThread:
         """Tell whether there is work that no descriptor reports."""
         return bool(self._left) or self._interrupted or not self._connection.is_calm
 
-    def _send_now(self, request: RequestType, item: Any, future: ReplyFuture) -> bool:
+    def _send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
         if not self._session.ready or self._session.busy:
             return False
         self._interrupted = True

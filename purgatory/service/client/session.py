@@ -410,7 +410,7 @@ def _is_of_version_1(request: RequestType, call: Call) -> bool:
     return request not in (Extend, Fail, Unread, Acknowledge)
 
 
-def resolve(future: ReplyFuture, result: object) -> None:
+def resolve(future: ReplyFuture[Any], result: object) -> None:
     """Set the result of a future, unless it was cancelled. Called by the I/O thread.
 
     Here and not in `futures`, as this module is compiled.
@@ -438,7 +438,7 @@ def _resolve_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
         resolve(future, result)
 
 
-def _reject(future: ReplyFuture, error: Exception) -> None:
+def _reject(future: ReplyFuture[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
 
