@@ -10,7 +10,7 @@ redis-server, beanstalkd). The client is this process. It uses a library, as pro
 it uses a *bare socket*, to measure the server alone: 100 commands a message, eight messages in
 flight. The contestants take turns; figures are medians. *CPU* is processor time for one operation,
 of the server and of the client, on which other load of the machine has less influence than on the
-rate.
+rate. *Context switches* are those of the server for one submit that comes alone.
 """
 
 import argparse
@@ -206,10 +206,12 @@ def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
     figures["server"] = 1e6 * (contestant.process.cpu_seconds() - server) / count
     figures["client"] = 1e6 * (time.process_time() - client) / count
     trips = []
+    switches = contestant.process.switches()
     for number in range(max(20, count // 100)):
         start = time.perf_counter()
         contestant.submit_one(2_000_000 + number)
         trips.append(time.perf_counter() - start)
+    figures["switches"] = (contestant.process.switches() - switches) / len(trips)
     figures["one by one"] = len(trips) / sum(trips)
     trips.sort()
     figures["p50"] = 1000 * trips[len(trips) // 2]
@@ -261,6 +263,7 @@ def report(figures: dict[str, dict[str, float]]) -> None:
         "completes": "completes/s",
         "p50": "submit p50, ms",
         "p99": "p99, ms",
+        "switches": "switches",
         "server": "server CPU, µs",
         "client": "client CPU, µs",
     }

@@ -31,6 +31,12 @@ class Process:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").split()
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
+    def switches(self) -> int:
+        """Return how often a thread of the process gave up its processor, or lost it."""
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/status")
+        lines = "".join(task.read_text(encoding="ascii") for task in tasks).splitlines()
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+
     def end(self) -> None:
         """Terminate the process, and wait for its end."""
         self._process.terminate()
