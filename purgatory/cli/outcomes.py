@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
     from purgatory.service.protocol import OutcomeMessage
 
-# Outcomes acknowledged in one message.
-_ACKNOWLEDGED_TOGETHER = 10_000
-
 _DESCRIPTION = """\
 See, read and acknowledge outcomes that no client has taken yet. They are kept for the client that
 the operations belong to, --name. Looking at them takes none away."""
@@ -100,11 +97,7 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
             for one in _unread(client)
             if arguments.all or one.op_id in arguments.ids
         }
-        numbers = list(found.values())
-        count = sum(
-            client.acknowledge(numbers[start : start + _ACKNOWLEDGED_TOGETHER])
-            for start in range(0, len(numbers), _ACKNOWLEDGED_TOGETHER)
-        )
+        count = client.acknowledge(found.values())
     print(f"{count:,} outcomes acknowledged")
     return _tell_missing(arguments.ids, found, client.name)
 

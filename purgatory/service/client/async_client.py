@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from purgatory.errors import OperationCancelled
+from purgatory.service.client.batcher import in_messages
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.session import OnOutcome
@@ -109,8 +110,10 @@ class AsyncClient:
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
         """Like `Client.acknowledge`."""
-        count: int = await self._reply(self._client.acknowledge_later(numbers))
-        return count
+        counts = [
+            await self._reply(self._client.acknowledge_later(some)) for some in in_messages(numbers)
+        ]
+        return sum(counts)
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""

@@ -9,8 +9,9 @@ I/O thread.
 """
 
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.protocol import (
@@ -43,6 +44,15 @@ RequestType = (
 )
 #: An item of the request (None for stats), and the future of its reply.
 Call = tuple[Any, ReplyFuture[Any]]
+
+_I = TypeVar("_I")
+
+
+def in_messages(items: Iterable[_I]) -> Iterator[list[_I]]:
+    """Yield items in portions, each of as many as a message may name."""
+    rest = iter(items)
+    while portion := list(islice(rest, CALLS_PER_MESSAGE)):
+        yield portion
 
 
 class CallBatcher:

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from purgatory.core.future import PENDING
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.service.client.batcher import RequestType
+from purgatory.service.client.batcher import RequestType, in_messages
 from purgatory.service.client.commands import CloseCommand, FlushCommand
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread
@@ -267,13 +267,16 @@ class Client:
     def acknowledge(self, numbers: Iterable[int]) -> int:
         """Acknowledge outcomes of this client's name, by number; returns how many were there.
 
-        The server keeps them no longer, and no client gets them.
+        The server keeps them no longer, and no client gets them. Many are sent in several messages.
         """
         self._refuse_in_callback()
-        return self._wait(self.acknowledge_later(numbers))
+        return sum(self._wait(self.acknowledge_later(some)) for some in in_messages(numbers))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Like `acknowledge`, but returns the future of its answer at once."""
+        """Like `acknowledge`, but returns the future of its answer at once.
+
+        In one message: a server refuses more than its `max_items` numbers.
+        """
         return self._call(Acknowledge, list(numbers))
 
     def stats(self) -> dict[str, int | float]:
