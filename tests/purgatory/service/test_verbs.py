@@ -141,10 +141,10 @@ def test_an_old_server(serve, connect, monkeypatch):
     """A new client works with a server of version 1, but for the new verbs."""
     check = Network._check_hello
 
-    def check_as_version_1(network, hello, before):
+    def check_as_version_1(network, hello, *others):
         if hello.version != 1:
             raise WrongVersion(f"version is {hello.version}; expected 1")
-        check(network, hello, before)
+        check(network, hello, *others)
 
     monkeypatch.setattr(Network, "_check_hello", check_as_version_1)
     client = connect(serve(memory=True))
