@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from timingwheel.lowlevel import NS_PER_MS
+
 if TYPE_CHECKING:
     from purgatory.service.protocol import OutcomeMessage
 
-_NS_PER_MS: Final = 1_000_000
 _SPAN: Final = "purgatory.operation"
 _TRACEPARENT: Final = "traceparent"
 
@@ -45,7 +46,7 @@ class OpenTelemetryTracer:
             _SPAN,
             context=self._propagator.extract({_TRACEPARENT: traceparent}),
             kind=trace.SpanKind.CONSUMER,
-            start_time=outcome.submitted_ms * _NS_PER_MS,
+            start_time=outcome.submitted_ms * NS_PER_MS,
             attributes={
                 "purgatory.op_id": outcome.op_id,
                 "purgatory.kind": outcome.kind,
@@ -59,4 +60,4 @@ class OpenTelemetryTracer:
             with trace.use_span(span, end_on_exit=False, record_exception=False):
                 yield
         finally:
-            span.end(max(outcome.submitted_ms, outcome.at_ms) * _NS_PER_MS)
+            span.end(max(outcome.submitted_ms, outcome.at_ms) * NS_PER_MS)

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Self
 
+from purgatory import OperationCancelled, OperationExpired
+from purgatory.service import OperationFailed, ServiceFuture
 from tests.testing.purgatory_harness import HANG, free_port
 
 
@@ -77,3 +79,16 @@ class ServerProcess:
             self.kill()
         self.process.stdout.close()
         self.process.stderr.close()
+
+
+def outcome_of(future: ServiceFuture) -> str:
+    """Return the outcome that the client got."""
+    try:
+        future.result(HANG)
+    except OperationExpired:
+        return "expired"
+    except OperationCancelled:
+        return "cancelled"
+    except OperationFailed:
+        return "failed"
+    return "completed"

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from purgatory import OperationExpired
 from tests.testing.wait_model import Wait, WaitModel
 
 KEYS = st.integers(0, 3)
@@ -177,6 +178,18 @@ def expected_ending(wait: Wait) -> tuple[str | None, Hashable | dict[Hashable, A
     if wait.outcome == "completed":
         return wait.outcome, wait.result
     return wait.outcome, wait.error
+
+
+def future_ending(future: Any) -> tuple[str | None, Any]:
+    """Return what `WaitSystem.ending` should, of a future of either kind or of a task."""
+    if not future.done():
+        return None, None
+    if future.cancelled():
+        return "cancelled", None
+    error = future.exception()
+    if error is None:
+        return "completed", future.result()
+    return ("expired", None) if isinstance(error, OperationExpired) else ("failed", str(error))
 
 
 def run(machine: type[WaitMachine], examples: int = 60) -> None:

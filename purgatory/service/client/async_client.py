@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.batcher import in_messages
@@ -20,6 +20,8 @@ from purgatory.service.client.session import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
+
+_T = TypeVar("_T")
 
 
 class AsyncClient:
@@ -77,36 +79,30 @@ class AsyncClient:
     ) -> int:
         """Like `Client.complete`."""
         reply = self._client.complete_later(key, value, limit=limit, hold=hold)
-        count: int = await self._reply(reply)
-        return count
+        return await self._reply(reply)
 
     async def fail(self, key: str, error: Exception | type[Exception]) -> int:
         """Like `Client.fail`."""
-        count: int = await self._reply(self._client.fail_later(key, error))
-        return count
+        return await self._reply(self._client.fail_later(key, error))
 
     async def extend(
         self, operation: "str | asyncio.Future[Any]", timeout: float | timedelta
     ) -> bool:
         """Like `Client.extend`."""
         reply = self._client.extend_later(_op_id(operation), timeout)
-        done: bool = await self._reply(reply)
-        return done
+        return await self._reply(reply)
 
     async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
         """Like `Client.cancel`."""
-        done: bool = await self._reply(self._client.cancel_later(_op_id(operation)))
-        return done
+        return await self._reply(self._client.cancel_later(_op_id(operation)))
 
     async def query(self, operation: "str | asyncio.Future[Any]") -> OperationStatus:
         """Like `Client.query`."""
-        state: OperationStatus = await self._reply(self._client.query_later(_op_id(operation)))
-        return state
+        return await self._reply(self._client.query_later(_op_id(operation)))
 
     async def unread(self, after: int = 0) -> list[OutcomeMessage]:
         """Like `Client.unread`."""
-        outcomes: list[OutcomeMessage] = await self._reply(self._client.unread_later(after))
-        return outcomes
+        return await self._reply(self._client.unread_later(after))
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
         """Like `Client.acknowledge`."""
@@ -117,14 +113,13 @@ class AsyncClient:
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""
-        figures: dict[str, int | float] = await self._reply(self._client.stats_later())
-        return figures
+        return await self._reply(self._client.stats_later())
 
     async def flush(self, timeout: float | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
-    async def _reply(self, future: ReplyFuture[Any]) -> Any:
+    async def _reply(self, future: ReplyFuture[_T]) -> _T:
         try:
             return await asyncio.wait_for(_wrapped(future), self._client.timeout)
         except TimeoutError as error:
@@ -172,8 +167,8 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         return cancelled
 
 
-def _wrapped(source: ReplyFuture[Any]) -> "asyncio.Future[Any]":
-    target: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+def _wrapped(source: ReplyFuture[_T]) -> "asyncio.Future[_T]":
+    target: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
     _chain(source, target)
     return target
 

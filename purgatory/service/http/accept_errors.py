@@ -7,32 +7,28 @@ second. It tries again by itself, and accepts when there is room. Used by one lo
 from __future__ import annotations
 
 import errno
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.service.server.sockets.accept_log import AcceptLog
+
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-log: logging.Logger = logging.getLogger(__name__)
-
 _OUT_OF_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_LINE_S: Final = 60.0
 
 
 class AcceptErrors:
     """An exception handler of an event loop; passes other errors on to the loop's own."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._silent_until = -_LINE_S
+        self._log = AcceptLog(now)
 
     def __call__(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error that the loop has caught."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _OUT_OF_ROOM:
             loop.default_exception_handler(context)
-        elif self._now() >= self._silent_until:
-            self._silent_until = self._now() + _LINE_S
-            log.error("no connection can be accepted at present: %s", error.strerror)
+        else:
+            self._log.add(error.strerror or str(error))

@@ -205,9 +205,7 @@ class RequestHandler:
             values: SubmissionValues = astuple(submission)
             before = all_known.get(values[0])
             if before is not None and before.client is client:
-                known.append(Known(index, _state_name(before)))
-                if isinstance(before, OutcomeRecord):
-                    outcomes.append(before)
+                _add_known(index, before, known, outcomes)
                 continue
             refusal = self._validator.check_submission(submission, values, client, total, before)
             if refusal is None:
@@ -264,9 +262,7 @@ class RequestHandler:
             if entry is None or entry.client.name != command.client:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
                 continue
-            known.append(Known(index, _state_name(entry)))
-            if isinstance(entry, OutcomeRecord):
-                outcomes.append(entry)
+            _add_known(index, entry, known, outcomes)
         if not known:
             return False
         self.refused += len(refused)
@@ -287,5 +283,15 @@ class RequestHandler:
         return self._frames.pushes(transaction.outcomes)
 
 
-def _state_name(entry: PendingOperation | OutcomeRecord) -> str:
-    return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
+def _add_known(
+    index: int,
+    entry: PendingOperation | OutcomeRecord,
+    known: list[Known],
+    outcomes: list[OutcomeRecord],
+) -> None:
+    """Add the state of a known operation of a submit, and its outcome if it has ended."""
+    if isinstance(entry, OutcomeRecord):
+        known.append(Known(index, entry.outcome))
+        outcomes.append(entry)
+    else:
+        known.append(Known(index, "pending"))

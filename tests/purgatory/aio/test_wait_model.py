@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from purgatory import DelayedOperation, OperationExpired
+from purgatory import DelayedOperation
 from purgatory.aio import AsyncPurgatory
 from tests.purgatory.aio.conftest import loop_factory
-from tests.testing.wait_machine import WaitMachine, run
+from tests.testing.wait_machine import WaitMachine, future_ending, run
 from timingwheel import ManualClock
 
 
@@ -73,15 +73,7 @@ class AsyncSystem:
         self.in_loop(self.p.purgatory.timer.advance_clock)
 
     def ending(self, subject):
-        future = subject.future
-        if not future.done():
-            return None, None
-        if future.cancelled():
-            return "cancelled", None
-        error = future.exception()
-        if error is None:
-            return "completed", future.result()
-        return ("expired", None) if isinstance(error, OperationExpired) else ("failed", str(error))
+        return future_ending(subject.future)
 
     def figures(self):
         stats = self.p.stats()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from purgatory import HeldFull, KeyedOperation, OperationCancelled, OperationExpired
+from purgatory import HeldFull, KeyedOperation, OperationCancelled
 from tests.testing.purgatory_harness import PurgatoryHarness
-from tests.testing.wait_machine import INDEX, KEYS, TIMES_MS, WaitMachine, run
+from tests.testing.wait_machine import INDEX, KEYS, TIMES_MS, WaitMachine, future_ending, run
 
 MAX_HELD = 3
 
@@ -102,16 +102,11 @@ def operation_ending(op):
 
 def ending(future):
     """Return how a future ended."""
-    if not future.done():
-        return None, None
-    if future.cancelled():
-        return "cancelled", None
-    error = future.exception(0)
-    if error is None:
-        return "completed", future.result(0)
-    if isinstance(error, OperationCancelled):  # not by its own `cancel`
-        return "cancelled", None
-    return ("expired", None) if isinstance(error, OperationExpired) else ("failed", str(error))
+    if future.done() and not future.cancelled():
+        error = future.exception(0)
+        if isinstance(error, OperationCancelled):  # not by its own `cancel`
+            return "cancelled", None
+    return future_ending(future)
 
 
 class Machine(WaitMachine):

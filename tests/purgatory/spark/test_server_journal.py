@@ -2,12 +2,11 @@
 
 import random
 
-from purgatory import OperationExpired
 from purgatory.cli.entry_point import main
-from purgatory.service import Client, OperationFailed
+from purgatory.service import Client
 from purgatory.trace import read_outcomes
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import ServerProcess
+from tests.testing.server_processes import ServerProcess, outcome_of
 
 OPERATIONS = 600
 
@@ -48,17 +47,6 @@ def change_one(client, rng, n):
             client.extend_later(f"op-{other}", rng.choice((0.02, HANG)))
         case 3:
             client.fail_later(f"b{other}", OSError("gone"))
-
-
-def outcome_of(future):
-    """Return the outcome that the client got."""
-    try:
-        future.result(HANG)
-    except OperationExpired:
-        return "expired"
-    except OperationFailed:
-        return "failed"
-    return "completed"
 
 
 def test_all_engines_agree(spark, tmp_path, capsys):

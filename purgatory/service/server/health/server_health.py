@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from purgatory.service.server.health.store_activity import StoreActivity
+from purgatory.service.server.health.store_activity import NS_PER_S, StoreActivity
 
 #: A server is not ready while a commit takes longer, or the oldest due outcome is later.
 READY_BOUND_S: Final = 5.0
@@ -18,7 +18,6 @@ READY_BOUND_S: Final = 5.0
 STUCK_S: Final = 60.0
 #: In the place of a time until something is due: nothing is. A number, as all figures are.
 NEVER: Final = -1.0
-_NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1000
 
 
@@ -103,7 +102,7 @@ class ServerHealth:
         return max(0, due_ms - self._now_ms()) / _MS_PER_S if due_ms else NEVER
 
     def _seconds_since(self, moment_ns: int) -> float:
-        return max(0, self._now_ns() - moment_ns) / _NS_PER_S if moment_ns else 0.0
+        return max(0, self._now_ns() - moment_ns) / NS_PER_S if moment_ns else 0.0
 
 
 def _lateness(late_s: float) -> str:

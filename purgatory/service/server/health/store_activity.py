@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 COMMIT_BOUNDS_S: Final = (
     0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0
 )  # fmt: skip
-_NS_PER_S: Final = 1_000_000_000
+NS_PER_S: Final = 1_000_000_000
 
 
 class CommitTimes(NamedTuple):
@@ -74,7 +74,7 @@ class StoreActivity:
     def commit_succeeded(self) -> None:
         """Note that what was begun is on disk."""
         now_ns = self._now_ns()
-        seconds = (now_ns - self.commit_since_ns) / _NS_PER_S
+        seconds = (now_ns - self.commit_since_ns) / NS_PER_S
         self.commit_since_ns = self.failing_since_ns = self.failures_in_a_row = 0
         self.committed_ns = now_ns
         self.commits += 1

@@ -1,1 +1,1 @@
-"""What the network thread of a server needs of sockets and descriptors."""
+"""What the threads of a server that have sockets need of these, and of descriptors."""

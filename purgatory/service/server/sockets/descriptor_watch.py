@@ -7,18 +7,16 @@ failures is no way out: it stops altogether when its reports are not read.
 Used by the network thread alone.
 """
 
-import logging
 import os
 import time
 from collections.abc import Callable
 from typing import Final
 
-log: logging.Logger = logging.getLogger(__name__)
+from purgatory.service.server.sockets.accept_log import AcceptLog
 
 #: Seconds between two checks, at least, and at most while nothing happens.
 CHECK_S: Final = 1.0
 IDLE_CHECK_S: Final = 5.0
-_LINE_S: Final = 60.0
 
 
 class DescriptorWatch:
@@ -27,7 +25,7 @@ class DescriptorWatch:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._next_check = now()
-        self._silent_until = now()
+        self._log = AcceptLog(now)
 
     def check(self, descriptor: int) -> None:
         """Try to copy an open descriptor, if it is time, and log if that cannot be done."""
@@ -36,9 +34,8 @@ class DescriptorWatch:
             return
         self._next_check = now + CHECK_S
         error = _copy_error(descriptor)
-        if error and now >= self._silent_until:
-            self._silent_until = now + _LINE_S
-            log.error("no connection can be accepted at present: %s", error)
+        if error:
+            self._log.add(error)
 
 
 def _copy_error(descriptor: int) -> str:

@@ -13,10 +13,11 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from purgatory.service.http import accept_errors, bounded_protocol
+from purgatory.service.http import bounded_protocol
 from purgatory.service.http.accept_errors import AcceptErrors
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.server.sockets import accept_log
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
@@ -159,7 +160,7 @@ class TestAcceptErrors:
         peers = [socket.socket() for _ in range(20)]
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.ExitStack() as stack:
-            for logger in (logging.getLogger("asyncio"), accept_errors.log):
+            for logger in (logging.getLogger("asyncio"), accept_log.log):
                 logger.addHandler(handler)
                 stack.callback(logger.removeHandler, handler)
             for peer in peers:

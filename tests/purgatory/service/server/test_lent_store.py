@@ -91,7 +91,7 @@ def test_many_requests(server, disk, peer):
 
 
 def test_after_a_slow_commit(server, disk, connect, monkeypatch):
-    """The store thread waits for the next one, if somebody asks or something is due."""
+    """The store thread waits for the next one, if a client asks or something is due."""
     client = connect(server)
     short = client.defer("short", timeout=0.2)
     client.flush()

@@ -7,12 +7,11 @@ from collections import Counter
 import pyarrow.dataset
 import pytest
 
-from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import Client, OperationFailed
+from purgatory.service import Client
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing import oracle
 from tests.testing.purgatory_harness import HANG
-from tests.testing.server_processes import ServerProcess
+from tests.testing.server_processes import ServerProcess, outcome_of
 
 ROUNDS = 5
 COMPARED = ("outcome", "at_ms", "by_key", "deadline_ms")
@@ -87,16 +86,3 @@ def resolved(journal):
         for row in oracle.resolve(*trace)
         if row.op_id not in cancelled
     }
-
-
-def outcome_of(future):
-    """Return the outcome that the client got."""
-    try:
-        future.result(HANG)
-    except OperationExpired:
-        return "expired"
-    except OperationCancelled:
-        return "cancelled"
-    except OperationFailed:
-        return "failed"
-    return "completed"
