@@ -25,6 +25,7 @@ from operator import itemgetter, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
+from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import PurgatoryError
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
 
@@ -79,7 +80,7 @@ class JournalFiles(Generic[RowT]):
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
-            _make_directory(directory, self._directory_mode)
+            make_directory(directory, self._directory_mode)
             self._remove_unfinished()
             self.last: int = self._find_last()
         except OSError as error:
@@ -113,7 +114,7 @@ class JournalFiles(Generic[RowT]):
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
         self._check_ascending(numbers)
         try:
-            _make_directory(directory, self._directory_mode)
+            make_directory(directory, self._directory_mode)
             try:
                 self._write_hidden(hidden, rows)
                 name = f"{self._source}-{numbers[0]:020}-{numbers[-1]:020}.parquet"
@@ -121,7 +122,7 @@ class JournalFiles(Generic[RowT]):
             except BaseException:
                 hidden.unlink(missing_ok=True)
                 raise
-            _fsync_directory(directory)
+            fsync(directory)
         except OSError as error:
             raise _journal_error(error, hidden) from error
         self.last = numbers[-1]
@@ -156,8 +157,8 @@ class JournalFiles(Generic[RowT]):
                 if match and match[1] == self._source and int(match[3]) > last:
                     last, newest = int(match[3]), directory
         if newest is not None:
-            _fsync_directory(newest)
-            _fsync_directory(self._directory)
+            fsync(newest)
+            fsync(self._directory)
         return last
 
     def _remove_unfinished(self) -> None:
@@ -187,7 +188,7 @@ class JournalLock:
     def __init__(self, directory: Path) -> None:
         path = directory / ".lock"
         try:
-            _make_directory(directory)
+            make_directory(directory)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _journal_error(error, path) from error
@@ -218,23 +219,6 @@ def _date(day: int) -> str:
         return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
     except OverflowError:
         return "__HIVE_DEFAULT_PARTITION__"
-
-
-def _make_directory(path: Path, mode: int = 0o777) -> None:
-    """Make a directory and its parents, and fsync the parent of each that is new."""
-    if path.is_dir():
-        return
-    _make_directory(path.parent, mode)
-    path.mkdir(mode, exist_ok=True)
-    _fsync_directory(path.parent)
-
-
-def _fsync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _journal_error(error: OSError, path: Path) -> JournalError:

@@ -1,7 +1,8 @@
 """Config: the settings of a server, and where they come from.
 
 Lowest precedence first: the defaults here, a TOML file, the environment (`PURGATORY_` and the name
-in capitals), flags. Immutable, so any thread may read it.
+in capitals), flags. A duration is a number of seconds, or a text like "90s", "7d", "PT30M".
+Immutable, so any thread may read it.
 """
 
 import math
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
+from purgatory.durations import EXAMPLES, parse_duration
 from purgatory.service.errors import ConfigError
 from purgatory.service.machine_memory import MIN_BYTES, default_max_memory
 
@@ -127,9 +129,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         if name not in types:
             raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(types)}")
         place = f"{path}: {name}"
-        if types[name] is Path and isinstance(value, str):
-            value = Path(value)  # noqa: PLW2901
-        _check(place, value, types[name], _least(name))
+        if types[name] in _WRITTEN_AS_TEXT and isinstance(value, str):
+            value = _parsed(place, value, types[name], _least(name))  # noqa: PLW2901
+        else:
+            _check(place, value, types[name], _least(name))
         settings[name] = value
     return settings
 
@@ -143,16 +146,19 @@ def _parsed(place: str, value: Any, kind: Any, least: int) -> Any:
             raise ConfigError(f"{place} is {value!r}; expected true or false")
         return value.lower() in _TRUE
     try:
-        parsed = kind(value)
+        parsed = parse_duration(value) if kind is float else kind(value)
     except ValueError as error:
         raise ConfigError(f"{place} is {value!r}; expected {_expected(kind, least)}") from error
     _check(place, parsed, kind, least)
     return parsed
 
 
+# What TOML has no type for. All settings that are a float are durations.
+_WRITTEN_AS_TEXT: Final = (Path, float)
+
 _EXPECTED: Final[dict[Any, str]] = {
     int: "a whole number of at least {least}",
-    float: "a number of at least 0",
+    float: f"a duration of at least 0: {EXAMPLES}",
     bool: "true or false",
     str: "a text",
     Path: "a path",

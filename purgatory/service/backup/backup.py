@@ -64,7 +64,10 @@ def _copy_data(source: Config, target: Config) -> Backup:
 def _copy_database(source: Path, target: Path) -> None:
     try:
         connection = sqlite3.connect(
-            f"{source.resolve().as_uri()}?mode=rw", uri=True, timeout=_BUSY_S, isolation_level=None
+            f"{source.resolve().as_uri()}?{_mode(source)}",
+            uri=True,
+            timeout=_BUSY_S,
+            isolation_level=None,
         )
         with closing(connection):
             version = schema_version(connection)
@@ -76,6 +79,15 @@ def _copy_database(source: Path, target: Path) -> None:
             copy_database(connection, target)
     except sqlite3.Error as error:
         raise StoreError(f"{source}: cannot read: {error}") from error
+
+
+def _mode(source: Path) -> str:
+    """Return how SQLite is to open a database: a server has a log beside it, a backup has none.
+
+    So a backup can be restored from where nothing can be written; SQLite locks nothing there.
+    """
+    log = source.with_name(f"{source.name}-wal")
+    return "mode=rw" if log.exists() else "mode=ro&immutable=1"
 
 
 def _copy_journal(source: Path, target: Path, database: Path) -> int:

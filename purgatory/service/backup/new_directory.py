@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import StoreError
-from purgatory.service.store.database_copy import fsync
 from purgatory.service.store.private_files import PRIVATE_DIRECTORY, PRIVATE_FILE
 
 
@@ -47,7 +47,7 @@ def _check_free(target: Path) -> None:
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file, with the directories that it lies in; it is on disk then. Raises OSError."""
-    _make_parents(target.parent)
+    make_directory(target.parent, PRIVATE_DIRECTORY)
     with (
         source.open("rb") as reader,
         open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as writer,  # noqa: PTH123  # a descriptor
@@ -55,12 +55,6 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
         os.fsync(writer.fileno())
-
-
-def _make_parents(directory: Path) -> None:
-    if not directory.is_dir():
-        _make_parents(directory.parent)
-        directory.mkdir(mode=PRIVATE_DIRECTORY)
 
 
 def _fsync_directories(top: Path) -> None:

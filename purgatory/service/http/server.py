@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import threading
 from collections import deque
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from purgatory.service.http.snapshot import StatusReader
+
+log: logging.Logger = logging.getLogger(__name__)
 
 #: Returns what is wrong; empty if nothing is.
 Check = Callable[[], str]
@@ -69,7 +72,7 @@ class WebServer:
 
     The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
     manager. `hosts`: names, besides that of `bind`, by which requests may name this server.
-    Raises ServerError if it cannot listen at the address.
+    Raises ServerError if it cannot listen at the address, or if the thread ends at once.
     """
 
     def __init__(
@@ -84,8 +87,12 @@ class WebServer:
     ) -> None:
         self._socket = _listen(bind)
         self.addr, self.port = self._socket.getsockname()[:2]
+        # Set once requests are answered, or the thread has ended.
+        self._up = threading.Event()
+        self._error: Exception | None = None
+        history = _History(status, self._up.set)
         config = uvicorn.Config(
-            _application(status, registry, health, ready, [host_and_port(bind)[0], *hosts]),
+            _application(history, status, registry, health, ready, _names(bind, hosts)),
             http=BoundedProtocol,
             loop="asyncio",
             ws="none",
@@ -100,6 +107,9 @@ class WebServer:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="purgatory-http", daemon=True)
         self._thread.start()
+        self._up.wait()
+        if self._error is not None:
+            raise ServerError(f"cannot serve HTTP at {bind}: {self._error!r}") from self._error
 
     @property
     def url(self) -> str:
@@ -108,8 +118,14 @@ class WebServer:
         return f"http://{host}:{self.port}/"
 
     def _run(self) -> None:
-        with contextlib.closing(self._socket):
-            self._server.run(sockets=[self._socket])
+        try:
+            with contextlib.closing(self._socket):
+                self._server.run(sockets=[self._socket])
+        except Exception as error:
+            self._error = error
+            log.exception("HTTP has ended")
+        finally:
+            self._up.set()
 
     def close(self) -> None:
         """Stop listening, and end the thread within about a second. Idempotent."""
@@ -144,8 +160,9 @@ def _listen(bind: str) -> socket.socket:
 class _History:
     """Records a row a second for the charts, whether a browser looks or not."""
 
-    def __init__(self, status: StatusReader) -> None:
+    def __init__(self, status: StatusReader, on_start: Callable[[], None]) -> None:
         self._status = status
+        self._on_start = on_start
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_HISTORY_S + 1)
 
     async def write(self) -> None:
@@ -163,13 +180,19 @@ class _History:
         """Add rows as long as the application runs."""
         asyncio.get_running_loop().set_exception_handler(AcceptErrors())
         writing = asyncio.create_task(self.write())
+        self._on_start()
         try:
             yield
         finally:
             writing.cancel()
 
 
+def _names(bind: str, hosts: Sequence[str]) -> list[str]:
+    return [host_and_port(bind)[0], *hosts]
+
+
 def _application(
+    history: _History,
     status: StatusReader,
     registry: CollectorRegistry,
     health: Check,
@@ -184,7 +207,6 @@ def _application(
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers=_HEADERS | {"Content-Type": content_type})
 
-    history = _History(status)
     return Starlette(
         routes=[
             *(Route(path, _file(*file)) for path, file in _PAGE.items()),

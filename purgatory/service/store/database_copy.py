@@ -1,9 +1,9 @@
 """Copies of a database: consistent, complete, on disk, and private, or not there at all."""
 
-import os
 import sqlite3
 from pathlib import Path
 
+from purgatory.durable_files import fsync
 from purgatory.errors import StoreError
 from purgatory.service.store.private_files import make_database_private
 
@@ -36,12 +36,3 @@ def _copy(connection: sqlite3.Connection, target: Path) -> None:
         connection.backup(copy)
     finally:
         copy.close()
-
-
-def fsync(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -54,13 +54,29 @@ def test_truths(text):
     assert not Config.load(environment={"PURGATORY_MEMORY": "no"}).memory
 
 
+def test_durations(toml):
+    """A duration is a number of seconds, or a text with units, in each place."""
+    file = toml("retention = '7d'\nclose_timeout = 20\nmax_timeout = 'P30D'")
+    environment = {"PURGATORY_JOURNAL_SECONDS": "1m30s"}
+    config = Config.load({"close_timeout": "500ms"}, file=file, environment=environment)
+    assert config.retention == 7 * 86400
+    assert config.max_timeout == 30 * 86400
+    assert config.journal_seconds == 90
+    assert config.close_timeout == 0.5
+
+
 @pytest.mark.parametrize(
     ("flags", "environment", "message"),
     [
         ({"max_keys": "0"}, {}, "--max-keys is 0; expected a whole number of at least 1"),
         ({"max_keys": "many"}, {}, "--max-keys is 'many'; expected a whole number"),
-        ({"retention": "nan"}, {}, "--retention is nan; expected a number of at least 0"),
-        ({}, {"PURGATORY_RETENTION": "-1"}, "PURGATORY_RETENTION is -1.0; expected a number"),
+        (
+            {"retention": "nan"},
+            {},
+            "--retention is nan; expected a duration of at least 0",
+        ),
+        ({}, {"PURGATORY_RETENTION": "-1"}, "_RETENTION is -1.0; expected a duration"),
+        ({"retention": "7 days"}, {}, "--retention is '7 days'; expected a duration"),
         ({}, {"PURGATORY_MEMORY": "maybe"}, "PURGATORY_MEMORY is 'maybe'; expected true or false"),
     ],
 )
@@ -76,6 +92,8 @@ def test_bad_values(flags, environment, message):
         ("max_keys = 'x'", "max_keys is 'x'; expected a whole number"),
         ("max_keys = true", "max_keys is True"),
         ("memory = 1", "memory is 1; expected true or false"),
+        ("retention = '1x'", "retention is '1x'; expected a duration"),
+        ("retention = true", "retention is True; expected a duration"),
         ("bind = 5", "bind is 5; expected a text"),
         ("data_dir = 5", "data_dir is 5; expected a path"),
         ("max_kees = 5", "max_kees is no setting; expected one of data_dir"),

@@ -95,7 +95,10 @@ def test_under_load(tmp_path):
         finally:
             load.stop()
     assert len(answered) >= 20
+    made = (tmp_path / "backup").stat().st_mtime_ns
     restore(tmp_path / "backup", tmp_path / "new")
+    # Nothing was written there: SQLite would have made and deleted files beside the database.
+    assert (tmp_path / "backup").stat().st_mtime_ns == made
     found = states(tmp_path / "new", answered)
     assert set(found) == {"pending", "completed"}
     ids = journal(tmp_path / "new", "operations")

@@ -220,6 +220,23 @@ class TestLife:
                 ready=str,
             )
 
+    def test_a_thread_that_ends_at_once(self, bench, monkeypatch, caplog):
+        """The constructor raises ServerError and says why; the log has the traceback."""
+
+        def run(self, sockets):
+            raise RuntimeError("no event loop")
+
+        monkeypatch.setattr("uvicorn.Server.run", run)
+        with pytest.raises(ServerError, match="no event loop"):
+            WebServer(
+                "127.0.0.1:0",
+                status=StatusReader(bench.purgatory),
+                registry=CollectorRegistry(),
+                health=str,
+                ready=str,
+            )
+        assert "HTTP has ended" in caplog.text
+
 
 class TestAddresses:
     @pytest.mark.parametrize(
