@@ -36,7 +36,12 @@ FLOORS = {
         ["purgatory.journal.*"],
         ["purgatory.trace.*", "purgatory.core.*"],
         ["purgatory.bus.*", "purgatory.metrics"],
-        ["purgatory.registry purgatory.stats purgatory.errors"],
+        [
+            (
+                "purgatory.registry purgatory.stats purgatory.errors purgatory.durations "
+                "purgatory.durable_files"
+            )
+        ],
     ],
     "purgatory.service": [
         ["purgatory.service purgatory.service.service"],
