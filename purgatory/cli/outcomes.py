@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.values import json_text, moment, raw_text, result_text, unpacked
+from purgatory.cli.terminal.values import json_text, moment, optional_text, result_text
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ def _tell_missing(ids: Sequence[str], found: dict[str, Any], client: str) -> int
 
 def _print_json(outcomes: Sequence[OutcomeMessage]) -> None:
     for outcome in outcomes:
-        facts = {name: getattr(outcome, name) for name in outcome.__struct_fields__}
-        values = {name: unpacked(facts[name]) for name in ("result", "payload")}
-        print(json_text(facts | values))
+        print(json_text({name: getattr(outcome, name) for name in outcome.__struct_fields__}))
 
 
 def _rows(outcome: OutcomeMessage) -> list[tuple[str, str]]:
@@ -135,6 +133,6 @@ def _rows(outcome: OutcomeMessage) -> list[tuple[str, str]]:
         "ended": moment(outcome.at_ms),
         "by key": outcome.by_key or "",
         "result": result_text(outcome.outcome, outcome.result),
-        "payload": raw_text(outcome.payload),
+        "payload": optional_text(outcome.payload),
     }
     return [(name, fact) for name, fact in facts.items() if fact]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.connection import BAD_NEWS, add_command, connected
 from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.values import json_text, moment, raw_text, result_text, unpacked
+from purgatory.cli.terminal.values import json_text, moment, optional_text, result_text
 
 if TYPE_CHECKING:
     from purgatory.service.protocol import OperationStatus
@@ -26,17 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
         states = [client.query(name) for name in arguments.ids]
     if arguments.json:
         for state in states:
-            print(json_text(_facts(state)))
+            print(json_text({name: getattr(state, name) for name in state.__struct_fields__}))
     else:
         import_extra("purgatory.cli.terminal.top_screen", "service").print_facts(
             [_rows(state) for state in states]
         )
     return BAD_NEWS if any(state.state == "unknown" for state in states) else 0
-
-
-def _facts(state: OperationStatus) -> dict[str, Any]:
-    facts = {name: getattr(state, name) for name in state.__struct_fields__}
-    return facts | {name: unpacked(facts[name]) for name in ("result", "payload")}
 
 
 def _rows(state: OperationStatus) -> list[tuple[str, str]]:
@@ -57,7 +52,7 @@ def _rows(state: OperationStatus) -> list[tuple[str, str]]:
         facts["ended"] = moment(state.at_ms)
     facts["by key"] = state.by_key or ""
     facts["result"] = result_text(state.state, state.result)
-    facts["payload"] = raw_text(state.payload)
+    facts["payload"] = optional_text(state.payload)
     if state.left_out:
         facts["left out"] = f"{state.left_out:,} bytes of result and payload"
     return [(name, fact) for name, fact in facts.items() if fact]

@@ -9,7 +9,8 @@ passes on without looking inside.
 Names of classes and fields are not sent. Immutable values and functions; any thread may use them.
 """
 
-from typing import Any, Final, TypeVar
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,6 +23,12 @@ OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
+
+# A value that a client has decoded in its place, before it hands the message on.
+if TYPE_CHECKING:
+    Value: TypeAlias = Any
+else:
+    Value = Raw
 
 
 class Submission(Struct, array_like=True, gc=False):
@@ -83,13 +90,15 @@ class Limits(Struct, array_like=True, frozen=True):
 class Hello(Struct, array_like=True, tag=1):
     """Name the client; the first message of each connection.
 
-    `session`, of version 2: a name for the requests that have the same count `seq`.
+    `session`, of version 2: a name for the requests that have the same count `seq`. `takes`:
+    whether it handles outcomes that no future of it waits for.
     """
 
     seq: int
     version: int
     client: str
     session: str = ""
+    takes: bool = True  # as a client that does not say
 
 
 class Submit(Struct, array_like=True, tag=2):
@@ -220,7 +229,7 @@ class Cancelled(Struct, array_like=True, tag=35):
 class OperationStatus(Struct, array_like=True):
     """The state of an operation: pending, completed, failed, expired, cancelled or unknown.
 
-    `result`: see `OutcomeMessage`. `left_out`: so many bytes of result and payload would have made
+    `result` and `payload`: see `OutcomeMessage`. `left_out`: so many bytes of them would have made
     the answer too large, and are not in it. These three are of version 2.
     """
 
@@ -235,8 +244,8 @@ class OperationStatus(Struct, array_like=True):
     at_ms: int | None = None
     by_key: str | None = None
     keys_done: list[str] = []
-    result: Raw = Raw(NOTHING)
-    payload: Raw = Raw(NOTHING)
+    result: Value = Raw(NOTHING)
+    payload: Value = Raw(NOTHING)
     left_out: int = 0
 
 
@@ -283,7 +292,7 @@ class OutcomeMessage(Struct, array_like=True, gc=False):
     """How an operation ended. `number` is its sequence number, which `Acknowledge` names.
 
     `result` is the value of `by_key` or, with `need` above 1, a map of key -> value; if it failed,
-    the error's type and message.
+    the error's type and message. A client's program gets it and `payload` decoded.
     """
 
     number: int
@@ -291,17 +300,26 @@ class OutcomeMessage(Struct, array_like=True, gc=False):
     outcome: str
     at_ms: int
     by_key: str | None = None
-    result: Raw = Raw(NOTHING)
+    result: Value = Raw(NOTHING)
     kind: str = ""
     submitted_ms: int = 0
     deadline_ms: int = 0
-    payload: Raw = Raw(NOTHING)
+    payload: Value = Raw(NOTHING)
 
 
 class Outcomes(Struct, array_like=True, tag=64):
-    """Outcomes of the client's operations; sent on each new connection until acknowledged."""
+    """Outcomes of the client's operations; sent on each new connection until acknowledged.
+
+    `take`: whether the connection is the one that handles those that no future waits for.
+    """
 
     outcomes: list[OutcomeMessage]
+    take: bool = True
+
+
+def for_futures_only(frame: bytes) -> bytes:
+    """Return a frame of `Outcomes`, which ends with `take`, for a connection that takes none."""
+    return frame[:-1] + b"\xc2"
 
 
 class UnreadOutcomes(Struct, array_like=True, tag=41):
@@ -412,3 +430,11 @@ def unpack(raw: Raw | bytes) -> Any:
         return msgspec.msgpack.decode(raw)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise Malformed(f"not a value: {error}") from error
+
+
+def unpack_values(message: OperationStatus | OutcomeMessage) -> None:
+    """Decode result and payload in place. What Python cannot hold stays a `msgspec.Raw`."""
+    with contextlib.suppress(Malformed):
+        message.result = unpack(message.result)
+    with contextlib.suppress(Malformed):
+        message.payload = unpack(message.payload)

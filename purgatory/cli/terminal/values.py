@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-from purgatory.cli.extras import import_extra
-
-if TYPE_CHECKING:
-    from msgspec import Raw
+from typing import Any
 
 
 def value_text(value: Any) -> str:
@@ -25,23 +20,16 @@ def json_text(value: Any) -> str:
         return json.dumps(repr(value))
 
 
-def raw_text(raw: Raw) -> str:
-    """Return a value of a message as the terminal shows it; empty for nil. Raises Malformed."""
-    value = unpacked(raw)
+def optional_text(value: Any) -> str:
+    """Return a value as the terminal shows it; empty for None."""
     return "" if value is None else value_text(value)
 
 
-def result_text(outcome: str, raw: Raw) -> str:
+def result_text(outcome: str, value: Any) -> str:
     """Return the result of an operation: its value or, if it failed, the error."""
-    value = unpacked(raw)
     if outcome == "failed" and isinstance(value, list) and len(value) >= 2:
         return ": ".join(str(text) for text in value[:2] if text)
-    return raw_text(raw)
-
-
-def unpacked(raw: Raw) -> Any:
-    """Return a value of a message; None for nil. Raises Malformed."""
-    return import_extra("purgatory.service.protocol", "service").unpack(raw)
+    return optional_text(value)
 
 
 def moment(unix_ms: int) -> str:

@@ -46,7 +46,15 @@ class Access:
     was given. Raises KeysError for a bad name or right.
     """
 
-    __slots__ = ("_granted", "gets_outcomes", "label", "names", "own_only", "rights")
+    __slots__ = (
+        "_granted",
+        "acknowledges",
+        "gets_outcomes",
+        "label",
+        "names",
+        "own_only",
+        "rights",
+    )
 
     def __init__(
         self, label: str, names: Iterable[str] = (), rights: Iterable[str] = RIGHTS
@@ -59,6 +67,8 @@ class Access:
         #: Whether it is limited to operations of its own client name.
         self.own_only: bool = "administer" not in given
         self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
+        #: Whether it may acknowledge outcomes of its client name.
+        self.acknowledges: bool = "submit" in self._granted
         #: Whether the outcomes of its client name are sent to it.
         self.gets_outcomes: bool = not self._granted.isdisjoint(("submit", "read"))
 

@@ -14,9 +14,10 @@ from typing import Any, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.batcher import in_messages
-from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.session import OnOutcome
+from purgatory.service.client.loop_handler import LoopHandler
+from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
@@ -25,7 +26,12 @@ _T = TypeVar("_T")
 
 
 class AsyncClient:
-    """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it."""
+    """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
+
+    `on_outcome` is called in the running event loop, and may be a coroutine function: then the
+    outcome is acknowledged when that has returned. Up to 64 run at a time. Raises RuntimeError if
+    there is an `on_outcome` and no running loop.
+    """
 
     def __init__(
         self,
@@ -39,6 +45,7 @@ class AsyncClient:
         on_outcome: OnOutcome | None = None,
         tracer: OperationTracer | None = None,
     ) -> None:
+        self._handler = None if on_outcome is None else LoopHandler(on_outcome)
         self._client = Client(
             address,
             name=name,
@@ -46,7 +53,7 @@ class AsyncClient:
             server_key=server_key,
             public_key=public_key,
             secret_key=secret_key,
-            on_outcome=on_outcome,
+            on_outcome=self._handler,
             tracer=tracer,
         )
         self.name: str = self._client.name
@@ -128,7 +135,9 @@ class AsyncClient:
             ) from error
 
     async def close(self, timeout: float | None = None) -> None:
-        """Like `Client.close`."""
+        """Like `Client.close`, after the calls of `on_outcome` that run, for as long at most."""
+        if self._handler is not None:
+            await self._handler.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
         await asyncio.to_thread(self._client.close, timeout)
 
     async def __aenter__(self) -> Self:

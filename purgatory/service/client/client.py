@@ -5,6 +5,7 @@ thread, and must not call methods that wait for an answer, as that thread receiv
 """
 
 import contextlib
+import inspect
 import itertools
 import os
 import socket
@@ -25,7 +26,8 @@ from purgatory.service.client.batcher import RequestType, in_messages
 from purgatory.service.client.commands import CloseCommand, FlushCommand
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread
-from purgatory.service.client.session import OnOutcome, Session
+from purgatory.service.client.outcome_handler import OnOutcome
+from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.errors import OperationFailed, RequestTimeout, Unavailable
 from purgatory.service.protocol import (
@@ -70,7 +72,11 @@ class Client:
 
     `on_outcome(outcome)` is called, in the I/O thread, with each outcome of that name that no
     future waits for (of operations from before a restart). By returning it acknowledges the
-    outcome. Without `on_outcome` they stay at the server.
+    outcome; if it returns a `concurrent.futures.Future`, the result of that does. If it raises, it
+    is called again, up to ten times, after 0.2 s and then ever longer; after that the outcome stays
+    at the server until the next connection. So an outcome can come more than once. Of several
+    clients of a name, the one that connected last is called. Without `on_outcome` the outcomes stay
+    at the server.
 
     `tracer`: makes a span for each operation, in the trace in which it was submitted; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the operation's payload.
@@ -96,6 +102,10 @@ class Client:
             raise TypeError(f"name is {name!r}; expected a str or None")
         if name == "":
             raise ValueError("name is empty; expected a text or None")
+        if inspect.iscoroutinefunction(on_outcome):
+            raise TypeError(
+                f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient for that"
+            )
         self.timeout: float = to_ms(timeout) / 1000
         self.address = address
         self.name: str = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"

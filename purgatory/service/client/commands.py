@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from purgatory.service.client.batcher import CallBatch
+from purgatory.service.client.outcome_handler import OutcomeHandled
 
 
 @dataclass(slots=True)
@@ -30,4 +31,4 @@ class WakeCommand:
     """Look what a caller has left to do that used the socket itself."""
 
 
-IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand
+IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandled

@@ -29,6 +29,7 @@ from purgatory.service.client.commands import CloseCommand, FlushCommand, IOComm
 from purgatory.service.client.connection import ConfigureSocket, ServerConnection
 from purgatory.service.client.doorbell import CAN_LEND, Doorbell
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.outcome_handler import OutcomeHandled
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable
@@ -54,6 +55,8 @@ class ClientIOThread:
         #: Held by the thread that uses the session, the connection and what follows below.
         self.turn: Turn = Turn()
         self._session = session
+        if session.handler is not None:
+            session.handler.post = self._post_handled
         self._doorbell = Doorbell()
         self._connection = ServerConnection(address, session, configure, self._doorbell)
         self._left: list[Any] = []  # messages that a caller has received for this thread
@@ -86,6 +89,10 @@ class ClientIOThread:
         if self._closed:  # the command may have been sent after the last was taken
             raise Unavailable("the client is closed")
 
+    def _post_handled(self, command: OutcomeHandled) -> None:
+        with contextlib.suppress(Unavailable):  # closed: the outcome stays at the server
+            self.post(command)
+
     def is_closed(self) -> bool:
         """Tell whether `post` raises: the thread has ended, or this is a forked child."""
         return self._mailbox.closed
@@ -112,6 +119,7 @@ class ClientIOThread:
         try:
             self._look_at_descriptors()
             self._finish_for_callers()
+            self._session.retry_outcomes(time.monotonic())
             self._connection.step()
             self._wake_callers()
         finally:
@@ -125,7 +133,8 @@ class ClientIOThread:
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
-        times = [at for at in (connection.reconnect_at, self._close_deadline) if at is not None]
+        planned = (connection.reconnect_at, self._close_deadline, self._session.next_retry_at)
+        times = [at for at in planned if at is not None]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _look_at_descriptors(self) -> None:
@@ -147,6 +156,8 @@ class ClientIOThread:
                 self._flushes.append(command)
             elif isinstance(command, CloseCommand):
                 self._close_deadline = self._deadline_of(command)
+            elif isinstance(command, OutcomeHandled):
+                self._session.finish_outcome(command)
             elif not isinstance(command, WakeCommand):
                 self._session.add(command.request, command.take())
                 if self._connection.silent_since is None:
@@ -213,6 +224,7 @@ class ClientIOThread:
             not self.is_closed()
             and self._close_deadline is None
             and self._connection.reconnect_at is None
+            and self._session.next_retry_at is None
             and not self._flushes
             and not self._mailbox.peek()
             and not self._has_left()

@@ -12,13 +12,14 @@ import itertools
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.outcome_handler import OnOutcome, OutcomeHandled, OutcomeHandler
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.errors import (
     HelloRequired,
@@ -60,8 +61,6 @@ _ONE_CALL: Final = (Stats, Unread, Acknowledge)
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
-OnOutcome = Callable[[OutcomeMessage], object]
-
 
 class Session:
     """The state of the conversation with the server, over all connections.
@@ -80,7 +79,10 @@ class Session:
     ) -> None:
         self._name = name
         self._futures = futures
-        self._on_outcome = on_outcome
+        #: Calls `on_outcome`; None: this client takes no outcomes but for its futures.
+        self.handler: OutcomeHandler | None = (
+            None if on_outcome is None else OutcomeHandler(on_outcome, name)
+        )
         self._tracer = tracer
         self._seqs = itertools.count(1)
         self._token = uuid.uuid4().hex  # names the requests of these numbers, for the server
@@ -94,6 +96,7 @@ class Session:
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
         self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
+        self._handled: list[int] = []  # numbers to acknowledge with the next messages
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's refusal of this client, if there was one: permanent.
         self.failure: ServiceError | None = None
@@ -124,7 +127,8 @@ class Session:
     def _hello(self, version: int) -> bytes:
         self._version = version
         self._hello_seq = next(self._seqs)
-        return encode(protocol.Hello(self._hello_seq, version, self._name, self._token))
+        takes = self.handler is not None
+        return encode(protocol.Hello(self._hello_seq, version, self._name, self._token, takes))
 
     def on_disconnected(self) -> None:
         """Note the end of the connection: nothing is sent until the next welcome."""
@@ -148,7 +152,7 @@ class Session:
 
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
-        messages: list[bytes] = []
+        messages = self._take_acknowledgements() if self._handled else []
         while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
@@ -217,7 +221,7 @@ class Session:
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
         if isinstance(message, Outcomes):
-            return self._resolve_outcomes(message.outcomes)
+            return self._resolve_outcomes(message.outcomes, message.take)
         if isinstance(message, protocol.Welcome):
             return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
@@ -265,13 +269,13 @@ class Session:
         elif isinstance(message, (protocol.Cancelled, protocol.Extended)):
             results = message.done
         elif isinstance(message, protocol.States):
-            results = _without_context(message.states)
+            results = _as_values(message.states)
         elif isinstance(message, protocol.StatsReply):
             results = [message.figures]
         elif isinstance(message, protocol.Acknowledged):
             results = [message.count]
         else:
-            results = [_without_context(message.outcomes)]
+            results = [_as_values(message.outcomes)]
         for (_, future), result in zip(group.calls, results, strict=True):
             resolve(future, result)
 
@@ -327,49 +331,74 @@ class Session:
             _, future = self._futures.popitem()
             _reject(future, error)
 
-    def _resolve_outcomes(self, outcomes: Sequence[OutcomeMessage]) -> list[bytes]:
-        """Resolve futures; returns the acknowledgement, if there is anything to acknowledge."""
-        done = [outcome.number for outcome in outcomes if self._resolve_outcome(outcome)]
-        if not done:
-            return []
-        for number in done:
+    @property
+    def next_retry_at(self) -> float | None:
+        """When `retry_outcomes` has something to do, by the monotonic clock; None: not yet."""
+        return None if self.handler is None else self.handler.next_retry_at
+
+    def retry_outcomes(self, now: float) -> None:
+        """Hand outcomes over again for which `on_outcome` has raised, if it is time."""
+        if self.handler is not None and self.handler.next_retry_at is not None:
+            self._note_acknowledged(self.handler.retry(now))
+
+    def finish_outcome(self, handled: OutcomeHandled) -> None:
+        """Acknowledge an outcome for which `on_outcome` returned a future, if that says so."""
+        if self.handler is not None and self.handler.finish(handled):
+            self._note_acknowledged([handled.number])
+
+    def _note_acknowledged(self, numbers: list[int]) -> None:
+        """Have outcomes acknowledged now or, without a connection, when they come again."""
+        self._handled += numbers
+        for number in numbers:
             self._acknowledged[number] = None
         while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
             del self._acknowledged[next(iter(self._acknowledged))]
+
+    def _take_acknowledgements(self) -> list[bytes]:
+        """Return the messages that acknowledge what is handled; none without a connection."""
+        done, self._handled = self._handled, []
+        if self.welcome is None:
+            return []
         return [
             encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
             for start in range(0, len(done), self._max_items)
         ]
 
-    def _resolve_outcome(self, outcome: OutcomeMessage) -> bool:
+    def _resolve_outcomes(self, outcomes: Sequence[OutcomeMessage], take: bool) -> list[bytes]:
+        """Resolve futures; returns the acknowledgement, if there is anything to acknowledge.
+
+        `take`: whether outcomes without a future are for this connection.
+        """
+        self._note_acknowledged(
+            [outcome.number for outcome in outcomes if self._resolve_outcome(outcome, take)]
+        )
+        return self._take_acknowledgements()
+
+    def _resolve_outcome(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
         if outcome.number in self._acknowledged:
             return True
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
-            if traceparent and self._tracer is not None and self._is_for_us(outcome):
+            if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
                 with self._tracer.ended(outcome, traceparent):
-                    return self._deliver(outcome)
-        return self._deliver(outcome)
+                    return self._deliver(outcome, take)
+        return self._deliver(outcome, take)
 
-    def _is_for_us(self, outcome: OutcomeMessage) -> bool:
-        return outcome.op_id in self._futures or self._on_outcome is not None
+    def _is_for_us(self, outcome: OutcomeMessage, take: bool) -> bool:
+        return outcome.op_id in self._futures or (take and self.handler is not None)
 
-    def _deliver(self, outcome: OutcomeMessage) -> bool:
+    def _deliver(self, outcome: OutcomeMessage, take: bool) -> bool:
         future = self._futures.pop(outcome.op_id, None)
         if future is not None:
             future.acknowledged = True
             if future._state == PENDING:
                 _resolve_future(future, outcome)
             return True
-        if self._on_outcome is None:
-            return False  # another client of this name may fetch it
-        try:
-            self._on_outcome(outcome)
-        except Exception:
-            log.exception("on_outcome of client %r raised", self._name)
-            return False
-        return True
+        if self.handler is None or not take:
+            return False  # another client of this name may take it
+        protocol.unpack_values(outcome)
+        return self.handler.handle(outcome)
 
 
 class _CallGroup:
@@ -394,11 +423,12 @@ class _CallGroup:
         return encode(request(seq, items))
 
 
-def _without_context(messages: list[Any]) -> list[Any]:
-    """Return outcomes or states with their payloads alone."""
+def _as_values(messages: list[Any]) -> list[Any]:
+    """Return outcomes or states with their payloads alone, decoded as the results are."""
     for message in messages:
         if len(message.payload) > 1:
             message.payload = unwrap(message.payload)[1]
+        protocol.unpack_values(message)
     return messages
 
 

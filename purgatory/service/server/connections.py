@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from purgatory.service.auth.access import EVERYTHING, Access
-from purgatory.service.protocol import Ping, encode
+from purgatory.service.protocol import Ping, encode, for_futures_only
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,
@@ -39,7 +39,8 @@ PING_ALL_S = 1.0
 class Connection:
     """One connection: `route` in the socket, name of the client, `user` its public key.
 
-    `session`: see `ClientRequest`. `access`: what the key may do.
+    `session`: see `ClientRequest`. `access`: what the key may do. `takes`: whether the client
+    handles outcomes that no future of it waits for.
     """
 
     __slots__ = (
@@ -52,7 +53,9 @@ class Connection:
         "route",
         "session",
         "streaming",
+        "takes",
         "user",
+        "wants_all",
         "wants_repeated",
     )
 
@@ -64,8 +67,10 @@ class Connection:
         user: str,
         session: str = "",
         access: Access = EVERYTHING,
+        takes: bool = True,
     ) -> None:
         self.route: bytes = route
+        self.takes: bool = takes
         self.access: Access = access
         self.session: str = session
         self.user: str = user
@@ -77,6 +82,8 @@ class Connection:
         # beyond `resume_after` from the store.
         self.streaming: bool = False
         self.resume_after: int = 0
+        # It takes outcomes from now on: those that it was sent before come again.
+        self.wants_all: bool = False
         # Outcomes that it asked for once more come when its replies have gone.
         self.wants_repeated: bool = False
 
@@ -131,6 +138,7 @@ class Connections:
 
     def drop(self, connection: Connection) -> None:
         """Forget a connection; what it sends from now on is answered with an error."""
+        taker = self._taker(connection.client)
         del self._by_route[connection.route]
         self._blocked.discard(connection)
         others = self._by_client[connection.client]
@@ -138,6 +146,29 @@ class Connections:
         if not others:
             del self._by_client[connection.client]
         self._post(ClientDisconnected(connection.client, connection.route))
+        self._change_taker(connection.client, taker)
+
+    def _taker(self, client: str) -> Connection | None:
+        """Return the connection that takes a client's outcomes: the newest that does so."""
+        for connection in reversed(self._by_client.get(client, ())):
+            if connection.takes and connection.access.acknowledges:
+                return connection
+        return None
+
+    def _change_taker(self, client: str, before: Connection | None) -> None:
+        """Send a connection what it did not take when it was sent before, if it does so now."""
+        taker = self._taker(client)
+        if taker is None or taker is before:
+            return
+        if taker.streaming:
+            self._fetch_all(taker)
+        else:
+            taker.wants_all = True
+
+    def _fetch_all(self, connection: Connection) -> None:
+        connection.streaming = connection.wants_all = False
+        connection.resume_after = 0
+        self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
         """Drop the connections that `security` does not allow any more; limit the others anew."""
@@ -151,10 +182,12 @@ class Connections:
 
     def _set_access(self, connection: Connection, access: Access) -> None:
         had_outcomes = connection.access.gets_outcomes
+        taker = self._taker(connection.client)
         connection.access = access
         connection.streaming = connection.streaming and access.gets_outcomes
         if not had_outcomes:
             self.fetch_outcomes(connection)
+        self._change_taker(connection.client, taker)
 
     def send(self, connection: Connection, frame: bytes) -> None:
         """Send a reply, or queue it; cuts the connection off if too many are queued."""
@@ -188,6 +221,7 @@ class Connections:
 
     def push(self, push: OutcomePush) -> None:
         """Send outcomes that were just committed to all streaming connections of their client."""
+        taker = self._taker(push.client)
         for connection in list(self._by_client.get(push.client, ())):
             if not connection.streaming:
                 continue
@@ -195,7 +229,9 @@ class Connections:
                 connection.streaming = False
                 connection.resume_after = push.first - 1
                 self.fetch_outcomes(connection)
-            elif connection.backlog or not self._try_send(connection, push.frame):
+            elif connection.backlog or not self._try_send(
+                connection, push.frame if connection is taker else for_futures_only(push.frame)
+            ):
                 connection.streaming = False
                 connection.resume_after = push.first - 1
                 if connection.route in self._by_route:
@@ -206,13 +242,18 @@ class Connections:
         connection = self._by_route.get(outcomes.route)
         if connection is None or not connection.access.gets_outcomes:
             return
-        if outcomes.repeated and outcomes.frame is not None:
-            self._send_repeated(connection, outcomes.frame)
-        elif outcomes.frame is None:
+        frame = outcomes.frame
+        if frame is not None and connection is not self._taker(connection.client):
+            frame = for_futures_only(frame)
+        if outcomes.repeated and frame is not None:
+            self._send_repeated(connection, frame)
+        elif frame is None:
             connection.streaming = True
+            if connection.wants_all:
+                self._fetch_all(connection)
         elif connection.backlog:
             self._blocked.add(connection)
-        elif self._try_send(connection, outcomes.frame):
+        elif self._try_send(connection, frame):
             connection.resume_after = outcomes.last
             self.fetch_outcomes(connection)
 

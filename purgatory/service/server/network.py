@@ -398,7 +398,9 @@ class Network:
         self, route: bytes, hello: Hello, before: Connection | None, user: str, access: Access
     ) -> None:
         self._check_hello(hello, before, access)
-        connection = Connection(route, hello.client, self._now, user, hello.session, access)
+        connection = Connection(
+            route, hello.client, self._now, user, hello.session, access, hello.takes
+        )
         self._connections.add(connection)
         self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
         self._connections.fetch_outcomes(connection)

@@ -41,11 +41,12 @@ from purgatory.service.protocol import (
     decode_answer,
     decode_request,
     encode,
+    for_futures_only,
 )
 
 REQUESTS = [
-    (Hello(1, 1, "c"), "95010101a163a0"),
-    (Hello(1, 2, "c", "s"), "95010102a163a173"),
+    (Hello(1, 1, "c"), "96010101a163a0c3"),
+    (Hello(1, 2, "c", "s", takes=False), "96010102a163a173c2"),
     (
         Submit(2, [Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07"))]),
         "9302029196a16192a16ba16ccd05dc02a370617907",
@@ -102,18 +103,18 @@ ANSWERS = [
                 )
             ]
         ),
-        "9240919a01a161a9636f6d706c657465640fa16b07a37061790a1408",
+        "9340919a01a161a9636f6d706c657465640fa16b07a37061790a1408c3",
     ),
     (
         Outcomes([OutcomeMessage(2, "b", "expired", 20)]),
-        "9240919a02a162a76578706972656414c0c0a00000c0",
+        "9340919a02a162a76578706972656414c0c0a00000c0c3",
     ),
     (Ping(), "9141"),
     (Extended(9, [True, False]), "93270992c3c2"),
     (Failed(10, [0, 2]), "93280a920002"),
     (
         Outcomes([OutcomeMessage(3, "c", "failed", 20, None, Raw(encode(["E", "w"])))]),
-        "9240919a03a163a66661696c656414c092a145a177a00000c0",
+        "9340919a03a163a66661696c656414c092a145a177a00000c0c3",
     ),
     (
         UnreadOutcomes(11, [OutcomeMessage(2, "b", "expired", 20)]),
@@ -143,6 +144,8 @@ VERSION_1 = [
     (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
     (Acknowledge(6, [1, 300]), "9306069201cd012c"),
 ]
+# Of version 2, before there was `take`.
+OUTCOMES_2 = "9240919a02a162a76578706972656414c0c0a00000c0"
 STATES_1 = "932405919ba161a7756e6b6e6f776ea0a090010000c0c090"
 WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 
@@ -151,6 +154,20 @@ WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 def test_requests_of_version_1(message, recorded):
     """They are read as before."""
     assert decode_request(bytes.fromhex(recorded)) == message
+
+
+def test_outcomes_of_an_earlier_version_2():
+    """Each connection that is sent them takes them."""
+    assert decode_request(bytes.fromhex("95010102a163a173")).takes
+    message = decode_answer(bytes.fromhex(OUTCOMES_2))
+    assert message == Outcomes([OutcomeMessage(2, "b", "expired", 20)])
+    assert message.take
+
+
+def test_outcomes_for_futures_only():
+    """Of the frame only the last element changes."""
+    outcomes = [OutcomeMessage(2, "b", "expired", 20)]
+    assert for_futures_only(encode(Outcomes(outcomes))) == encode(Outcomes(outcomes, take=False))
 
 
 def test_states_of_version_1():

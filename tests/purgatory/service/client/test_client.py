@@ -30,7 +30,6 @@ from purgatory.service.protocol import (
     Hello,
     decode_request,
     encode,
-    unpack,
 )
 from tests.testing.purgatory_harness import HANG
 
@@ -295,7 +294,7 @@ def test_unread_outcomes(server, connect):
         rest = me.unread(page[-1].number)
         assert [outcome.op_id for outcome in page + rest] == [f"o{n}" for n in range(300)]
         assert me.unread(rest[-1].number) == []
-    assert (unpack(page[7].result), unpack(page[7].payload)) == (5, 7)
+    assert (page[7].result, page[7].payload) == (5, 7)
     assert other.unread() == []
     numbers = [outcome.number for outcome in page]
     assert other.acknowledge(numbers) == 0

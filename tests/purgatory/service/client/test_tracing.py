@@ -68,7 +68,7 @@ class TestClient:
         tracer.current = ""
         other = client.defer("a", op_id="other", payload={"order": 18})
         client.flush()
-        assert unpack(client.query("traced").payload) == {"order": 17}
+        assert client.query("traced").payload == {"order": 17}
         client.complete("a", 1)
         assert (traced.result(HANG), other.result(HANG)) == (1, 1)
         assert tracer.ends == [("traced", "completed", TRACEPARENT)]
@@ -82,11 +82,11 @@ class TestClient:
             client.flush()
         connect(server).complete("a")
         [unread] = connect(server, name="shop").unread()
-        assert unpack(unread.payload) == {"order": 17}
+        assert unread.payload == {"order": 17}
         tracer, seen, told = RecordingTracer(), [], threading.Event()
 
         def on_outcome(outcome):
-            seen.append((unpack(outcome.payload), tracer.inside))
+            seen.append((outcome.payload, tracer.inside))
             told.set()
 
         connect(server, name="shop", tracer=tracer, on_outcome=on_outcome)
@@ -106,7 +106,7 @@ class TestClient:
         seen, told = [], threading.Event()
 
         def on_outcome(outcome):
-            seen.append(unpack(outcome.payload))
+            seen.append(outcome.payload)
             told.set()
 
         connect(server, name="shop", on_outcome=on_outcome)

@@ -5,6 +5,8 @@ import errno
 import pytest
 import zmq
 
+from purgatory.service.auth.access import Access
+from purgatory.service.protocol import Outcomes, encode
 from purgatory.service.server import connections as module
 from purgatory.service.server.commands import (
     ClientDisconnected,
@@ -58,9 +60,53 @@ def connection(connections):
 
 def test_a_streaming_connection_gets_outcomes_at_once(connections, connection, socket):
     """The others of the client fetch them."""
-    connections.add(Connection(b"other", "c", 0.0, ""))
+    connections.add(Connection(b"other", "c", 0.0, "", takes=False))
     connections.push(OutcomePush("c", 1, 2, b"outcomes"))
     assert socket.sent == [b"outcomes"]
+
+
+def outcomes_frame():
+    """Return a frame of outcomes, and the same for a connection that takes none of them."""
+    return encode(Outcomes([])), encode(Outcomes([], take=False))
+
+
+def test_one_connection_of_a_client_takes_the_outcomes(connections, connection, socket, posted):
+    """The newest; the others are sent them for their futures alone."""
+    frame, for_futures = outcomes_frame()
+    newest = Connection(b"new", "c", 0.0, "")
+    connections.add(newest)
+    newest.streaming = True
+    connections.push(OutcomePush("c", 1, 1, frame))
+    connections.send_fetched(OutcomeFrame(b"r", frame, 1))
+    assert socket.sent == [for_futures, frame, for_futures]
+    posted.clear()
+    connections.drop(newest)
+    assert posted == [ClientDisconnected("c", b"new"), FetchOutcomes(b"r", "c", 0)]
+    connections.send_fetched(OutcomeFrame(b"r", frame, 1))
+    assert socket.sent[3:] == [frame]
+
+
+def test_a_connection_that_takes_over_while_it_fetches(connections, connection, posted):
+    """It begins anew when it has fetched the rest."""
+    newest = Connection(b"new", "c", 0.0, "")
+    connections.add(newest)
+    connection.streaming = False
+    connections.drop(newest)
+    posted.clear()
+    connections.send_fetched(OutcomeFrame(b"r", None, 9))
+    assert posted == [FetchOutcomes(b"r", "c", 0)]
+    connections.send_fetched(OutcomeFrame(b"r", None, 9))
+    assert connection.streaming
+
+
+def test_rights_say_which_connection_takes(connections, connection, socket):
+    """One that may not acknowledge takes nothing from another."""
+    frame, for_futures = outcomes_frame()
+    reader = Connection(b"new", "c", 0.0, "", access=Access("reader", rights=["read"]))
+    connections.add(reader)
+    reader.streaming = True
+    connections.push(OutcomePush("c", 1, 1, frame))
+    assert socket.sent == [frame, for_futures]
 
 
 def test_a_connection_that_does_not_read(connections, connection, socket, posted):

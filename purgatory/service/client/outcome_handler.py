@@ -1,0 +1,149 @@
+"""OutcomeHandler: calls a client's `on_outcome`, and again, later, if it raises.
+
+An outcome is handled when the call has returned or, if it returned a `concurrent.futures.Future`,
+when that is resolved. If it raises, it is called again after a while that doubles each time; the
+others are not kept waiting meanwhile. After ATTEMPTS calls the outcome is left at the server, which
+sends it on the client's next connection.
+
+Used by the client's I/O thread; the futures may be resolved by any.
+"""
+
+import concurrent.futures
+import contextvars
+import heapq
+import inspect
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from purgatory.service.protocol import OutcomeMessage
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: How often an outcome is handed to `on_outcome`, on one connection.
+ATTEMPTS: Final = 10
+# Seconds until the second call, and at most between two; a random part of up to a half is left out.
+FIRST_DELAY_S: Final = 0.2
+MAX_DELAY_S: Final = 30.0
+# So many outcomes may wait to be handed over again: of those beyond, the server has the only copy.
+MAX_WAITING: Final = 10_000
+
+OnOutcome = Callable[[OutcomeMessage], object]
+
+
+@dataclass(slots=True)
+class OutcomeHandled:
+    """Acknowledge an outcome, or hand it over again: `error` is what the future raised."""
+
+    number: int
+    error: BaseException | None
+
+
+class _Delivery:
+    """An outcome that is being handled."""
+
+    __slots__ = ("attempts", "context", "outcome")
+
+    def __init__(self, outcome: OutcomeMessage) -> None:
+        self.outcome = outcome
+        self.attempts = 0
+        # Of the first call: that of a trace.
+        self.context = contextvars.copy_context()
+
+
+class OutcomeHandler:
+    """Hands outcomes to `call`, of the client `name`."""
+
+    def __init__(self, call: OnOutcome, name: str) -> None:
+        self._call = call
+        self._name = name
+        self._deliveries: dict[int, _Delivery] = {}  # by number of the outcome
+        self._retries: list[tuple[float, int]] = []  # a heap: when, and number
+        #: Sends the I/O thread a command; set by that thread's owner.
+        self.post: Callable[[OutcomeHandled], None] = _drop
+
+    def handle(self, outcome: OutcomeMessage) -> bool:
+        """Call with an outcome; True: it is handled. Else `finish` or `retry` say so later."""
+        if outcome.number in self._deliveries:
+            return False  # sent once more, on a new connection
+        delivery = self._deliveries[outcome.number] = _Delivery(outcome)
+        return self._run(delivery)
+
+    def _run(self, delivery: _Delivery) -> bool:
+        delivery.attempts += 1
+        number = delivery.outcome.number
+        try:
+            result = delivery.context.run(self._call, delivery.outcome)
+            if isinstance(result, concurrent.futures.Future):
+                result.add_done_callback(lambda future: self._report(number, future))
+                return False
+            _refuse_awaitable(result)
+        except Exception as error:  # noqa: BLE001  # of the program's function
+            self._fail(delivery, error)
+            return False
+        del self._deliveries[number]
+        return True
+
+    def _report(self, number: int, future: "concurrent.futures.Future[Any]") -> None:
+        """Tell the I/O thread how a call has ended; called by the thread that ended it."""
+        try:
+            error = future.exception()
+        except concurrent.futures.CancelledError as cancelled:
+            error = cancelled
+        self.post(OutcomeHandled(number, error))
+
+    def finish(self, handled: OutcomeHandled) -> bool:
+        """Note how a call has ended that returned a future; True: the outcome is handled."""
+        delivery = self._deliveries[handled.number]
+        if handled.error is not None:
+            self._fail(delivery, handled.error)
+            return False
+        del self._deliveries[handled.number]
+        return True
+
+    def _fail(self, delivery: _Delivery, error: BaseException) -> None:
+        """Plan the next call, or give up."""
+        outcome = delivery.outcome
+        if delivery.attempts >= ATTEMPTS or len(self._retries) >= MAX_WAITING:
+            del self._deliveries[outcome.number]
+            log.error("on_outcome of client %r raised for %r, call %d of %d; its outcome is left "
+                      "at the server until the next connection",
+                      self._name, outcome.op_id, delivery.attempts, ATTEMPTS,
+                      exc_info=error)  # fmt: skip
+            return
+        delay = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (delivery.attempts - 1))
+        delay *= random.uniform(0.5, 1.0)
+        heapq.heappush(self._retries, (time.monotonic() + delay, outcome.number))
+        log.warning("on_outcome of client %r raised for %r, call %d of %d; the next in %.1f s",
+                    self._name, outcome.op_id, delivery.attempts, ATTEMPTS, delay,
+                    exc_info=error)  # fmt: skip
+
+    @property
+    def next_retry_at(self) -> float | None:
+        """When the next call is planned, by the monotonic clock; None: none is."""
+        return self._retries[0][0] if self._retries else None
+
+    def retry(self, now: float) -> list[int]:
+        """Make the calls that are due; returns the numbers of the outcomes that are handled."""
+        due: list[int] = []
+        while self._retries and self._retries[0][0] <= now:
+            due.append(heapq.heappop(self._retries)[1])
+        return [number for number in due if self._run(self._deliveries[number])]
+
+
+def _refuse_awaitable(result: object) -> None:
+    """Raise TypeError if a call returned what would have to be awaited: it has done nothing yet."""
+    if inspect.iscoroutine(result):
+        result.close()
+    if inspect.isawaitable(result):
+        raise TypeError(
+            f"on_outcome returned {result!r}, which no loop awaits; use AsyncClient for that"
+        )
+
+
+def _drop(command: OutcomeHandled) -> None:
+    """Drop a command: there is no I/O thread."""
+    del command
