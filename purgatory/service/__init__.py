@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from purgatory.service.client.async_client import AsyncClient, AsyncServiceFuture
     from purgatory.service.client.client import Client
-    from purgatory.service.client.futures import ServiceFuture
+    from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
@@ -86,6 +86,7 @@ __all__ = [
     "Sink",
     "State",
     "StoreFailed",
+    "SubmissionReceipt",
     "Taken",
     "TimeoutTooLong",
     "TooLarge",
@@ -103,7 +104,7 @@ __all__ = [
 
 _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
-    "client.futures": ("ServiceFuture",),
+    "client.futures": ("ServiceFuture", "SubmissionReceipt"),
     "client.client": ("Client",),
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),

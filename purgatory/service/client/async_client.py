@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.batcher import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, Client
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.loop_handler import LoopHandler
 from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
@@ -75,6 +75,21 @@ class AsyncClient:
                 *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
             ),
         )
+
+    async def submit(
+        self,
+        *keys: str,
+        timeout: float | timedelta = 30.0,
+        need: int = 1,
+        kind: str = "",
+        op_id: str | None = None,
+        payload: Any = None,
+    ) -> SubmissionReceipt:
+        """Like `Client.submit`."""
+        reply = self._client.submit_later(
+            *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
+        )
+        return await self._reply(reply)
 
     async def complete(
         self,

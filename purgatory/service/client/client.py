@@ -24,7 +24,7 @@ from purgatory.core.future import PENDING
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.service.client.batcher import RequestType, in_messages
 from purgatory.service.client.commands import CloseCommand, FlushCommand
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.session import Session
@@ -147,24 +147,13 @@ class Client:
         is not submitted again; its end comes to this future. `payload` is kept with the operation.
         Raises TypeError and ValueError for bad arguments, and Unavailable.
         """
-        watch_keys = distinct_keys(tuple([_checked_text(key, "key") for key in keys]))
-        check_need(need, len(watch_keys))
-        texts = cast("tuple[str, ...]", watch_keys)
-        timeout_ms = to_ms(timeout)
-        kind = _checked_text(kind, "kind")
-        if op_id is not None:
-            op_id = _checked_text(op_id, "op_id")
-        packed = _NOTHING if payload is None else Raw(pack(payload))
-        if self._tracer is not None:
-            packed = wrap(self._tracer.traceparent(), packed)
-        if self._batcher.open_batch is None:
-            self._apply_backpressure()
+        submission = self._submission(keys, timeout, need, kind, op_id, payload)
         with self._batcher.lock:
             if op_id is None:
-                op_id = f"{self._prefix}{next(self._count)}"
-            elif (known := self._futures.get(op_id)) is not None:
+                submission.op_id = self._next_id()
+            elif (known := self._futures.get(submission.op_id)) is not None:
                 return known
-            submission = Submission(op_id, texts, timeout_ms, need, kind, packed)
+            op_id = submission.op_id
             future = self._futures[op_id] = ServiceFuture(self, op_id)
             try:
                 self._batcher.add(Submit, submission, future)
@@ -172,6 +161,73 @@ class Client:
                 self._futures.pop(op_id, None)
                 raise
         return future
+
+    def submit(
+        self,
+        *keys: str,
+        timeout: float | timedelta = 30.0,
+        need: int = 1,
+        kind: str = "",
+        op_id: str | None = None,
+        payload: Any = None,
+    ) -> SubmissionReceipt:
+        """Have an operation wait at the server, and do not wait for its end; it is on disk then.
+
+        Like `defer`, but its outcome goes to `on_outcome` of the client that has this name then, or
+        stays at the server; see `unread` and `query`. Raises what `defer` and its future raise, and
+        RequestTimeout.
+        """
+        self._refuse_in_callback()
+        return self._wait(
+            self.submit_later(
+                *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
+            )
+        )
+
+    def submit_later(
+        self,
+        *keys: str,
+        timeout: float | timedelta = 30.0,
+        need: int = 1,
+        kind: str = "",
+        op_id: str | None = None,
+        payload: Any = None,
+    ) -> ReplyFuture[SubmissionReceipt]:
+        """Like `submit`, but returns the future of its answer at once."""
+        submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
+        with self._batcher.lock:
+            if op_id is None:
+                submission.op_id = self._next_id()
+            self._batcher.add(Submit, submission, future)
+        return future
+
+    def _submission(
+        self,
+        keys: tuple[str, ...],
+        timeout: float | timedelta,
+        need: int,
+        kind: str,
+        op_id: str | None,
+        payload: Any,
+    ) -> Submission:
+        """Check and pack an operation; without an `op_id` it has none yet."""
+        watch_keys = distinct_keys(tuple([_checked_text(key, "key") for key in keys]))
+        check_need(need, len(watch_keys))
+        texts = cast("tuple[str, ...]", watch_keys)
+        timeout_ms = to_ms(timeout)
+        kind = _checked_text(kind, "kind")
+        checked_id = "" if op_id is None else _checked_text(op_id, "op_id")
+        packed = _NOTHING if payload is None else Raw(pack(payload))
+        if self._tracer is not None:
+            packed = wrap(self._tracer.traceparent(), packed)
+        if self._batcher.open_batch is None:
+            self._apply_backpressure()
+        return Submission(checked_id, texts, timeout_ms, need, kind, packed)
+
+    def _next_id(self) -> str:
+        """Return a new operation id. The caller holds the batcher's lock."""
+        return f"{self._prefix}{next(self._count)}"
 
     def complete(
         self,

@@ -6,7 +6,7 @@ Made by any thread; resolved by the client's I/O thread.
 import concurrent.futures
 import threading
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
@@ -43,6 +43,16 @@ class ReplyFuture(FastResultFuture[_T]):
         self._state = PENDING
         self._result = None
         self._exception = None
+
+
+class SubmissionReceipt(NamedTuple):
+    """The answer to `Client.submit`: the operation's id, and "pending".
+
+    Or how the operation has ended, if the server knew it under that id already.
+    """
+
+    op_id: str
+    state: str
 
 
 class OperationControl(Protocol):

@@ -18,7 +18,7 @@ from typing import Any, Final
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.outcome_handler import OnOutcome, OutcomeHandled, OutcomeHandler
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.errors import (
@@ -281,12 +281,16 @@ class Session:
 
     def _on_submitted(self, group: "_CallGroup", message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
+        known = {item.index: item.state for item in message.known}
         for index, (submission, future) in enumerate(group.calls):
             if refused and (item := refused.get(index)) is not None:
-                self._futures.pop(submission.op_id, None)
+                self._forget(submission.op_id, future)
                 _reject(future, error_for(item.code, item.message))
+            elif isinstance(future, ServiceFuture):
+                future.acknowledged = True
             else:
-                future.acknowledged = True  # type: ignore[attr-defined]  # a ServiceFuture
+                state = known.get(index, "pending")
+                resolve(future, SubmissionReceipt(submission.op_id, state))
 
     def _on_failure(self, message: protocol.Failure) -> list[bytes]:
         error = error_for(message.code, message.message)
@@ -313,9 +317,14 @@ class Session:
 
     def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
         if group.request is Submit:
-            for submission, _ in group.calls:
-                self._futures.pop(submission.op_id, None)
+            for submission, future in group.calls:
+                self._forget(submission.op_id, future)
         _fail_calls(group.calls, error)
+
+    def _forget(self, op_id: str, future: ReplyFuture[Any]) -> None:
+        """Forget a future; that of another call with the same operation stays."""
+        if self._futures.get(op_id) is future:
+            del self._futures[op_id]
 
     def fail(self, error: ServiceError) -> None:
         """Fail all calls and futures with an error, and all later calls: permanent."""

@@ -279,6 +279,31 @@ def test_outcomes_of_an_earlier_process(server, connect):
     assert got == [("x", "completed")]
 
 
+def test_submit_and_forget(server, connect):
+    """`submit` says how an operation is known; its outcome stays at the server."""
+    client = connect(server, name="shop")
+    assert client.submit("k", op_id="a", payload=1) == ("a", "pending")
+    assert client.submit("k", op_id="a") == ("a", "pending")
+    assert client.complete("k", 5) == 1
+    assert client.submit("k", op_id="a") == ("a", "completed")
+    op_id, state = client.submit("other")
+    assert (client.query(op_id).state, state) == ("pending", "pending")
+    assert [outcome.op_id for outcome in client.unread()] == ["a"]
+    # A future of the same operation takes it.
+    assert client.defer("k", op_id="a").result(HANG) == 5
+
+
+def test_a_refused_submit_leaves_a_future_alone(serve, connect):
+    """The future that waits for an operation of that id goes on."""
+    client = connect(serve(max_payload_bytes=10))
+    refused = client.submit_later("k", op_id="a", payload="x" * 20)
+    future = client.defer("k", op_id="a")
+    with pytest.raises(TooLarge):
+        refused.result(HANG)
+    assert client.complete("k", 5) == 1
+    assert future.result(HANG) == 5
+
+
 def test_unread_outcomes(server, connect):
     """They can be listed page by page without being taken, and acknowledged, once, by number."""
     with Client(server.address, name="me", timeout=HANG) as first:
