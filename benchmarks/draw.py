@@ -17,7 +17,7 @@ import plot_lines
 from plot_lines import NAMES
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.html import document, escape, figure, paragraph, section, table
+from purgatory.spark.report.page.html import document, escape, figure, paragraph, section, table
 
 Figures = dict[str, Any]
 

@@ -1,16 +1,12 @@
-"""The plots of the benchmarks' page, in the manner of `purgatory.spark.report.charts`."""
+"""The plots of the benchmarks' page, in the manner of `purgatory.spark.report.page`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from matplotlib.ticker import LogLocator, NullFormatter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil, copysign, floor, log10
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.charts import Chart
-from purgatory.spark.report.svg import CANCELLED, FAINT, SERIES, Canvas, draw
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from purgatory.spark.report.page.chart import Chart, LegendEntry, kind_css
+from purgatory.spark.report.page.scales import Scale, counts, percent
+from purgatory.spark.report.page.svg import Plot, draw
 
 NAMES = {
     "timingwheel": "timingwheel",
@@ -23,25 +19,14 @@ NAMES = {
     "netty": "Netty, JVM",
     "jdk": "JDK, JVM",
 }
-# Our line is the broadest; those of the JVM are dashed.
-STYLES: dict[str, dict[str, Any]] = {
-    "timingwheel": {"color": SERIES[0], "linewidth": 3.5, "marker": "o"},
-    "inline": {"color": SERIES[0], "linewidth": 2, "linestyle": "--"},
-    "asyncio": {"color": SERIES[1], "marker": "s"},
-    "gevent": {"color": SERIES[2], "marker": "^"},
-    "uvloop": {"color": SERIES[3], "marker": "v"},
-    "heap": {"color": SERIES[4], "marker": "D"},
-    "sched": {"color": SERIES[5], "marker": "x"},
-    "netty": {"color": CANCELLED, "marker": "P", "linestyle": "--", "linewidth": 2},
-    "jdk": {"color": CANCELLED, "marker": "*", "linestyle": ":", "linewidth": 2},
-}
-PROFILES: dict[str, dict[str, Any]] = {
-    "low": {"color": SERIES[1], "marker": "o"},
-    "high": {"color": SERIES[2], "marker": "s"},
-}
-# Ticks in milliseconds; between the middle ones the axis of lateness is linear.
+# A colour for each, ours first; from the seventh on dashed.
+STYLES = {peer: kind_css(number) for number, peer in enumerate(NAMES)}
+# Ticks in milliseconds; between the middle ones the axis of lateness is nearly linear.
 LATE_TICKS = (-100, -10, -1, 0, 1, 10, 100, 1000, 10_000)
 TIME_UNITS = ((1000, "s"), (1, "ms"), (0.001, "us"), (0.000001, "ns"))
+
+Points = Sequence[tuple[float, float]]
+Steps = Sequence[Mapping[str, float]]
 
 
 def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float | None]]) -> Chart:
@@ -51,23 +36,15 @@ def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float 
         for peer, values in by_peer.items()
     }
 
-    def paint(canvas: Canvas) -> None:
-        axes = canvas.axes()
+    def paint(narrow: bool) -> Plot:
+        x = _powers(sizes, _count)
+        y = _powers(
+            [ns for points in lines.values() for _, ns in points], lambda ns: time(ns / 1e6)
+        )
+        plot = Plot(narrow, 360, x, y, heads=("pending timers", "CPU time"))
         for peer, points in lines.items():
-            if points:
-                axes.plot(*zip(*points, strict=True), label=NAMES[peer], **STYLES[peer])
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xticks(sizes, [_count(size) for size in sizes])
-        axes.set_xticks([], minor=True)
-        shown = [ns for points in lines.values() for _, ns in points]
-        # More ticks if there are few decades.
-        digits = (1, 2, 5) if max(shown) < 100 * min(shown) else (1,)
-        axes.yaxis.set_major_locator(LogLocator(subs=digits))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_formatter(lambda ns, _: time(ns / 1e6))
-        axes.set_xlabel("pending timers")
-        _legend(canvas)
+            plot.line([(log10(size), log10(ns)) for size, ns in points], STYLES[peer])
+        return plot
 
     said = (
         f"{NAMES[peer]} {time(points[-1][1] / 1e6)} with {points[-1][0]:,}"
@@ -75,106 +52,95 @@ def costs(kind: str, sizes: Sequence[int], by_peer: Mapping[str, Sequence[float 
         if points
     )
     title = f"{kind.capitalize()}, CPU time of one"
-    chart = draw(f"costs-{kind}", paint, height=360, narrow_height=420)
-    return Chart(title, chart, f"A line a timer: {', '.join(said)}.")
+    return _chart(title, paint, f"A line a timer: {', '.join(said)}.", by_peer)
 
 
 def lateness(by_peer: Mapping[str, Sequence[float]]) -> Chart:
     """Plot the share of timers over their lateness, a curve for each peer."""
 
-    def paint(canvas: Canvas) -> None:
-        axes = canvas.axes()
+    def paint(narrow: bool) -> Plot:
+        least = min(-0.2, *(curve[0] for curve in by_peer.values()))
+        most = max(1.0, *(curve[-1] for curve in by_peer.values()))
+        shown = [tick for tick in LATE_TICKS if least <= tick <= most]
+        ticks = [(_signed_log(tick), time(tick)) for tick in shown]
+        x = Scale(_signed_log(least), _signed_log(most), ticks)
+        plot = Plot(narrow, 360, x, percent(), heads=("late by at most", "timers"))
         for peer, curve in by_peer.items():
             shares = [100 * place / (len(curve) - 1) for place in range(len(curve))]
-            style = {**STYLES[peer], "marker": None}
-            axes.plot(curve, shares, label=NAMES[peer], **style)
-        least = min(curve[0] for curve in by_peer.values())
-        most = max(curve[-1] for curve in by_peer.values())
-        axes.set_xscale("symlog", linthresh=1, linscale=1.5)
-        shown = [tick for tick in LATE_TICKS if 10 * least <= tick <= 10 * most or tick == 0]
-        axes.set_xticks(shown, [time(tick) for tick in shown])
-        axes.set_xticks([], minor=True)
-        axes.set_xlim(min(least, -0.2), max(most, 1.0))
-        axes.axvline(0, color=FAINT, zorder=0)
-        axes.set_ylabel("percent of timers")
-        axes.set_xlabel("late by at most")
-        _legend(canvas)
+            plot.line(zip(map(_signed_log, curve), shares, strict=True), STYLES[peer])
+        return plot
 
     said = (
         f"{NAMES[peer]} {time(curve[len(curve) // 2])}, {time(curve[(len(curve) - 1) * 99 // 100])}"
         for peer, curve in by_peer.items()
     )
     alternative = f"Rising curves. Half and 99 percent are at most so late: {'; '.join(said)}."
-    chart = draw("lateness", paint, height=360, narrow_height=420)
-    return Chart("Lateness, the share of timers", chart, alternative)
+    return _chart("Lateness, the share of timers", paint, alternative, by_peer)
 
 
 def stalls(size: int, edges: Sequence[float], calls: Mapping[str, Sequence[int]]) -> Chart:
     """Plot a histogram of the durations of calls for each peer."""
     bounds = [edges[0] / 2, *edges, edges[-1] * 2]
+    filled = [place for row in calls.values() for place, n in enumerate(row) if n]
+    seen = bounds[min(filled) : max(filled) + 2]
 
-    def paint(canvas: Canvas) -> None:
-        axes = canvas.axes()
-        for peer, counts in calls.items():
-            style = {name: value for name, value in STYLES[peer].items() if name != "marker"}
-            axes.stairs(counts, bounds, baseline=0.5, label=NAMES[peer], **style)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        filled = [place for counts in calls.values() for place, n in enumerate(counts) if n]
-        axes.set_xlim(bounds[min(filled)], bounds[max(filled) + 1])
-        axes.set_ylim(bottom=0.5)
-        axes.xaxis.set_major_formatter(lambda ms, _: time(ms))
-        axes.yaxis.set_major_formatter(lambda count, _: _count(count))
-        axes.set_xlabel("a call took")
-        axes.set_ylabel("calls")
-        _legend(canvas)
+    def paint(narrow: bool) -> Plot:
+        y = _powers([1, *(n for row in calls.values() for n in row if n)], _count)
+        plot = Plot(narrow, 300, _powers(seen, time), y, heads=("a call took", "calls"))
+        for peer, row in calls.items():
+            steps = [(log10(bounds[place]), log10(max(n, 0.5))) for place, n in enumerate(row)]
+            plot.line(steps, STYLES[peer], steps=True)
+        return plot
 
     said = []
-    for peer, counts in calls.items():
-        last = max(place for place, count in enumerate(counts) if count)
-        said.append(
-            f"{NAMES[peer]} {sum(counts):,} calls, none longer than {time(bounds[last + 1])}"
-        )
+    for peer, row in calls.items():
+        last = max(place for place, count in enumerate(row) if count)
+        said.append(f"{NAMES[peer]} {sum(row):,} calls, none longer than {time(bounds[last + 1])}")
     title = f"Waits of a thread that schedules while {size:,} are due"
-    return Chart(title, draw(f"stalls-{size}", paint), f"Histograms: {'; '.join(said)}.")
+    return _chart(title, paint, f"Histograms: {'; '.join(said)}.", calls)
 
 
-def rates(by_profile: Mapping[str, Sequence[Mapping[str, float]]]) -> Chart:
+def rates(by_profile: Mapping[str, Steps]) -> Chart:
     """Plot the rate reached over the rate wanted."""
+    most = max(step["target"] for steps in by_profile.values() for step in steps)
 
-    def paint(canvas: Canvas) -> None:
-        axes = canvas.axes()
-        most = max(step["target"] for steps in by_profile.values() for step in steps)
-        axes.plot([0, most], [0, most], color=FAINT, linewidth=1, label="target")
-        _profiles(axes, by_profile, lambda step: step["actual"])
-        axes.yaxis.set_major_formatter(lambda rate, _: _count(rate))
-        axes.set_ylabel("requests a second, reached")
-        _legend(canvas)
+    def paint(narrow: bool) -> Plot:
+        heads = ("requests a second, wanted", "reached")
+        plot = Plot(narrow, 300, counts(most, 4), counts(most), heads=heads)
+        plot.line([(0, 0), (most, most)], "range")
+        for number, steps in enumerate(by_profile.values()):
+            plot.line([(step["target"], step["actual"]) for step in steps], kind_css(number))
+        return plot
 
     said = (
         f"{profile} reaches {steps[-1]['actual']:,.0f} of {steps[-1]['target']:,.0f}"
         for profile, steps in by_profile.items()
     )
     alternative = f"Lines for low and high latency; at their ends {', '.join(said)}."
-    return Chart("The rate that is kept", draw("rates", paint), alternative)
+    legend = [LegendEntry(kind_css(n), profile) for n, profile in enumerate(by_profile)]
+    legend.append(LegendEntry("range", "target"))
+    return Chart("The rate that is kept", draw(paint), alternative, legend=legend)
 
 
-def request_costs(by_profile: Mapping[str, Sequence[Mapping[str, float]]], seconds: float) -> Chart:
+def request_costs(by_profile: Mapping[str, Steps], seconds: float) -> Chart:
     """Plot CPU microseconds a request, and those of the load alone."""
 
     def cost(step: Mapping[str, float], name: str) -> float:
         return 1e6 * step[name] / (step["target"] * seconds)
 
-    def paint(canvas: Canvas) -> None:
-        axes = canvas.axes()
-        _profiles(axes, by_profile, lambda step: cost(step, "cpu"))
-        for profile, steps in by_profile.items():
-            points = [(step["target"], cost(step, "load_cpu")) for step in steps]
-            style = {**PROFILES[profile], "linestyle": ":"}
-            axes.plot(*zip(*points, strict=True), label=f"{profile}, load alone", **style)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("CPU us a request")
-        _legend(canvas)
+    lines: dict[str, Points] = {}
+    for profile, steps in by_profile.items():
+        for name, label in (("cpu", profile), ("load_cpu", f"{profile}, load alone")):
+            lines[label] = [(step["target"], cost(step, name)) for step in steps]
+
+    def paint(narrow: bool) -> Plot:
+        points = [point for line in lines.values() for point in line]
+        x, y = (counts(max(values), 4) for values in zip(*points, strict=True))
+        heads = ("requests a second, wanted", "CPU us a request")
+        plot = Plot(narrow, 300, x, y, heads=heads)
+        for number, line in enumerate(lines.values()):
+            plot.line(line, kind_css(number))
+        return plot
 
     said = (
         f"{profile} {cost(steps[-1], 'cpu'):.1f} us, {cost(steps[-1], 'load_cpu'):.1f} of them the "
@@ -182,19 +148,30 @@ def request_costs(by_profile: Mapping[str, Sequence[Mapping[str, float]]], secon
         for profile, steps in by_profile.items()
     )
     alternative = f"Lines for low and high latency: {'; '.join(said)}."
-    return Chart("CPU time of a request", draw("request-costs", paint), alternative)
+    legend = [LegendEntry(kind_css(n), label) for n, label in enumerate(lines)]
+    return Chart("CPU time of a request", draw(paint), alternative, legend=legend)
 
 
-def _profiles(
-    axes: "Axes",
-    by_profile: Mapping[str, Sequence[Mapping[str, float]]],
-    value: Callable[[Mapping[str, float]], float],
-) -> None:
-    for profile, steps in by_profile.items():
-        points = [(step["target"], value(step)) for step in steps]
-        axes.plot(*zip(*points, strict=True), label=profile, **PROFILES[profile])
-    axes.xaxis.set_major_formatter(lambda rate, _: _count(rate))
-    axes.set_xlabel("requests a second, wanted")
+def _chart(
+    title: str, paint: Callable[[bool], Plot], alternative: str, peers: Iterable[str]
+) -> Chart:
+    legend = [LegendEntry(STYLES[peer], NAMES[peer]) for peer in peers]
+    return Chart(title, draw(paint), alternative, legend=legend)
+
+
+def _powers(values: Sequence[float], label: Callable[[float], str]) -> Scale:
+    """Show logarithms of positive values, with more ticks if there are few decades."""
+    low, high = log10(min(values)), log10(max(values))
+    digits = (1, 2, 5) if high - low < 2 else (1,)
+    powers = range(floor(low), ceil(high) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in digits]
+    shown = [tick for tick in ticks if low - 0.05 <= log10(tick) <= high + 0.05]
+    step = -(-len(shown) // 7) or 1
+    return Scale(low - 0.05, high + 0.05, [(log10(tick), label(tick)) for tick in shown[::step]])
+
+
+def _signed_log(value: float) -> float:
+    return copysign(log10(1 + abs(value)), value)
 
 
 def time(ms: float) -> str:
@@ -211,12 +188,3 @@ def _count(value: float) -> str:
         if value >= size:
             return f"{formatting.number(value / size)}{letter}"
     return formatting.number(value)
-
-
-def _legend(canvas: Canvas) -> None:
-    canvas.figure.legend(
-        loc="outside upper left",
-        ncols=2 if canvas.narrow else 4,
-        handlelength=2.4,
-        columnspacing=1.2,
-    )

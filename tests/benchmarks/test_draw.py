@@ -77,7 +77,7 @@ class Page(HTMLParser):
         if found.get("role") == "img":
             self.labels.append(found["aria-label"])
         urls = [found.get("src"), found.get("href")]
-        self.fetched += [url for url in urls if url and not url.startswith("#")]
+        self.fetched += [url for url in urls if url]
 
     def handle_endtag(self, tag):
         self._in_cell = False

@@ -9,8 +9,8 @@ from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
 
 _DESCRIPTION = """\
-Say what a journal tells: how operations ended, how long they waited, which keys are hot, which
-timeouts would do, and which timing wheel would suit the deadlines.
+Say what a journal tells: which timeouts to change and what that gains, how operations ended and how
+long they waited, at which hours, which keys are hot, and which timing wheel suits the deadlines.
 
 JOURNAL is a directory with the tables `outcomes` and `operations`, or a table of outcomes alone.
 Rows that break a rule are counted and left out; with --strict they stop the job instead."""
@@ -27,6 +27,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("journal", metavar="JOURNAL", help="directory or table of outcomes")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page with plots, complete in itself"
+    )
+    parser.add_argument(
+        "--against", metavar="JOURNAL", help="an earlier period's; say what changed since"
+    )
+    parser.add_argument(
+        "--export", metavar="DIR", help="write the data of each figure there, as CSV"
     )
     parser.add_argument(
         "--share",
@@ -59,8 +65,22 @@ def _run(arguments: argparse.Namespace) -> int:
     options = reporting.make_report_options(
         arguments.share, arguments.tick_ms, arguments.wheel_size
     )
-    page = None if arguments.html is None else reporting.PageFile(arguments.html)
+    page = None if arguments.html is None else reporting.OutputFile(arguments.html)
+    data = None if arguments.export is None else reporting.DataDirectory(arguments.export)
     session = import_extra("purgatory.spark.session", "spark")
-    with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
-        reporting.report_journal(spark, arguments.journal, options, page, strict=arguments.strict)
+    progress_module = import_extra("purgatory.spark.report.progress", "spark")
+    with (
+        progress_module.ReportProgress() as progress,
+        session.open_session(cores=arguments.cores, memory=arguments.memory) as spark,
+    ):
+        reporting.report_journal(
+            spark,
+            arguments.journal,
+            options,
+            page,
+            against=arguments.against,
+            data=data,
+            strict=arguments.strict,
+            progress=progress.show,
+        )
     return 0

@@ -1,4 +1,4 @@
-"""Aggregates of a journal: counts, shares, quantiles, outcomes over time, hot keys.
+"""Aggregates of a journal that Spark computes: few queries, whose results fit into memory.
 
 Each function takes outcomes (or operations) as a DataFrame and returns a DataFrame: no session, no
 action. Two columns label the rows of a result: `total`, true in a row about all kinds together
@@ -14,23 +14,43 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from purgatory.spark.tables.schema import COMPLETED, EXPIRED
+from purgatory.spark.report.rows import ValueCount
 
-CANCELLED: Final = "cancelled"
-QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
-# Of `approx_percentile`: the rank is wrong by at most one in so many.
-ACCURACY: Final = 100_000
 LABELS: Final = ("total", "kind")
+# Unless exact, values of more digits are rounded up to so many, as those of a replay are.
+DIGITS: Final = 4
+# Measures of `count_values`.
+WAIT, LATENESS, TIMEOUT, END, WEEK_HOUR, SUBMITTED = range(6)
 
-_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
-# Round widths of bins, in ms.
-_WIDTHS: Final = (
-    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
-    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
-    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
-    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
-    *(n * _DAY for n in (1, 2, 7, 14, 28)),
-)
+_HOUR_MS: Final = 3_600_000
+_WEEK_HOURS: Final = 7 * 24
+_FIRST_MONDAY_MS: Final = 4 * 24 * _HOUR_MS  # 5 January 1970
+
+
+def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
+    """Describe all kinds together, then the `max_kinds` largest ones, in one query.
+
+    `operations`, `kinds`: numbers; `first_ms`: first submission; `first_end_ms`, `last_ms`: first
+    and last end. One row of nulls and zeros if there are no outcomes.
+    """
+    of_kinds = outcomes.groupBy("kind").agg(
+        F.count("*").alias("operations"),
+        F.min("submitted_ms").alias("first_ms"),
+        F.min("at_ms").alias("first_end_ms"),
+        F.max("at_ms").alias("last_ms"),
+    )
+    columns = (
+        F.coalesce(F.sum("operations"), F.lit(0)).alias("operations"),
+        F.count("*").alias("kinds"),
+        *(F.min(name).alias(name) for name in ("first_ms", "first_end_ms")),
+        F.max("last_ms").alias("last_ms"),
+    )
+    return (
+        of_kinds.rollup("kind")
+        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
+        .orderBy(F.desc("total"), F.desc("operations"), "kind")
+        .limit(max_kinds + 1)
+    )
 
 
 def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
@@ -39,73 +59,53 @@ def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
     return rows.withColumn("kind", F.when(known, F.col("kind")))
 
 
-def count_kinds(rows: DataFrame) -> DataFrame:
-    """Count rows by kind: columns `kind, count`, largest first."""
-    return rows.groupBy("kind").count().orderBy(F.desc("count"), "kind")
+def count_values(
+    outcomes: DataFrame, operations: DataFrame | None, bin_ms: int, *, exact: bool
+) -> DataFrame:
+    """Count the values of all measures by kind, in one query.
 
-
-def summarize_kinds(outcomes: DataFrame, *, exact: bool) -> DataFrame:
-    """Summarize outcomes by kind and in total, largest first.
-
-    `operations`, `completed`, `expired`, `cancelled`: counts. `mean_waited_ms`: of all operations.
-    `waited_ms`, `completed_waited_ms` and `lateness_ms`: arrays with the `QUANTILES` of the waits
-    of all operations, of the waits of completed ones, and of the lateness; null if there are none.
-
-    A quantile is the smallest value that at least this share of the values do not exceed (nearest
-    rank). `exact`: by sorting; else by `approx_percentile` with `ACCURACY`.
+    Columns: `kind`, `measure`, and those of `ValueCount`. `WAIT`, `LATENESS`, `TIMEOUT`: in ms,
+    rounded up to `DIGITS` digits unless `exact`. `END`: start of the bin of `bin_ms` in which
+    operations ended. `WEEK_HOUR`: hours from Monday 0:00 UTC to the submission. `SUBMITTED`: in
+    `completed`, the number of rows of the table of operations.
     """
-    completed_wait = F.when(F.col("outcome") == COMPLETED, F.col("waited_ms"))
-    columns = {
-        "waited_ms": F.col("waited_ms"),
-        "completed_waited_ms": completed_wait,
-        "lateness_ms": F.col("lateness_ms"),
+    measures = _measures(bin_ms, exact=exact)
+    rows = outcomes.select(
+        "kind", "outcome", F.explode(F.array(*(F.struct(*pair) for pair in measures))).alias("of")
+    ).select("kind", "outcome", "of.*")
+    if operations is not None:
+        submitted = (F.lit(SUBMITTED).alias("measure"), F.lit(0).cast("long").alias("value"))
+        counted = operations.select("kind", F.lit("completed").alias("outcome"), *submitted)
+        rows = rows.unionByName(counted)
+    counts = (
+        F.count(F.when(F.col("outcome") == outcome, 1)).alias(outcome)
+        for outcome in ValueCount._fields[1:]
+    )
+    return rows.groupBy("kind", "measure", "value").agg(*counts)
+
+
+def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
+    """Return pairs of the number of a measure and its value."""
+    hours = F.floor((F.col("submitted_ms") - _FIRST_MONDAY_MS) / _HOUR_MS)
+    durations = {
+        WAIT: F.col("waited_ms"),
+        LATENESS: F.col("lateness_ms"),
+        TIMEOUT: F.col("deadline_ms") - F.col("submitted_ms"),
     }
-    values = outcomes.select("kind", "outcome", *(c.alias(n) for n, c in columns.items()))
-    table = values.rollup("kind").agg(
-        F.grouping("kind").cast("boolean").alias("total"),
-        F.count("*").alias("operations"),
-        *(_count(outcome).alias(outcome) for outcome in (COMPLETED, EXPIRED, CANCELLED)),
-        F.avg("waited_ms").alias("mean_waited_ms"),
-        *(_quantiles(name, exact).alias(name) for name in columns),
-    )
-    return table.select(*LABELS, *table.columns[2:]).orderBy(
-        F.desc("total"), F.desc("operations"), "kind"
-    )
+    values = {n: value if exact else _rounded_up(value) for n, value in durations.items()}
+    values[END] = F.col("at_ms") - F.pmod("at_ms", F.lit(bin_ms))
+    values[WEEK_HOUR] = F.pmod(hours, F.lit(_WEEK_HOURS))
+    return [
+        (F.lit(number).alias("measure"), value.cast("long").alias("value"))
+        for number, value in values.items()
+    ]
 
 
-def _count(outcome: str) -> Column:
-    return F.count(F.when(F.col("outcome") == outcome, 1))
-
-
-def _quantiles(name: str, exact: bool) -> Column:
-    if not exact:
-        return F.percentile_approx(name, list(QUANTILES), ACCURACY)
-    each = (f"percentile_disc({q}) WITHIN GROUP (ORDER BY {name})" for q in QUANTILES)
-    ranks = F.array(*(F.expr(rank).cast("long") for rank in each))
-    return F.when(F.count(name) > 0, ranks)
-
-
-def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """Return the smallest round width with at most `max_bins` bins.
-
-    Above 28 days, a multiple of 28 days.
-    """
-    wanted = max(1, -(-span_ms // max_bins))
-    return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])
-
-
-def outcomes_over_time(outcomes: DataFrame, width_ms: int) -> DataFrame:
-    """Count outcomes by kind and time, without empty bins.
-
-    `start_ms`: start of the bin, a multiple of `width_ms`; `completed`, `expired`, `cancelled`:
-    counts.
-    """
-    start = F.col("at_ms") - F.pmod("at_ms", F.lit(width_ms))
-    return (
-        outcomes.groupBy("kind", start.alias("start_ms"))
-        .agg(*(_count(outcome).alias(outcome) for outcome in (COMPLETED, EXPIRED, CANCELLED)))
-        .orderBy("start_ms", "kind")
-    )
+def _rounded_up(value: Column) -> Column:
+    """Round up to `DIGITS` digits, so that a timeout still reaches its share."""
+    digits = F.length(F.abs(value).cast("string"))
+    unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")
+    return value + F.pmod(-value, unit)
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:

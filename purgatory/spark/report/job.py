@@ -1,4 +1,4 @@
-"""The report job: reads a journal, prints its report, writes the page.
+"""The report job: reads a journal, prints its report, writes page and data.
 
 Call from the thread that owns the console.
 """
@@ -6,15 +6,17 @@ Call from the thread that owns the console.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
-from purgatory.spark.report.page import make_page
-from purgatory.spark.report.report import DEFAULT_SHARES, Report, ReportOptions, make_report
+from purgatory.spark.report.figures import all_figures
+from purgatory.spark.report.page.page_maker import make_page
+from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
 from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
 from purgatory.spark.tables.journal_tables import (
@@ -26,6 +28,8 @@ from purgatory.spark.tables.journal_tables import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from purgatory.spark.report.content import Report
 
 
 def make_report_options(
@@ -39,14 +43,14 @@ def make_report_options(
         raise SparkError(str(error)) from error
 
 
-class PageFile:
-    """The file of a page, replaced atomically.
+class OutputFile:
+    """A file that is replaced atomically.
 
     Raises `SparkError` if it cannot be written. Made before the work starts, so that a file that
     cannot be written is reported at once.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._draft = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
         if self._path.is_dir():
@@ -72,36 +76,91 @@ class PageFile:
             raise SparkError(f"{self._path}: cannot be written: {error.strerror}") from error
 
 
+class DataDirectory:
+    """A directory for the data of all figures, as CSV files; made if needed.
+
+    Raises `SparkError` if it cannot be made or written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SparkError(f"{path}: cannot be made: {error.strerror}") from error
+        OutputFile(self._path / "kinds.csv")
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def write(self, report: Report) -> None:
+        """Write a file for each figure."""
+        for figure in all_figures(report):
+            text = figure.csv().encode("utf-8", "replace").decode()
+            OutputFile(self._path / f"{figure.name}.csv").write(text)
+
+
 def report_journal(
     spark: SparkSession,
     path: str,
     options: ReportOptions,
-    page: PageFile | None = None,
+    page: OutputFile | None = None,
     *,
+    against: str | None = None,
+    data: DataDirectory | None = None,
     strict: bool = False,
     console: Console | None = None,
+    progress: Callable[[str], object] = lambda _: None,
 ) -> Report:
-    """Read a journal, print its report, and write the page.
+    """Read a journal, print its report, and write the page and the data of its figures.
 
-    Raises `TableError` for a table that cannot be read, `RejectedRows` if `strict` and a row breaks
-    a rule, `SparkError` for any other failure.
+    `against`: the journal of an earlier period, to compare with. Raises `TableError` for a table
+    that cannot be read, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any
+    other failure.
     """
     console = console or Console()
-    with Console(stderr=True).status("reading") as status, wrapping_spark_errors(path):
+    earlier = None
+    notes: list[str] = []
+    if against is not None:
+        # Of the earlier period only what is compared.
+        few = replace(options, wheels=(), max_keys=1)
+        earlier, notes = _report(spark, against, few, None, strict, progress)
+        notes = [f"Earlier period: {note}" for note in notes]
+    report, own_notes = _report(spark, path, options, earlier, strict, progress)
+    notes = own_notes + notes
+    if page is not None:
+        progress("drawing")
+        page.write(make_page(report, path, notes))
+    if data is not None:
+        data.write(report)
+    _print(report, console, [*notes, *(f"-> {out}" for out in (page, data) if out is not None)])
+    return report
+
+
+def _report(
+    spark: SparkSession,
+    path: str,
+    options: ReportOptions,
+    earlier: Report | None,
+    strict: bool,
+    progress: Callable[[str], object],
+) -> tuple[Report, list[str]]:
+    """Read and check a journal; return its report, and notes on what it lacks."""
+    with wrapping_spark_errors(path):
+        progress(f"looking at {path}")
         journal = read_journal(spark, path)
-        status.update("checking rows")
+        progress("checking rows")
         rejections = count_rejected(journal.rejected, strict=strict)
-        report = make_report(journal.outcomes, journal.operations, options, status.update)
-        notes = _notes(journal, rejections)
-        if page is not None:
-            status.update("drawing")
-            page.write(make_page(report, path, notes))
+        report = make_report(
+            journal.outcomes, journal.operations, options, progress, against=earlier
+        )
+    return report, _notes(journal, rejections)
+
+
+def _print(report: Report, console: Console, notes: Sequence[str]) -> None:
     print_report(report, console)
     for note in notes:
         console.print(note, markup=False, highlight=False)
-    if page is not None:
-        console.print(f"-> {page}", markup=False, highlight=False)
-    return report
 
 
 def _notes(journal: JournalTables, rejections: Rejections) -> list[str]:

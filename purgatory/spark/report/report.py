@@ -1,44 +1,63 @@
 """Computes the report of a journal, as rows that fit into memory.
 
-`make_report` runs the Spark jobs and returns a `Report` of plain rows; `page` and `terminal` show
-it. Any thread may call, but a session makes one report at a time. A `Report` is immutable.
+`make_report` runs four Spark jobs, which reduce the journal to counts, and computes the rest from
+these counts; `page` and `terminal` show the `Report`. Any thread may call, but a session makes one
+report at a time. A `Report` is immutable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
-from purgatory.spark.report import aggregates, timeout_suggestions, wheel_tuning
+from purgatory.spark.report import aggregates, curves, wheel_tuning
+from purgatory.spark.report.changes import compare
+from purgatory.spark.report.content import Report
+from purgatory.spark.report.findings import Finding, find
+from purgatory.spark.report.histograms import (
+    ALL_KINDS,
+    Histogram,
+    bin_width_ms,
+    quantiles,
+    with_total,
+)
 from purgatory.spark.report.rows import (
     Bin,
-    CurvePoint,
     HotKey,
     Kind,
     KindSummary,
     Suggestion,
+    ValueCount,
+    WeekHour,
     WheelRow,
 )
 from purgatory.spark.tables import schema
 
-# Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates` and
-# `timeout_suggestions`.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+# Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 # At most so many kinds have rows of their own, the largest; the others are put together.
 MAX_KINDS: Final = 20
 MAX_KEYS: Final = 10
 
+_Histograms = Mapping[int, Mapping[Kind, Histogram]]
+"""By measure of `aggregates`, then by kind, all kinds together first."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Options of a report. Raises ValueError for impossible shares and wheels."""
+    """Options of a report. Raises ValueError for impossible shares and wheels.
+
+    `wheels`: none leaves that part out.
+    """
 
     shares: Sequence[float] = DEFAULT_SHARES
     wheels: Sequence[wheel_tuning.WheelSize] = field(default_factory=wheel_tuning.wheel_sizes)
@@ -47,31 +66,9 @@ class ReportOptions:
     max_keys: int = MAX_KEYS
 
     def __post_init__(self) -> None:
-        timeout_suggestions.check_shares(self.shares)
-        wheel_tuning.check_candidates(self.wheels)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The content of a report, its rows in the order of display.
-
-    `exact`: whether quantiles and curves are exact. `first_ms`, `last_ms`: time of the first
-    submission and of the last outcome. `kinds`: number of kinds; see `MAX_KINDS`. `bin_ms`: width
-    of a `Bin`; bins in which nothing ended are left out.
-    """
-
-    operations: int
-    kinds: int
-    first_ms: int
-    last_ms: int
-    exact: bool
-    bin_ms: int
-    summaries: tuple[KindSummary, ...] = ()
-    bins: tuple[Bin, ...] = ()
-    hot_keys: tuple[HotKey, ...] = ()
-    suggestions: tuple[Suggestion, ...] = ()
-    curves: tuple[CurvePoint, ...] = ()
-    wheels: tuple[WheelRow, ...] = ()
+        curves.check_shares(self.shares)
+        if self.wheels:
+            wheel_tuning.check_candidates(self.wheels)
 
 
 def make_report(
@@ -79,18 +76,24 @@ def make_report(
     operations: DataFrame | None = None,
     options: ReportOptions | None = None,
     progress: Callable[[str], object] = lambda _: None,
+    *,
+    against: Report | None = None,
 ) -> Report:
     """Compute the report of checked tables.
 
     Calls `progress` with the name of each step. Without `operations`, the numbers of operations
-    submitted and of watchers of a key are None.
+    submitted and of watchers of a key are None. `against`: the report of an earlier period, to
+    compare with.
     """
     with ExitStack() as stack:
-        progress("reading")
+        progress("reading the rows")
         outcomes = _persist(stack, outcomes, _OUTCOME_COLUMNS)
         if operations is not None:
             operations = _persist(stack, operations, _OPERATION_COLUMNS)
-        return _compute_report(outcomes, operations, options or ReportOptions(), progress)
+        report = _compute_report(outcomes, operations, options or ReportOptions(), progress)
+    if against is None:
+        return report
+    return replace(report, changes=tuple(compare(report, against)))
 
 
 # The columns that a report needs.
@@ -99,7 +102,7 @@ _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
 
 def _persist(stack: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
-    """Cache the needed columns of a table, as it is read many times.
+    """Cache the needed columns of a table, as it is read several times.
 
     So the checks of its rows, which cost more than the rest of the report, are made only once.
     """
@@ -114,107 +117,134 @@ def _compute_report(
     options: ReportOptions,
     progress: Callable[[str], object],
 ) -> Report:
-    extent = _extent(outcomes)
-    if not extent.operations:
+    described = aggregates.describe_kinds(outcomes, options.max_kinds).collect()
+    if not described or not described[0]["operations"]:
         return Report(0, 0, 0, 0, exact=True, bin_ms=1)
-    kinds = [
-        row.kind for row in aggregates.count_kinds(outcomes).limit(options.max_kinds).collect()
-    ]
-    outcomes = aggregates.fold_kinds(outcomes, kinds)
-    operations = None if operations is None else aggregates.fold_kinds(operations, kinds)
-    exact = extent.operations <= options.exact_rows
-    bin_ms = aggregates.bin_width_ms(extent.last_ms - extent.first_end_ms + 1)
-    progress("waits and lateness")
-    summaries = _summaries(outcomes, operations, exact)
-    progress("ends over time")
-    bins = _collect_rows(Bin, aggregates.outcomes_over_time(outcomes, bin_ms))
+    total, *kinds = described
+    names = [row.kind for row in kinds]
+    outcomes = aggregates.fold_kinds(outcomes, names)
+    operations = None if operations is None else aggregates.fold_kinds(operations, names)
+    exact = total.operations <= options.exact_rows
+    bin_ms = bin_width_ms(total.last_ms - total.first_end_ms + 1)
+    progress("waits, timeouts and times")
+    histograms = _collect(aggregates.count_values(outcomes, operations, bin_ms, exact=exact))
     progress("hot keys")
-    hot_keys = _collect_rows(HotKey, aggregates.hot_keys(outcomes, operations, options.max_keys))
-    progress("timeouts")
-    curves, suggestions = _timeouts(outcomes, options.shares, exact, [s.kind for s in summaries])
-    progress("wheels")
-    wheels = wheel_tuning.compare_wheels(outcomes, options.wheels).collect()
+    hot_keys = aggregates.hot_keys(outcomes, operations, options.max_keys).collect()
+    kind_curves = {
+        kind: curves.completion_curve(kind, waits)
+        for kind, waits in histograms[aggregates.WAIT].items()
+    }
+    summaries = tuple(
+        _summary(histograms, curve, submitted_known=operations is not None)
+        for curve in kind_curves.values()
+    )
     return Report(
-        operations=extent.operations,
-        kinds=extent.kinds,
-        first_ms=extent.first_ms,
-        last_ms=extent.last_ms,
+        operations=total.operations,
+        kinds=total.kinds,
+        first_ms=total.first_ms,
+        last_ms=total.last_ms,
         exact=exact,
         bin_ms=bin_ms,
         summaries=summaries,
-        bins=bins,
-        hot_keys=hot_keys,
-        suggestions=suggestions,
-        curves=curves,
-        wheels=tuple(WheelRow(*(row[name] for name in WheelRow._fields)) for row in wheels),
+        findings=_findings(summaries, kind_curves, histograms[aggregates.WAIT]),
+        bins=_bins(histograms[aggregates.END]),
+        week=_week(histograms[aggregates.WEEK_HOUR][ALL_KINDS]),
+        hot_keys=tuple(
+            HotKey(_kind(row), row["key"], row["watched"], row["completed"]) for row in hot_keys
+        ),
+        suggestions=tuple(_suggestions(kind_curves, options.shares)),
+        curves={kind: curves.thin_curve(curve) for kind, curve in kind_curves.items()},
+        wheels=_wheels(outcomes, histograms, options, progress),
     )
 
 
-def _extent(outcomes: DataFrame) -> Row:
-    (row,) = outcomes.agg(
-        F.count("*").alias("operations"),
-        F.count_distinct("kind").alias("kinds"),
-        F.min("submitted_ms").alias("first_ms"),
-        F.min("at_ms").alias("first_end_ms"),
-        F.max("at_ms").alias("last_ms"),
-    ).collect()
-    return row
+def _wheels(
+    outcomes: DataFrame,
+    histograms: _Histograms,
+    options: ReportOptions,
+    progress: Callable[[str], object],
+) -> tuple[WheelRow, ...]:
+    if not options.wheels:
+        return ()
+    progress("wheels")
+    longest_ms = histograms[aggregates.TIMEOUT][ALL_KINDS][-1].value
+    rows = wheel_tuning.compare_wheels(outcomes, options.wheels, longest_ms).collect()
+    return tuple(WheelRow(*(row[name] for name in WheelRow._fields)) for row in rows)
+
+
+def _collect(counts: DataFrame) -> _Histograms:
+    """Collect histograms; of each measure the total first, then the kinds by size."""
+    columns = counts.select("measure", "kind", *ValueCount._fields).toArrow().to_pydict()
+    found: dict[int, dict[Kind, list[ValueCount]]] = {}
+    for measure, kind, *row in zip(*columns.values(), strict=True):
+        found.setdefault(measure, {}).setdefault(Kind(False, kind), []).append(ValueCount(*row))
+    return {measure: _in_order(of_kinds) for measure, of_kinds in found.items()}
+
+
+def _in_order(of_kinds: dict[Kind, list[ValueCount]]) -> dict[Kind, Histogram]:
+    for rows in of_kinds.values():
+        rows.sort()
+
+    def size(kind: Kind) -> tuple[int, str]:
+        return -sum(row.ended for row in of_kinds[kind]), kind.name or ""
+
+    return with_total({kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)})
 
 
 def _kind(row: Row) -> Kind:
-    return Kind("total" in row and row["total"], row["kind"])
+    return Kind(row["total"], row["kind"])
 
 
-def _collect_rows(make: Callable[..., Any], frame: DataFrame) -> tuple[Any, ...]:
-    return tuple(_labelled(make, row) for row in frame.collect())
-
-
-def _labelled(make: Callable[..., Any], row: Row) -> Any:
-    """Turn a labelled row into the named tuple `make`, kind first."""
-    names = make._fields[1:]  # type: ignore[attr-defined] # a NamedTuple
-    return make(_kind(row), *(row[name] for name in names))
-
-
-def _summaries(
-    outcomes: DataFrame, operations: DataFrame | None, exact: bool
-) -> tuple[KindSummary, ...]:
-    submitted: dict[Kind, int] = {}
-    if operations is not None:
-        counts = {_kind(row): row["count"] for row in aggregates.count_kinds(operations).collect()}
-        submitted = {Kind(True, None): sum(counts.values()), **counts}
-    return tuple(
-        _summary(row, submitted.get(_kind(row), 0) if operations is not None else None)
-        for row in aggregates.summarize_kinds(outcomes, exact=exact).collect()
-    )
-
-
-def _summary(row: Row, submitted: int | None) -> KindSummary:
+def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: bool) -> KindSummary:
+    kind = curve[0].kind
+    waits, timeouts = (histograms[n][kind] for n in (aggregates.WAIT, aggregates.TIMEOUT))
+    sums = [sum(counts) for counts in zip(*(row[1:] for row in waits), strict=True)]
+    completed, failed, expired, cancelled = sums
+    submitted = histograms.get(aggregates.SUBMITTED, {}).get(kind, ())
+    shortest, median, longest = quantiles(timeouts, _ended, (0, 0.5, 1))
     return KindSummary(
-        kind=_kind(row),
-        submitted=submitted,
-        operations=row["operations"],
-        completed=row["completed"],
-        expired=row["expired"],
-        cancelled=row["cancelled"],
-        mean_waited_ms=row["mean_waited_ms"],
-        waited_ms=tuple(row["waited_ms"]),
-        completed_waited_ms=tuple(row["completed_waited_ms"] or ()),
-        lateness_ms=tuple(row["lateness_ms"]),
+        kind,
+        sum(row.completed for row in submitted) if submitted_known else None,
+        sum(sums),
+        completed,
+        failed,
+        expired,
+        cancelled,
+        timeouts_ms=(shortest, median, longest),
+        now=curves.at_timeouts(curve, timeouts, median),
+        completed_waited_ms=quantiles(waits, _completed),
+        lateness_ms=quantiles(histograms[aggregates.LATENESS][kind], _ended),
     )
 
 
-def _timeouts(
-    outcomes: DataFrame, shares: Sequence[float], exact: bool, kinds: Sequence[Kind]
-) -> tuple[tuple[CurvePoint, ...], tuple[Suggestion, ...]]:
-    curve = timeout_suggestions.completion_curve(outcomes, exact=exact).persist()
-    try:
-        curves = _collect_rows(CurvePoint, timeout_suggestions.thin_curve(curve))
-        found = {
-            (_kind(row), row["wanted"]): _labelled(CurvePoint, row)
-            for row in timeout_suggestions.suggest_timeouts(curve, shares).collect()
-        }
-    finally:
-        curve.unpersist()
-    wanted = sorted(set(map(float, shares)))
-    suggestions = (Suggestion(k, share, found.get((k, share))) for k in kinds for share in wanted)
-    return curves, tuple(suggestions)
+_ended: Final = attrgetter("ended")
+_completed: Final = attrgetter("completed")
+
+
+def _findings(
+    summaries: Sequence[KindSummary],
+    kind_curves: Mapping[Kind, curves.Curve],
+    waits: Mapping[Kind, Histogram],
+) -> tuple[Finding, ...]:
+    of_kinds = (
+        find(row, kind_curves[row.kind], waits[row.kind]) for row in summaries if not row.kind.total
+    )
+    found = (finding for finding in of_kinds if finding is not None)
+    return tuple(sorted(found, key=attrgetter("weight"), reverse=True))
+
+
+def _bins(ends: Mapping[Kind, Histogram]) -> tuple[Bin, ...]:
+    rows = [Bin(kind, *row) for kind, of in ends.items() if not kind.total for row in of]
+    return tuple(sorted(rows, key=attrgetter("start_ms")))
+
+
+def _week(hours: Histogram) -> tuple[WeekHour, ...]:
+    return tuple(WeekHour(*divmod(row.value, 24), row.ended, row.expired) for row in hours)
+
+
+def _suggestions(
+    kind_curves: Mapping[Kind, curves.Curve], shares: Sequence[float]
+) -> Iterator[Suggestion]:
+    for kind, curve in kind_curves.items():
+        for share in sorted(set(map(float, shares))):
+            yield Suggestion(kind, share, curves.shortest_timeout(curve, share))

@@ -1,6 +1,6 @@
 """The rows of a report: named tuples, one class for each table.
 
-`report` makes them; `charts`, `page` and `terminal` show them. Any thread may use them.
+`report` makes them; the page and the terminal show them. Any thread may use them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,70 @@ class Kind(NamedTuple):
         return formatting.name(self.name) or "(no kind)"
 
 
-class KindSummary(NamedTuple):
-    """The outcomes and waits of a kind; quantiles are at `aggregates.QUANTILES`.
+class ValueCount(NamedTuple):
+    """The number of operations with one value of a measure, by outcome."""
 
-    `submitted`: number of rows in the table of operations, None without one.
+    value: int
+    completed: int
+    failed: int
+    expired: int
+    cancelled: int
+
+    @property
+    def ended(self) -> int:
+        """The number of operations, whatever their outcome."""
+        return self.completed + self.failed + self.expired + self.cancelled
+
+
+class CurvePoint(NamedTuple):
+    """What a timeout achieves: share completed and average wait; see `curves`.
+
+    `mean_wait_ms`: the restricted mean, the average time until an operation completes or its
+    timeout ends it. `watched`: number of operations that waited so long, on which the estimate is
+    based.
+    """
+
+    kind: Kind
+    timeout_ms: int
+    share: float
+    mean_wait_ms: float
+    watched: int
+
+
+class KindSummary(NamedTuple):
+    """The outcomes and waits of a kind; quantiles are at `histograms.QUANTILES`.
+
+    `submitted`: number of rows in the table of operations, None without one. `timeouts_ms`: the
+    shortest, the median and the longest timeout. `now`: what these timeouts achieve by the estimate
+    of `curves`, with the median as `timeout_ms`. `completed_waited_ms`: waits of the completed
+    ones, empty if there are none.
     """
 
     kind: Kind
     submitted: int | None
     operations: int
     completed: int
+    failed: int
     expired: int
     cancelled: int
-    mean_waited_ms: float
-    waited_ms: tuple[int, ...]
+    timeouts_ms: tuple[int, int, int]
+    now: CurvePoint
     completed_waited_ms: tuple[int, ...]
     lateness_ms: tuple[int, ...]
+
+
+class Change(NamedTuple):
+    """A kind in both periods; None where it did not occur.
+
+    `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent;
+    None if they do not.
+    """
+
+    kind: Kind
+    now: KindSummary | None
+    earlier: KindSummary | None
+    waits_ms: tuple[int | None, int | None]
+    earlier_waits_ms: tuple[int | None, int | None]
 
 
 class Bin(NamedTuple):
@@ -48,8 +96,21 @@ class Bin(NamedTuple):
     kind: Kind
     start_ms: int
     completed: int
+    failed: int
     expired: int
     cancelled: int
+
+
+class WeekHour(NamedTuple):
+    """The operations submitted in one hour of the week (UTC): how many, and how many expired.
+
+    `weekday`: 0 is Monday.
+    """
+
+    weekday: int
+    hour: int
+    operations: int
+    expired: int
 
 
 class HotKey(NamedTuple):
@@ -59,20 +120,6 @@ class HotKey(NamedTuple):
     key: str
     watched: int | None
     completed: int
-
-
-class CurvePoint(NamedTuple):
-    """What a timeout achieves: share completed and average wait.
-
-    See `timeout_suggestions`. `watched`: number of operations that waited so long, on which the
-    estimate is based.
-    """
-
-    kind: Kind
-    timeout_ms: int
-    share: float
-    mean_wait_ms: float
-    watched: int
 
 
 class Suggestion(NamedTuple):

@@ -8,71 +8,59 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from purgatory.spark.report import formatting
-from purgatory.spark.report.aggregates import QUANTILES
-from purgatory.spark.report.cells import key_cells, wheel_cells
+from purgatory.spark.report import changes, formatting
+from purgatory.spark.report.advice import Advice, all_advice, headline
+from purgatory.spark.report.cells import (
+    key_cells,
+    summary_cells,
+    summary_heads,
+    wheel_cells,
+    without_empty_columns,
+)
+from purgatory.spark.report.wheel_choice import choose_wheel
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report.report import Report
-    from purgatory.spark.report.rows import KindSummary
+    from purgatory.spark.report.content import Report
 
 _MAX_KEYS = 5
 _NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print the tables of a report."""
+    """Print what to do, then the tables of a report."""
     if not report.operations:
         console.print("There are no outcomes in the journal.")
         return
-    _print(
-        console,
-        "Operations",
-        *_without_zero_columns(_SUMMARY_HEADS, map(_summary, report.summaries)),
-    )
+    _print_advice(console, headline(report), all_advice(report))
+    if report.changes:
+        said = changes.in_words(list(report.changes))
+        _print_advice(console, "What changed" if said else "Nothing changed notably.", said)
+    one_kind = len(report.summaries) == 2
+    summaries = [row for row in report.summaries if not (one_kind and row.kind.total)]
+    rows = [summary_cells(row) for row in summaries]
+    _print(console, "Operations", *without_empty_columns(summary_heads(), rows))
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
     if keys := [row for row in report.hot_keys if row.kind.total][:_MAX_KEYS]:
         _print(console, "Hottest keys", ["key", "watched by", "completed"], map(key_cells, keys))
-    _print(console, "Wheels", *_without_zero_columns(_WHEEL_HEADS, map(wheel_cells, report.wheels)))
+    if report.wheels:
+        choice = choose_wheel(report.wheels, report.summaries[0].timeouts_ms[1])
+        cells = [wheel_cells(row, chosen=row == choice.row) for row in report.wheels]
+        _print(console, "Wheels", *without_empty_columns(_WHEEL_HEADS, cells))
 
 
-_SUMMARY_HEADS = (
-    *("kind", "ended", "completed", "expired", "cancelled"),
-    *(f"wait p{100 * q:g}" for q in QUANTILES),
-    f"late p{100 * QUANTILES[-1]:g}",
-)
-_ZEROS = {formatting.share(0), formatting.duration(0)}
-
-
-def _without_zero_columns(
-    heads: Sequence[str], rows: Iterable[Sequence[str]]
-) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """Drop columns of zeros only: few journals have cancelled or late operations."""
-    columns = [
-        (head, *cells)
-        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        if not _ZEROS.issuperset(cells)
-    ]
-    kept, *kept_rows = zip(*columns, strict=True)
-    return kept, kept_rows
-
-
-def _summary(row: KindSummary) -> list[str]:
-    return [
-        str(row.kind),
-        formatting.count(row.operations),
-        *(
-            formatting.share(n / row.operations)
-            for n in (row.completed, row.expired, row.cancelled)
-        ),
-        *map(formatting.duration, row.waited_ms),
-        formatting.duration(row.lateness_ms[-1]),
-    ]
+def _print_advice(console: Console, head: str, advice: Iterable[Advice]) -> None:
+    console.print(Text(head, style="bold"))
+    for what, why in advice:
+        # As Text, which rich does not parse: a name in brackets is no markup.
+        console.print(Text(f"- {what}"))
+        console.print(Padding(Text(why, style="dim"), (0, 0, 0, 2), expand=False))
+    console.print()
 
 
 _TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
@@ -91,7 +79,7 @@ def _timeouts(report: Report) -> Iterable[Sequence[str]]:
 
 
 _WHEEL_HEADS = (
-    *("tick", "size", "levels", "buckets", "cascades per op", "moves per op"),
+    *("wheel", "levels", "buckets", "cascades per op", "moves per op"),
     *("wake-ups per s", "late, average", "late, most"),
 )
 
@@ -107,7 +95,6 @@ def _print(
         else:
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
-        # As Text, which rich does not parse: a name in brackets is no markup.
         table.add_row(Text(formatting.name(first, 32)), *rest)
     console.print(table)
     console.print()

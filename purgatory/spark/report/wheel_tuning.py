@@ -89,7 +89,9 @@ def check_candidates(candidates: Sequence[WheelSize]) -> None:
         raise ValueError(f"{len(candidates)} wheels; expected 1 to {MAX_CANDIDATES}")
 
 
-def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
+def compare_wheels(
+    outcomes: DataFrame, candidates: Sequence[WheelSize], longest_ms: int
+) -> DataFrame:
     """Compute what each candidate's wheels would have done.
 
     A row for each, ordered by tick and size. `operations` and `span_ms`: number of operations, and
@@ -100,12 +102,12 @@ def compare_wheels(outcomes: DataFrame, candidates: Sequence[WheelSize]) -> Data
     came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an expiry, on
     average and at most.
 
-    Operations without a timeout never enter a wheel, yet count. Runs a small job at once, for the
-    longest timeout. Raises what `check_candidates` raises.
+    `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
+    yet count. Raises what `check_candidates` raises.
     """
     check_candidates(candidates)
     tasks = wheel_tasks(outcomes)
-    visits = bucket_visits(tasks, candidates, _longest_ms(tasks))
+    visits = bucket_visits(tasks, candidates, min(longest_ms, MAX_WAIT_MS))
     wheels = _constants([(c.tick_ms, c.wheel_size) for c in candidates], WHEEL_COLUMNS)
     table = (
         _span(outcomes)
@@ -189,11 +191,6 @@ def wheel_totals(visits: DataFrame) -> DataFrame:
         (F.max("level") + 1).alias("levels"),
         *(F.sum(name).alias(name) for name in ("occupied_ms", "cascades", "moves", "wakeups")),
     )
-
-
-def _longest_ms(tasks: DataFrame) -> int:
-    (row,) = tasks.agg(F.max(F.col("deadline_ms") - F.col("submitted_ms"))).collect()
-    return row[0] or 0
 
 
 def _span(outcomes: DataFrame) -> DataFrame:

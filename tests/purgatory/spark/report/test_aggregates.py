@@ -1,111 +1,79 @@
 """Aggregates of a journal, compared with the same in plain Python."""
 
-import math
 from collections import Counter
 
-import pytest
-
 from purgatory.spark.report import aggregates
+from purgatory.spark.report.rows import ValueCount
 from purgatory.trace import Operation
 from tests.testing.journals import make_outcome, operations_frame, outcomes_frame, random_outcomes
 
-
-def nearest_rank(values):
-    """Return the quantiles of values by nearest rank; None for no values."""
-    ordered = sorted(values)
-    ranks = (max(1, math.ceil(q * len(ordered))) for q in aggregates.QUANTILES)
-    return [ordered[rank - 1] for rank in ranks] if ordered else None
+HOUR = 3_600_000
 
 
-def expected_summary(rows, kind):
-    """Return what `summarize_kinds` must give for a kind, None for all kinds."""
-    of = [r for r in rows if kind in (None, r.kind)]
-    ends = Counter(r.outcome for r in of)
-    completed = [r.waited_ms for r in of if r.outcome == "completed"]
-    return (
-        (len(of), ends["completed"], ends["expired"], ends["cancelled"]),
-        sum(r.waited_ms for r in of) / len(of),
-        nearest_rank([r.waited_ms for r in of]),
-        nearest_rank(completed),
-        nearest_rank([r.lateness_ms for r in of]),
+def test_kinds_are_described(spark):
+    """All kinds together come first, then the largest ones."""
+    rows = random_outcomes(1, 400)
+    found = aggregates.describe_kinds(outcomes_frame(spark, rows), 2).collect()
+    counts = Counter(r.kind for r in rows).most_common(2)
+    assert [(r.kind, r.operations) for r in found] == [(None, 400), *counts]
+    assert [r.total for r in found] == [True, False, False]
+    assert found[0][2:] == (
+        len(rows),
+        4,
+        min(r.submitted_ms for r in rows),
+        min(r.at_ms for r in rows),
+        max(r.at_ms for r in rows),
     )
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_summary_counts_and_ranks(spark, exact):
-    """Counts, averages and nearest ranks are right for each kind and in total.
-
-    With so few rows, the approximate quantiles are exact, too.
-    """
-    rows = random_outcomes(1, 400)
-    found = aggregates.summarize_kinds(outcomes_frame(spark, rows), exact=exact).collect()
-    assert [(r.total, r.kind) for r in found[:2]] == [(True, None), (False, "a")]
-    assert {r.kind for r in found} == {None, "a", "b", "", "rare"}
-    for r in found:
-        shown = (
-            (r.operations, r.completed, r.expired, r.cancelled),
-            pytest.approx(r.mean_waited_ms),
-            r.waited_ms,
-            r.completed_waited_ms,
-            r.lateness_ms,
-        )
-        assert expected_summary(rows, r.kind) == shown
+def naive_counts(rows, measure, value):
+    """Count outcomes by kind and value."""
+    counts = Counter((r.kind, measure, value(r), r.outcome) for r in rows)
+    return {
+        (*of, *(counts[*of, outcome] for outcome in ValueCount._fields[1:]))
+        for of in {key[:3] for key in counts}
+    }
 
 
-def test_summary_of_nothing_completed(spark):
-    """Without completed operations their quantiles are null."""
-    for exact in (True, False):
-        (total, kind) = aggregates.summarize_kinds(
-            outcomes_frame(spark, [make_outcome(0, 0, 5)]), exact=exact
-        ).collect()
-        assert total.completed_waited_ms is None
-        assert (kind.expired, kind.waited_ms) == (1, [5] * 4)
+def test_all_measures_are_counted(spark):
+    """One query counts waits, lateness, timeouts, ends, hours of the week and submissions."""
+    rows = random_outcomes(2, 300)
+    rows.append(make_outcome(999, 4 * 24 * HOUR - 1, 5, 4 * 24 * HOUR + 3, outcome="failed"))
+    rows.append(make_outcome(998, -1, 5, 2))
+    operations = [Operation(r.op_id, r.kind, r.submitted_ms, 1, ("k",)) for r in rows]
+    found = aggregates.count_values(
+        outcomes_frame(spark, rows), operations_frame(spark, operations), 10, exact=True
+    ).collect()
+    expected = {
+        aggregates.WAIT: lambda r: r.waited_ms,
+        aggregates.LATENESS: lambda r: r.lateness_ms,
+        aggregates.TIMEOUT: lambda r: r.deadline_ms - r.submitted_ms,
+        aggregates.END: lambda r: r.at_ms - r.at_ms % 10,
+        # The epoch was a Thursday, 72 hours after a Monday began.
+        aggregates.WEEK_HOUR: lambda r: (r.submitted_ms // HOUR + 72) % 168,
+    }
+    wanted = set().union(*(naive_counts(rows, m, value) for m, value in expected.items()))
+    submitted = Counter(r.kind for r in rows)
+    wanted |= {(kind, aggregates.SUBMITTED, 0, n, 0, 0, 0) for kind, n in submitted.items()}
+    assert {tuple(row) for row in found} == wanted
+    assert len(found) == len(wanted)
+
+
+def test_long_values_are_rounded_up(spark):
+    """Unless exact, waits of 10 s and more are rounded up, never down, to four digits."""
+    waits = [0, 9_999, 10_000, 10_001, 123_456, 999_999]
+    rows = [make_outcome(n, 0, 10**7, wait) for n, wait in enumerate(waits)]
+    counts = aggregates.count_values(outcomes_frame(spark, rows), None, 10**9, exact=False)
+    found = counts.where(f"measure = {aggregates.WAIT}").collect()
+    assert sorted(r.value for r in found) == [0, 9_999, 10_000, 10_010, 123_500, 1_000_000]
 
 
 def test_small_kinds_are_folded(spark):
     """A kind that is not listed becomes null; nothing else changes."""
-    rows = outcomes_frame(spark, random_outcomes(2, 50))
-    folded = aggregates.fold_kinds(rows, ["a", ""])
-    kinds = {r.kind: r["count"] for r in aggregates.count_kinds(folded).collect()}
-    all_kinds = {r.kind: r["count"] for r in aggregates.count_kinds(rows).collect()}
-    assert kinds == {
-        "a": all_kinds["a"],
-        "": all_kinds[""],
-        None: all_kinds["b"] + all_kinds["rare"],
-    }
-
-
-def test_over_time(spark):
-    """Each outcome is in the bin of its time, also before 1970; empty bins have no row."""
-    rows = [
-        make_outcome(0, -20, 15),
-        make_outcome(1, -9, 9, 0),
-        make_outcome(2, 0, 9, 9),
-        make_outcome(3, 0, 9, 9, outcome="cancelled"),
-        make_outcome(4, 0, 31, 31, kind="b"),
-    ]
-    found = aggregates.outcomes_over_time(outcomes_frame(spark, rows), 10).collect()
-    assert [tuple(r) for r in found] == [
-        ("", -10, 0, 1, 0),
-        ("", 0, 2, 0, 1),
-        ("b", 30, 1, 0, 0),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("span", "width"),
-    [(0, 1), (96, 1), (97, 2), (60_000, 1000), (365 * 86_400_000, 7 * 86_400_000)],
-)
-def test_bins_have_round_widths(span, width):
-    """The width is the smallest round one that needs no more than 96 bins."""
-    assert aggregates.bin_width_ms(span) == width
-
-
-def test_bins_of_an_age():
-    """A very long span has at most 96 bins, of a multiple of 28 days."""
-    width = aggregates.bin_width_ms(2**61)
-    assert width % (28 * 86_400_000) == 0
-    assert 2**61 / width <= 96
+    rows = random_outcomes(2, 50)
+    folded = aggregates.fold_kinds(outcomes_frame(spark, rows), ["a", ""]).collect()
+    known = Counter(r.kind if r.kind in {"a", ""} else None for r in rows)
+    assert Counter(r.kind for r in folded) == known
 
 
 def test_hot_keys(spark):

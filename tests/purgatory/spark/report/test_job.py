@@ -1,6 +1,7 @@
 """`purgatory spark report`, from a journal on disk to a page."""
 
 import argparse
+import re
 from io import StringIO
 
 import pytest
@@ -9,9 +10,16 @@ from rich.console import Console
 from purgatory.cli.entry_point import main
 from purgatory.cli.spark import report as report_command
 from purgatory.spark.errors import RejectedRows, SparkError
-from purgatory.spark.report.job import PageFile, make_report_options, report_journal
+from purgatory.spark.report.job import (
+    DataDirectory,
+    OutputFile,
+    make_report_options,
+    report_journal,
+)
+from purgatory.spark.report.progress import ReportProgress
 from tests.testing.journals import outcomes_frame, random_outcomes
 
+PROGRESS = re.compile(r" *\d+\.\d s  ")
 ONE_WHEEL = make_report_options([0.9], [10], [20])
 
 
@@ -30,7 +38,10 @@ def test_tables_and_page(spark, journal, tmp_path):
     out = StringIO()
     page = tmp_path / "report.html"
     console = Console(file=out, width=200)
-    report = report_journal(spark, journal, ONE_WHEEL, PageFile(str(page)), console=console)
+    steps = []
+    report = report_journal(
+        spark, journal, ONE_WHEEL, OutputFile(page), console=console, progress=steps.append
+    )
     assert report.operations == 60
     for text in (out.getvalue(), page.read_text(encoding="utf-8")):
         assert "because they break a rule: 1." in text
@@ -38,6 +49,8 @@ def test_tables_and_page(spark, journal, tmp_path):
         assert "There is no table of operations" in text
         assert "Kaplan" in text or "Timeouts suggested" in text
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    assert steps[0] == f"looking at {journal}"
+    assert steps[-1] == "drawing"
 
 
 def test_strict(spark, journal):
@@ -52,30 +65,66 @@ def test_command_line(spark, journal, tmp_path, capsys):
     command = ["spark", "report", journal, "--html", str(page), "--share", "0.5", "--tick-ms", "10"]
     assert main([*command, "--wheel-size", "20"]) == 0
     assert page.exists()
-    capsys.readouterr()
+    steps = capsys.readouterr().err.splitlines()
+    assert steps[0].endswith(" s  starting Spark")
+    assert len(steps) == 8
+    data = tmp_path / "data"
+    assert main([*command, "--against", journal, "--export", str(data)]) == 0
+    out = capsys.readouterr().out
+    assert "Nothing changed notably" in out
+    assert out.count("because they break a rule") == 2
+    assert {file.stem for file in data.iterdir()} == {
+        *("kinds", "timeouts", "curves", "ends-by-kind", "week", "hot-keys", "wheels", "changes")
+    }
+    assert (data / "week.csv").read_text().startswith("weekday,hour,operations,expired\n3,0,60,")
     for wrong, said in (
         (["--share", "1.5"], "share is 1.5; expected more than 0 and at most 1"),
         (["--wheel-size", "1"], "wheel_size is 1; expected 2 to 65536"),
         (["--html", str(tmp_path / "no" / "r.html")], "r.html: cannot be written: No such file"),
         (["--html", str(tmp_path)], "is a directory; expected the name of a file"),
+        (["--export", str(page)], "r.html: cannot be made: File exists"),
+        (["--against", str(tmp_path / "no")], "no: not found"),
     ):
         assert main(["spark", "report", journal, *wrong]) == 2
         error = capsys.readouterr().err
         assert said in error
-        assert error.count("\n") == 1
+        assert [line for line in error.splitlines() if not PROGRESS.match(line)] == [
+            error.splitlines()[-1]
+        ]
 
 
 def test_page_is_there_whole_or_not_at_all(tmp_path):
     """A page that cannot be written leaves no file, and the old page stays."""
     page = tmp_path / "r.html"
     page.write_text("old")
-    file = PageFile(str(page))
+    file = OutputFile(str(page))
     assert page.read_text() == "old"
     with pytest.raises(UnicodeEncodeError):
         file.write("\ud800")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("r.html", "old")]
     file.write("new")
     assert page.read_text() == "new"
+
+
+def test_data_that_cannot_be_written(tmp_path):
+    """A directory that cannot be made or written is reported before the work."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SparkError, match="file: cannot be made: File exists"):
+        DataDirectory(str(tmp_path / "file"))
+
+
+def test_progress_in_a_log_and_on_a_terminal():
+    """A log gets a line for each step and its time; a terminal one line that is rewritten."""
+    times = iter((10.0, 10.0, 13.24))
+    log = StringIO()
+    with ReportProgress(Console(file=log), clock=lambda: next(times)) as progress:
+        progress.show("[hot] keys")
+    assert log.getvalue() == "  0.0 s  starting Spark\n  3.2 s  [hot] keys\n"
+    terminal = StringIO()
+    with ReportProgress(Console(file=terminal, force_terminal=True)) as progress:
+        progress.show("hot keys")
+    assert "hot keys" in terminal.getvalue()
+    assert " s  " not in terminal.getvalue()
 
 
 def test_bad_options():

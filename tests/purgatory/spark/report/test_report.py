@@ -8,7 +8,13 @@ from purgatory.spark.report.report import ReportOptions, make_report
 from purgatory.spark.report.rows import Kind
 from purgatory.spark.report.wheel_tuning import wheel_sizes
 from purgatory.trace import Operation
-from tests.testing.journals import make_outcome, operations_frame, outcomes_frame, random_outcomes
+from tests.testing.journals import (
+    make_outcome,
+    operations_frame,
+    outcomes_frame,
+    random_outcomes,
+    report_of,
+)
 
 ALL, OTHERS = Kind(True, None), Kind(False, None)
 FEW = wheel_sizes([10], [20])
@@ -46,19 +52,47 @@ def test_report_of_a_journal(spark):
     assert report.summaries[0].kind == ALL
     assert report.summaries[0].submitted == 201
     assert {s.kind: s.submitted for s in report.summaries}[OTHERS] == others + 1
-    assert sum(b.completed + b.expired + b.cancelled for b in report.bins) == 200
+    assert sum(sum(b[2:]) for b in report.bins) == 200
     assert all(b.start_ms % report.bin_ms == 0 for b in report.bins)
     assert [(k.key, k.watched) for k in report.hot_keys if k.kind == ALL] == [("k1", 201)]
     assert [s.wanted for s in report.suggestions] == [0.2, 1.0] * 4
-    assert {p.kind for p in report.curves} == {ALL, OTHERS, *named}
+    assert list(report.curves) == [s.kind for s in report.summaries]
+    assert sum(hour.operations for hour in report.week) == 200
+    assert_summaries(report.summaries, rows, named)
     assert [(w.tick_ms, w.wheel_size) for w in report.wheels] == [(10, 20)]
-    assert steps == [
-        "reading",
-        "waits and lateness",
-        "ends over time",
-        "hot keys",
-        "timeouts",
-        "wheels",
+    assert steps == ["reading the rows", "waits, timeouts and times", "hot keys", "wheels"]
+
+
+def assert_summaries(summaries, rows, named):
+    """Compare summaries with those of the rows, computed in plain Python."""
+    folded = [r if Kind(False, r.kind) in named else r._replace(kind=None) for r in rows]
+    expected = {s.kind: s for s in report_of(folded).summaries}
+    for found in summaries:
+        of = [r for r in folded if found.kind.total or r.kind == found.kind.name]
+        late = sorted(r.lateness_ms for r in of)
+        assert found.lateness_ms[-1] == late[-1]
+        wanted = expected[found.kind]._replace(
+            submitted=found.submitted, lateness_ms=found.lateness_ms, now=found.now
+        )
+        assert found == wanted
+        assert found.now[1:] == pytest.approx(expected[found.kind].now[1:])
+
+
+def test_against_an_earlier_period(spark):
+    """The changes pair the kinds of both periods; the earlier report needs no wheels."""
+    before = make_report(
+        outcomes_frame(spark, [make_outcome(n, 0, 9, 3, kind="a") for n in range(3)]),
+        options=ReportOptions(wheels=()),
+    )
+    assert before.wheels == ()
+    now = [make_outcome(n, 0, 9, 6, kind=kind) for n, kind in enumerate("aab")]
+    report = make_report(
+        outcomes_frame(spark, now), options=ReportOptions(wheels=FEW), against=before
+    )
+    assert [(c.kind.name, c.waits_ms[0], c.earlier_waits_ms[0]) for c in report.changes] == [
+        (None, 6, 3),
+        ("a", 6, 3),
+        ("b", 6, None),
     ]
 
 
@@ -83,7 +117,7 @@ def test_empty(spark):
 
 
 @pytest.mark.parametrize(
-    ("bad", "named"), [({"shares": [2]}, "share is 2"), ({"wheels": []}, "0 wheels")]
+    ("bad", "named"), [({"shares": [2]}, "share is 2"), ({"wheels": FEW * 101}, "101 wheels")]
 )
 def test_bad_options(bad, named):
     """An impossible option raises before any work."""

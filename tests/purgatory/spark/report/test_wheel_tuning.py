@@ -124,7 +124,7 @@ def test_does_what_a_timer_does(spark, seed):
     """Cascades, moves, wake-ups, buckets and lateness are exactly those of a real Timer."""
     rows = random_rows(seed)
     candidates = wheel_sizes((1, 7, 100), (2, 20))
-    table = compare_wheels(outcomes_frame(spark, rows), candidates).collect()
+    table = compare_wheels(outcomes_frame(spark, rows), candidates, 5000).collect()
     span = max(r.at_ms for r in rows) - min(r.submitted_ms for r in rows)
     for wheel, found in zip(candidates, table, strict=True):
         timer = DrivenTimer(rows, wheel)
@@ -144,7 +144,7 @@ def test_does_what_a_timer_does(spark, seed):
 def test_worked_example(spark):
     """One operation cascades two levels down, another three, as in the wheel's documentation."""
     rows = [make_outcome(0, 0, 20), make_outcome(1, 0, 25)]
-    (found,) = compare_wheels(outcomes_frame(spark, rows), [WheelSize(1, 3)]).collect()
+    (found,) = compare_wheels(outcomes_frame(spark, rows), [WheelSize(1, 3)], 25).collect()
     # Both start in [18..26]; at 18 one moves to level 0, the other to [24 25 26], at 24 to level 0.
     assert (found.levels, found.cascades, found.wakeups) == (3, 2, 4)
     assert found.moves_per_operation == 1.5
@@ -155,7 +155,7 @@ def test_nothing_to_place(spark):
     """Without operations, or without timeouts, a wheel does nothing."""
     none = outcomes_frame(spark, [make_outcome(0, 5, 0)])
     for outcomes, count in ((none, 1), (none.limit(0), 0)):
-        (found,) = compare_wheels(outcomes, [WheelSize(10, 20)]).collect()
+        (found,) = compare_wheels(outcomes, [WheelSize(10, 20)], 0).collect()
         assert found.operations == count
         assert (found.buckets, found.cascades, found.wakeups_per_second) == (0, 0, 0)
 
@@ -169,7 +169,7 @@ def test_the_longest_waits(spark):
         make_outcome(2, -far, 2**61, -far + 1),
     ]
     corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(MAX_TICK_MS, MAX_WHEEL_SIZE)]
-    table = compare_wheels(outcomes_frame(spark, rows), corners).collect()
+    table = compare_wheels(outcomes_frame(spark, rows), corners, 2**62).collect()
     assert [found.levels for found in table] == [46, 5, 1]
     assert all(found.operations == 3 and found.wakeups >= 2 for found in table)
 
@@ -187,4 +187,4 @@ def test_dimensions_of_no_wheel(tick_ms, size, named):
 def test_no_candidates(spark):
     """An empty list of candidates is refused."""
     with pytest.raises(ValueError, match="0 wheels; expected 1 to 100"):
-        compare_wheels(outcomes_frame(spark, []), [])
+        compare_wheels(outcomes_frame(spark, []), [], 1)

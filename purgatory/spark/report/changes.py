@@ -1,0 +1,92 @@
+"""Changes: what differs between a report and that of an earlier period.
+
+Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Final
+
+from purgatory.spark.report import formatting
+from purgatory.spark.report.advice import Advice
+from purgatory.spark.report.curves import shortest_timeout
+from purgatory.spark.report.findings import MIN_OPERATIONS
+from purgatory.spark.report.rows import Change
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.content import Report
+    from purgatory.spark.report.rows import Kind
+
+# A share has changed if the difference is a percent, and more than chance gives in one of 370
+# comparisons (three standard errors). A wait has changed if it is a quarter longer or shorter.
+_SHARE: Final = 0.01
+_STANDARD_ERRORS: Final = 3
+_WAIT: Final = 1.25
+
+
+def compare(report: Report, earlier: Report) -> list[Change]:
+    """Pair the kinds of two reports, in the order of the later one."""
+    now = {row.kind: row for row in report.summaries}
+    before = {row.kind: row for row in earlier.summaries}
+    return [
+        Change(kind, now.get(kind), before.get(kind), _waits(report, kind), _waits(earlier, kind))
+        for kind in {**now, **before}
+    ]
+
+
+def _waits(report: Report, kind: Kind) -> tuple[int | None, int | None]:
+    curve = report.curves.get(kind, ())
+    half, nearly_all = (shortest_timeout(curve, share) for share in (0.5, 0.99))
+    return half and half.timeout_ms, nearly_all and nearly_all.timeout_ms
+
+
+def in_words(changes: list[Change]) -> list[Advice]:
+    """Name the changes that are more than chance, and the kinds that came or went."""
+    kinds = [change for change in changes if not change.kind.total]
+    # With one kind, the row of all kinds says the same.
+    return [advice for change in (kinds or changes) if (advice := _in_words(change)) is not None]
+
+
+def _in_words(change: Change) -> Advice | None:
+    if change.now is None or change.earlier is None:
+        came = "is new" if change.earlier is None else "is gone"
+        only = change.now or change.earlier
+        count = formatting.count(only.operations if only else 0)
+        return Advice(f"{change.kind} {came}", f"{count} operations.")
+    found = [said for said in (_expired(change), _wait(change)) if said is not None]
+    if not found:
+        return None
+    whats, whys = zip(*found, strict=True)
+    return Advice(f"{change.kind}: {', '.join(whats)}", " ".join(whys))
+
+
+def _expired(change: Change) -> tuple[str, str] | None:
+    now, before = change.now, change.earlier
+    if now is None or before is None:
+        return None
+    if not _differ(now.expired, now.operations, before.expired, before.operations):
+        return None
+    share, share_before = (row.expired / row.operations for row in (now, before))
+    why = f"{formatting.share(share)} expire, earlier {formatting.share(share_before)}."
+    return "more expire" if share > share_before else "fewer expire", why
+
+
+def _wait(change: Change) -> tuple[str, str] | None:
+    half, half_before = change.waits_ms[0], change.earlier_waits_ms[0]
+    enough = min(row.completed if row else 0 for row in (change.now, change.earlier))
+    if enough < MIN_OPERATIONS or half is None or half_before is None:
+        return None
+    if max(half, half_before) <= _WAIT * min(half, half_before):
+        return None
+    durations = formatting.duration(half), formatting.duration(half_before)
+    why = f"Half complete within {durations[0]}, earlier {durations[1]}."
+    return "slower" if half > half_before else "faster", why
+
+
+def _differ(count: int, of: int, count_before: int, of_before: int) -> bool:
+    """Say whether two shares differ by a percent and by more than chance."""
+    difference = abs(count / of - count_before / of_before)
+    together = (count + count_before) / (of + of_before)
+    error = sqrt(together * (1 - together) * (1 / of + 1 / of_before))
+    return difference >= _SHARE and difference > _STANDARD_ERRORS * error

@@ -1,0 +1,97 @@
+"""Completion curves: what each timeout would achieve, estimated from the waits.
+
+An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
+analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
+counts each operation for as long as it was watched. If all operations of a kind have the same
+timeout, it is simply the share completed in time. If timeouts differ, or some operations failed or
+were cancelled, those with a short wait do not count as failures of a longer timeout.
+
+The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
+wait, up to the timeout. A plain average of all waits would take the length of a timeout for the
+time that an operation needs.
+
+The estimate assumes that operations with short timeouts would complete like those with long ones.
+Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import log10
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from purgatory.spark.report.rows import CurvePoint, Kind
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.histograms import Histogram
+
+Curve = Sequence[CurvePoint]
+"""The points of one kind, by ascending timeout."""
+
+# Shares are products of fractions, so a wanted share counts as reached this little below it.
+_EPSILON: Final = 1e-9
+_timeout_ms: Final = attrgetter("timeout_ms")
+
+
+def completion_curve(kind: Kind, waits: Histogram) -> list[CurvePoint]:
+    """Estimate the share completed and the average wait at each wait that occurs."""
+    points = []
+    watched = sum(row.ended for row in waits)
+    waiting, area, before = 1.0, 0.0, 0
+    for row in waits:
+        area += waiting * (row.value - before)
+        waiting *= 1 - row.completed / watched
+        points.append(CurvePoint(kind, row.value, 1 - waiting, area, watched))
+        watched -= row.ended
+        before = row.value
+    return points
+
+
+def check_shares(shares: Sequence[float]) -> None:
+    """Raise ValueError for no shares, and for one outside (0, 1]."""
+    if not shares:
+        raise ValueError("no shares; expected at least one")
+    for share in shares:
+        if not 0 < share <= 1:
+            raise ValueError(f"share is {share!r}; expected more than 0 and at most 1")
+
+
+def shortest_timeout(curve: Curve, share: float) -> CurvePoint | None:
+    """Return the point of the shortest timeout that reaches a share; None if none does."""
+    return next((point for point in curve if point.share >= share - _EPSILON), None)
+
+
+def at_timeout(curve: Curve, timeout_ms: int) -> CurvePoint:
+    """Return what a timeout achieves; beyond the longest wait, what that one does."""
+    place = bisect_right(curve, timeout_ms, key=_timeout_ms)
+    if place == len(curve):
+        return curve[-1]
+    before = curve[place - 1] if place else CurvePoint(curve[0].kind, 0, 0.0, 0.0, 0)
+    wait = before.mean_wait_ms + (1 - before.share) * (timeout_ms - before.timeout_ms)
+    return CurvePoint(before.kind, timeout_ms, before.share, wait, curve[place].watched)
+
+
+def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoint:
+    """Return what a mixture of timeouts achieves, on average.
+
+    `timeout_ms` is the one that the result names.
+    """
+    total = sum(row.ended for row in timeouts)
+    share = wait = 0.0
+    for row in timeouts:
+        point = at_timeout(curve, row.value)
+        share += point.share * row.ended / total
+        wait += point.mean_wait_ms * row.ended / total
+    return CurvePoint(curve[0].kind, timeout_ms, share, wait, at_timeout(curve, timeout_ms).watched)
+
+
+def thin_curve(curve: Curve) -> list[CurvePoint]:
+    """Reduce a curve to a few hundred points, enough for a chart."""
+    # No gap above a percent in the share, or above a tenth in the timeout.
+    last_in_cell = {
+        (round(100 * point.share), round(24 * log10(point.timeout_ms + 1))): point
+        for point in curve
+    }
+    return [*last_in_cell.values()]

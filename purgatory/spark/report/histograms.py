@@ -1,0 +1,76 @@
+"""Histograms: how often each value of a measure occurs, by kind and in total.
+
+Made from the rows of `aggregates.count_values`. Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from purgatory.spark.report.rows import Kind, ValueCount
+
+QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
+ALL_KINDS: Final = Kind(True, None)
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+# Round widths of bins, in ms.
+_WIDTHS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 28)),
+)
+
+Histogram = Sequence[ValueCount]
+"""The counts of one kind and measure, by ascending value."""
+
+
+def in_total(histograms: Iterable[Histogram]) -> list[ValueCount]:
+    """Add the histograms of several kinds."""
+    sums: dict[int, list[int]] = {}
+    for histogram in histograms:
+        for value, *counts in histogram:
+            found = sums.get(value)
+            sums[value] = counts if found is None else [*map(int.__add__, found, counts)]
+    return [ValueCount(value, *sums[value]) for value in sorted(sums)]
+
+
+def with_total(of_kinds: Mapping[Kind, Histogram]) -> dict[Kind, Histogram]:
+    """Return the histograms of all kinds together, then those of each."""
+    return {ALL_KINDS: in_total(of_kinds.values()), **of_kinds}
+
+
+def quantiles(
+    histogram: Histogram,
+    counted: Callable[[ValueCount], int],
+    shares: Sequence[float] = QUANTILES,
+) -> tuple[int, ...]:
+    """Return the quantiles at ascending `shares`, empty if nothing is counted.
+
+    A quantile is the smallest value that at least this share of the values do not exceed (nearest
+    rank). `counted`: the number of operations of a row that count.
+    """
+    counts = [*map(counted, histogram)]
+    total = sum(counts)
+    if not total:
+        return ()
+    found = []
+    reached = zip(accumulate(counts), histogram, strict=True)
+    so_far, row = next(reached)
+    for share in shares:
+        while so_far == 0 or so_far < share * total:
+            so_far, row = next(reached)
+        found.append(row.value)
+    return tuple(found)
+
+
+def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
+    """Return the smallest round width with at most `max_bins` bins.
+
+    Above 28 days, a multiple of 28 days.
+    """
+    wanted = max(1, -(-span_ms // max_bins))
+    return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])

@@ -1,0 +1,260 @@
+"""The page of a report: one HTML file, complete in itself.
+
+It needs no network and has no script. Made only from a `Report`; `html` escapes all that comes from
+the data. Pure; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from purgatory.spark.report import changes, figures, formatting
+from purgatory.spark.report.advice import all_advice, headline
+from purgatory.spark.report.aggregates import DIGITS
+from purgatory.spark.report.cells import (
+    change_cells,
+    key_cells,
+    summary_cells,
+    summary_heads,
+    timeout_cells,
+    timeout_heads,
+    wheel_cells,
+    without_empty_columns,
+)
+from purgatory.spark.report.curves import shortest_timeout
+from purgatory.spark.report.findings import Action
+from purgatory.spark.report.page import count_charts, wait_charts
+from purgatory.spark.report.page.chart import numbered_kinds
+from purgatory.spark.report.page.html import (
+    advice_list,
+    details,
+    document,
+    escape,
+    figure,
+    paragraph,
+    section,
+    table,
+)
+from purgatory.spark.report.wheel_choice import choose_wheel
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.content import Report
+    from purgatory.spark.report.rows import Change, HotKey
+
+# At most so many kinds have a drawing of the timeouts to choose from.
+_MAX_CHOICES: Final = 3
+# A heat map of hours needs at least so many.
+_MIN_HOURS: Final = 6
+
+
+def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
+    """Make the page of a journal named `source`, with `notes` at the top."""
+    parts = [_head(report, source, notes)]
+    if report.operations:
+        parts += [
+            _to_do(report),
+            _changes(report),
+            _timeouts(report),
+            _ends(report),
+            _waits(report),
+            _week(report),
+            _hot_keys(report),
+            _wheels(report),
+            _method(report),
+        ]
+    return document(f"Report of {formatting.name(source)}", parts)
+
+
+def _head(report: Report, source: str, notes: Sequence[str]) -> str:
+    heading = f"<h1>Report of {escape(formatting.name(source))}</h1>"
+    said = "".join(paragraph(note, "note") for note in notes)
+    if not report.operations:
+        return f"{heading}{said}<p>There are no outcomes in it.</p>"
+    span = report.last_ms - report.first_ms
+    detail = max(1, span // 1000)
+    first, last = (formatting.utc_time(ms, detail) for ms in (report.first_ms, report.last_ms))
+    times = f"{first} to {last} UTC, {formatting.duration(span)}"
+    return f"{heading}{paragraph(times, 'times')}{said}"
+
+
+def _to_do(report: Report) -> str:
+    """Make what the page begins with: what to do, and the most important figures."""
+    total = report.summaries[0]
+    half = shortest_timeout(report.curves[total.kind], 0.5)
+    cards = [
+        (formatting.count(total.operations), "operations"),
+        (formatting.share(total.completed / total.operations), "completed"),
+        (formatting.share(total.expired / total.operations), "expired"),
+        (formatting.duration(half and half.timeout_ms), "half complete within"),
+        (formatting.duration(total.now.mean_wait_ms), "average wait with the timeouts now"),
+    ]
+    shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
+    said = f"<h2>What to do</h2>{paragraph(headline(report))}{advice_list(all_advice(report))}"
+    return f'<section class="todo">{said}</section><dl class="cards">{shown}</dl>'
+
+
+def _changes(report: Report) -> str:
+    if not report.changes:
+        return ""
+    said = changes.in_words(list(report.changes))
+    heads = ["kind", *("operations", "completed", "half within", "99 % within")]
+    rows = [change_cells(change) for change in _merged(report.changes)]
+    title = "Earlier \N{RIGHTWARDS ARROW} now"
+    return section(
+        "What changed",
+        [
+            advice_list(said, "ul")
+            if said
+            else paragraph("Nothing that is more than chance, and large enough to matter."),
+            table(title, heads, rows, figures.changes(report)),
+        ],
+    )
+
+
+def _merged(rows: Sequence[Change]) -> Sequence[Change]:
+    """Leave out the row of all kinds if there is only one kind."""
+    return [row for row in rows if len(rows) > 2 or not row.kind.total]
+
+
+def _timeouts(report: Report) -> str:
+    kinds = numbered_kinds(report)
+    findings = [row for row in report.findings if row.action is not Action.CHECK_KEYS]
+    chosen = [finding.summary.kind for finding in findings][:_MAX_CHOICES]
+    # Without a finding, all kinds together.
+    parts = [
+        paragraph(
+            "How many operations would still wait after a time, were there no timeout, and the "
+            "shortest timeouts for some shares of completions. A timeout costs what its operations "
+            "wait on average until they complete or it ends them: with longer timeouts more "
+            "complete, and all that do not are pending for longer."
+        ),
+        *(
+            figure(wait_charts.timeout_choice(report, kind))
+            for kind in chosen or [next(iter(kinds))]
+        ),
+    ]
+    if len(kinds) > 1:
+        parts.append(figure(wait_charts.survival(report)))
+    rows = [timeout_cells(report, kind) for kind in kinds]
+    title = "Shortest timeout for a share of completions, and the average wait with it"
+    parts.append(table(title, timeout_heads(report), rows, figures.timeouts(report)))
+    parts.append(
+        paragraph(
+            "Not seen: no outcome tells of a timeout long enough. In brackets: how "
+            "many operations waited that long, if they are fewer than a hundred; a timeout that "
+            "rests on a handful of them is a guess.",
+            "small",
+        )
+    )
+    return section("Timeouts", parts)
+
+
+def _ends(report: Report) -> str:
+    kinds = numbered_kinds(report)
+    rows = [summary_cells(row) for row in report.summaries if row.kind in kinds]
+    heads, cells = without_empty_columns(summary_heads(), rows)
+    parts = [figure(count_charts.ends_over_time(report))]
+    if len(kinds) > 1:
+        parts.insert(0, figure(count_charts.outcome_shares(report)))
+        parts.append(figure(count_charts.completions_of_kinds(report)))
+    parts.append(
+        table("By kind; waits are those of the completed", heads, cells, figures.kinds(report))
+    )
+    return section("How operations ended", parts)
+
+
+def _waits(report: Report) -> str:
+    parts = []
+    if any(row.completed for row in report.summaries):
+        title = "Waits of the operations that completed"
+        parts.append(
+            figure(wait_charts.quantiles(report, title, lambda row: row.completed_waited_ms))
+        )
+    if any(any(row.lateness_ms) for row in report.summaries):
+        title = "Lateness: handled minus due"
+        parts.append(figure(wait_charts.quantiles(report, title, lambda row: row.lateness_ms)))
+    else:
+        parts.append(paragraph("Nothing was handled late."))
+    return section("Waits and lateness", parts)
+
+
+def _week(report: Report) -> str:
+    if len(report.week) < _MIN_HOURS:
+        return ""
+    parts = [figure(count_charts.submissions_by_hour(report))]
+    if any(row.expired for row in report.week):
+        parts.append(figure(count_charts.expired_by_hour(report)))
+    return section("Hours of the week", parts)
+
+
+def _hot_keys(report: Report) -> str:
+    total = [row for row in report.hot_keys if row.kind.total]
+    if not total:
+        return section("Hot keys", [paragraph("No key was used more than once.")])
+    parts = [figure(count_charts.hot_keys(report, total))]
+    kinds = [kind for kind in numbered_kinds(report) if not kind.total]
+    if len(kinds) > 1:
+        of_kinds = [row for kind in kinds for row in report.hot_keys if row.kind == kind]
+        title = "Hottest keys by kind"
+        heads = ["kind", "key", "operations that watch it", "completed by it"]
+        parts.append(details(title, table(title, heads, map(_key_of_kind, of_kinds))))
+    return section("Hot keys", parts)
+
+
+def _key_of_kind(row: HotKey) -> list[str]:
+    return [str(row.kind), *key_cells(row)]
+
+
+def _wheels(report: Report) -> str:
+    if not report.wheels:
+        return ""
+    choice = choose_wheel(report.wheels, report.summaries[0].timeouts_ms[1])
+    heads = [
+        *(
+            "tick \N{MULTIPLICATION SIGN} size",
+            "levels",
+            "buckets occupied",
+            "cascades an operation",
+        ),
+        *("moves an operation", "wake-ups a second", "average lateness", "most"),
+    ]
+    rows = [wheel_cells(row, chosen=row == choice.row) for row in report.wheels]
+    return section(
+        "Timing wheel",
+        [
+            f"<p><strong>{escape(choice.call)}</strong>: {escape(choice.why)}</p>",
+            paragraph(
+                "What wheels of other dimensions would have done with these deadlines. One with a "
+                "coarser tick wakes less and expires later; a larger one moves operations less and "
+                "takes more memory. Cascades are buckets whose operations are placed again, moves "
+                "those operations; lateness is what rounding up to the tick adds to an expiry. "
+                "Recommended is, of those that are at most a percent of the median timeout late, "
+                "the one that wakes least; the default (1 ms, 20 slots) unless that saves a fifth."
+            ),
+            figure(count_charts.wheels(report, choice.row)),
+            table("Wheels", heads, rows, figures.wheels(report)),
+        ],
+    )
+
+
+def _method(report: Report) -> str:
+    how = (
+        "exact (nearest rank)"
+        if report.exact
+        else f"of values rounded up to {DIGITS} digits, and so at most 0.1 % too large"
+    )
+    kinds = sum(not row.kind.total for row in report.summaries)
+    others = f" The {kinds - 1} largest of {report.kinds:,} kinds have rows of their own."
+    return section(
+        "How this was computed",
+        [
+            paragraph(
+                f"Quantiles are {how}. What timeouts achieve comes from the Kaplan\N{EN DASH}Meier "
+                "estimate, in which an operation that expired, failed or was cancelled counts for "
+                "as long as it was watched. Average waits are restricted means, the area below "
+                "that curve up to the timeout: a plain average would take the length of a timeout "
+                "for the time that an operation needs." + (others if report.kinds > kinds else "")
+            )
+        ],
+    )

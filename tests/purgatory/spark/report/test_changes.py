@@ -1,0 +1,50 @@
+"""What changed against an earlier period."""
+
+from purgatory.spark.report.changes import compare, in_words
+from purgatory.spark.report.histograms import ALL_KINDS
+from purgatory.spark.report.rows import Kind
+from tests.testing.journals import make_outcome, report_of
+
+
+def period(waits, kind="a"):
+    """Make outcomes of one kind with a timeout of 100."""
+    return [make_outcome(n, 0, 100, wait, kind=kind) for n, wait in enumerate(waits)]
+
+
+def said(now, earlier):
+    """Return the changes in words."""
+    return in_words(compare(report_of(now), report_of(earlier)))
+
+
+def test_more_expire_and_are_slower():
+    """A change of share and wait is named with both figures."""
+    earlier = period([10] * 900 + [None] * 100)
+    now = period([40] * 700 + [None] * 300)
+    assert said(now, earlier) == [
+        (
+            "a: more expire, slower",
+            "30 % expire, earlier 10 %. Half complete within 40 ms, earlier 10 ms.",
+        )
+    ]
+    assert said(earlier, now)[0].what == "a: fewer expire, faster"
+
+
+def test_chance_is_no_change():
+    """Few operations, and small differences, are passed over."""
+    assert said(period([10, None, None]), period([40, 40, None])) == []
+    assert said(period([10] * 905 + [None] * 95), period([11] * 900 + [None] * 100)) == []
+
+
+def test_kinds_come_and_go():
+    """A kind of only one period is named."""
+    found = said([*period([1]), *period([1] * 3, "new")], [*period([1]), *period([1], "old")])
+    assert [advice.what for advice in found] == ["new is new", "old is gone"]
+
+
+def test_pairs_of_both_periods():
+    """Each kind has its summary in both periods, and its waits."""
+    changes = compare(report_of(period([10, 20])), report_of(period([30], "b")))
+    assert [change.kind for change in changes] == [ALL_KINDS, Kind(False, "a"), Kind(False, "b")]
+    assert changes[0].waits_ms == (10, 20)
+    assert changes[0].earlier_waits_ms == (30, 30)
+    assert (changes[1].earlier, changes[2].now) == (None, None)

@@ -1,0 +1,94 @@
+"""What to do with the timeouts of a kind, and in which words."""
+
+import random
+
+import pytest
+
+from purgatory.spark.report.advice import headline, timeout_advice
+from purgatory.spark.report.content import Report
+from purgatory.spark.report.findings import Action
+from purgatory.spark.report.histograms import ALL_KINDS
+from tests.testing.journals import finding_of, make_outcome
+
+
+def operations(count, timeouts, wait):
+    """Make outcomes whose waits are those of `wait()`, cut off by one of `timeouts`."""
+    rng = random.Random(1)
+    rows = []
+    for number in range(count):
+        timeout, needs = rng.choice(timeouts), wait(rng)
+        rows.append(make_outcome(number, 0, timeout, needs if needs <= timeout else None))
+    return rows
+
+
+def some_never(rng):
+    """Nine of ten complete within five seconds, one never."""
+    return rng.randrange(5000) if rng.random() < 0.9 else 10**9
+
+
+def slow(rng):
+    """Any time up to a minute."""
+    return rng.randrange(60_000)
+
+
+def test_a_timeout_much_too_long_is_shortened():
+    """The proposal loses hardly a completion, and says what it saves."""
+    finding = finding_of(operations(5000, [30_000], some_never))
+    assert finding.action is Action.SHORTEN
+    assert 4980 <= finding.proposed.timeout_ms < 5000
+    ((what, why),) = timeout_advice([finding])
+    assert what.startswith("all kinds: 30 s \N{RIGHTWARDS ARROW} 5 s")
+    assert "known 25 s sooner" in why
+    assert "not 5." in why  # a tenth of them waits 30 s
+    assert "fewer than one in 1,000" in why
+
+
+def test_a_longer_timeout_is_proposed_where_others_have_it():
+    """Operations with long timeouts tell what those with short ones would gain."""
+    finding = finding_of(operations(4000, [10_000, 10_000, 60_000], slow))
+    assert finding.action is Action.LENGTHEN
+    assert 40_000 < finding.proposed.timeout_ms <= 60_000
+    ((what, why),) = timeout_advice([finding])
+    assert "10 s (10 s to 1 min)" in what
+    assert "more of 4,000 operations complete" in why
+
+
+def test_the_same_timeout_everywhere_tells_nothing_of_longer_ones():
+    """If completions still come at the deadline, the advice is to try."""
+    finding = finding_of(operations(2000, [10_000], slow))
+    assert (finding.action, finding.proposed) == (Action.TRY_LONGER, None)
+    ((what, why),) = timeout_advice([finding])
+    assert "try more than 10 s" in what
+    assert "no outcome here tells" in why
+
+
+def test_nothing_completes():
+    """That is no matter of timeouts."""
+    finding = finding_of(operations(200, [10], lambda _: 11))
+    assert finding.action is Action.CHECK_KEYS
+    ((what, _),) = timeout_advice([finding])
+    assert "nothing completes" in what
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        operations(99, [30_000], some_never),  # too few
+        operations(5000, [5500], some_never),  # a tenth longer than needed
+        operations(5000, [30_000], lambda rng: rng.randrange(1000)),  # nothing expires
+    ],
+)
+def test_a_timeout_that_does_is_left(rows):
+    """There is no finding without evidence or gain."""
+    assert finding_of(rows) is None
+
+
+def test_headline():
+    """The first sentence counts the kinds to change."""
+    empty = Report(1, 1, 0, 0, exact=True, bin_ms=1)
+    assert "Leave the timeouts" in headline(empty)
+    finding = finding_of(operations(5000, [30_000], some_never))
+    kinds = [ALL_KINDS._replace(total=False, name=name) for name in "ab"]
+    summaries = tuple(finding.summary._replace(kind=kind) for kind in kinds)
+    report = Report(1, 2, 0, 0, exact=True, bin_ms=1, summaries=summaries, findings=(finding,))
+    assert headline(report) == "Change the timeouts of 1 of 2 kinds."
