@@ -46,6 +46,7 @@ FLOORS = {
     "purgatory.service": [
         ["purgatory.service purgatory.service.service"],
         ["purgatory.service.daemon purgatory.service.systemd"],
+        ["purgatory.service.gateway.*"],
         ["purgatory.service.http.*"],
         [
             "purgatory.service.server.*",

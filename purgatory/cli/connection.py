@@ -61,7 +61,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Client]:
     """Connect a client as the options and the environment say. Raises ConfigError, KeysError."""
-    client = _client(arguments)
+    client = connector(arguments)()
     try:
         yield client
     except BaseException:
@@ -70,7 +70,13 @@ def connected(arguments: argparse.Namespace) -> Iterator[Client]:
     client.close()
 
 
-def _client(arguments: argparse.Namespace) -> Client:
+def connector(arguments: argparse.Namespace) -> Callable[..., Client]:
+    """Return what makes clients as the options and the environment say.
+
+    It takes further arguments of `Client`, which come before these; and raises ConfigError. Raises
+    ConfigError, KeysError.
+    """
+
     def setting(name: str, default: str = "") -> str:
         given = getattr(arguments, name)
         return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)
@@ -85,7 +91,8 @@ def _client(arguments: argparse.Namespace) -> Client:
         pair = keys.read_pair(Path(own))
         options |= {"server_key": keys.read_public(server)}
         options |= {"public_key": pair.public, "secret_key": pair.secret}
-    return _open(setting("address", ADDRESS), options)
+    address = setting("address", ADDRESS)
+    return lambda **more: _open(address, options | more)
 
 
 def _open(address: str, options: dict[str, Any]) -> Client:

@@ -26,7 +26,7 @@ from purgatory.cli import (
     defer,
     extend,
     fail,
-    keys,
+    gateway,
     outcomes,
     query,
     replay,
@@ -36,6 +36,7 @@ from purgatory.cli import (
     top,
     trace,
 )
+from purgatory.cli.access import keys, tokens
 from purgatory.cli.environment import misspelt
 from purgatory.errors import PurgatoryError
 
@@ -48,6 +49,8 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     serve.add_parser,
     backup.add_parser,
     keys.add_parser,
+    gateway.add_parser,
+    tokens.add_parser,
     defer.add_parser,
     complete.add_parser,
     fail.add_parser,

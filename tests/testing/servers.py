@@ -97,4 +97,4 @@ def no_thread_is_left():
     before = set(threading.enumerate())
     yield
     left = [thread for thread in threading.enumerate() if thread not in before]
-    assert not left
+    assert not left, left

@@ -101,6 +101,10 @@ class Access:
             expected = " or ".join(map(repr, self.names))
             raise NotAllowed(f"client name {name!r} is not for this key; expected {expected}")
 
+    def has(self, right: str) -> bool:
+        """Return whether the key has a right."""
+        return right in self._granted
+
     def check_request(self, request: Request) -> None:
         """Raise NotAllowed unless the key may send this request."""
         required = _REQUIRED.get(type(request))

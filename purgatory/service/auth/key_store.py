@@ -53,20 +53,20 @@ class KeyStore:
 
     def new(self, name: str) -> KeyPair:
         """Make a key pair and write it. Raises KeysError if the name has one already."""
-        _check_name(name)
+        check_name(name)
         pair = KeyPair(*zmq.curve_keypair())
-        self._make_directory()
+        make_directory_of_keys(self.directory)
         secret = self.directory / f"{name}.key_secret"
         try:
             _create(secret, _certificate(name, pair.public, pair.secret))
         except FileExistsError as error:
             raise KeysError(f"{secret}: there is a key of this name already") from error
-        _write(self.directory / f"{name}.key", _certificate(name, pair.public))
+        write_private(self.directory / f"{name}.key", _certificate(name, pair.public))
         return pair
 
     def pair(self, name: str) -> KeyPair:
         """Read the key pair of a name."""
-        _check_name(name)
+        check_name(name)
         return read_pair(self.directory / f"{name}.key_secret")
 
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class KeyStore:
         False if the list says that already; KeysError if the name is there with another key, or the
         key with another name.
         """
-        _check_name(name)
+        check_name(name)
         check_public(public)
         allowed = dict(self.allowed())
         before = allowed.pop(public, None)
@@ -125,19 +125,21 @@ class KeyStore:
         return found
 
     def _write_allowed(self, allowed: Mapping[bytes, Access]) -> None:
-        self._make_directory()
+        make_directory_of_keys(self.directory)
         lines = [
             " ".join([public.decode(), access.label, *access.options()]) + "\n"
             for public, access in allowed.items()
         ]
-        _write(self.directory / _ALLOWED, _HEAD + "".join(lines))
+        write_private(self.directory / _ALLOWED, _HEAD + "".join(lines))
 
-    def _make_directory(self) -> None:
-        try:
-            self.directory.parent.mkdir(parents=True, exist_ok=True)
-            self.directory.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise KeysError(f"{self.directory}: {error.strerror}") from error
+
+def make_directory_of_keys(directory: Path) -> None:
+    """Make a directory that only its owner may read, with its parents. Raises KeysError."""
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise KeysError(f"{directory}: {error.strerror}") from error
 
 
 def read_pair(path: Path) -> KeyPair:
@@ -183,11 +185,12 @@ def check_public(key: bytes) -> None:
 def _read_access(text: str) -> Access:
     """Return what a line of the allow list says after the key."""
     name, *options = text.split() or [""]
-    _check_name(name)
+    check_name(name)
     return Access.parse(name, options)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise KeysError unless it can be the name of a key."""
     if not _NAME.fullmatch(name):
         raise KeysError(f"{name!r} is no name; expected letters, digits and . _ -, at most 64")
 
@@ -219,8 +222,11 @@ def _create(path: Path, text: str) -> None:
         raise KeysError(f"{path}: {error.strerror}") from error
 
 
-def _write(path: Path, text: str) -> None:
-    """Likewise, but replace a file that exists."""
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, atomically, in place of one that exists.
+
+    Raises KeysError.
+    """
     fresh = path.with_name(f".{path.name}-{os.getpid()}-new")
     fresh.unlink(missing_ok=True)
     _create(fresh, text)

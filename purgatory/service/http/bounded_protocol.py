@@ -23,6 +23,7 @@ MAX_CONNECTIONS: Final = 200
 class BoundedProtocol(H11Protocol):
     """One connection; see the module."""
 
+    max_connections: int = MAX_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
     #: When it was made, or had its last answer; seconds of the loop's clock.
     answered_at: float = 0.0
@@ -35,8 +36,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self.stop_deadline()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
@@ -46,14 +46,18 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_request(self) -> None:
         """Give the connection its time for the next request, however slowly it sends that."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self.stop_deadline()
         self.answered_at = self.loop.time()
         self._deadline = self.loop.call_later(REQUEST_S, self.transport.abort)
 
+    def stop_deadline(self) -> None:
+        """Let the connection take its time."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+
     def _make_room(self) -> None:
         connections: set[Any] = self.connections  # all of this class
-        while len(connections) > MAX_CONNECTIONS:
+        while len(connections) > self.max_connections:
             oldest = min(connections, key=attrgetter("answered_at"))
             connections.discard(oldest)  # now, for the loop ends it a moment later
             oldest.transport.abort()

@@ -85,7 +85,7 @@ class WebServer:
         ready: Check,
         hosts: Sequence[str] = (),
     ) -> None:
-        self._socket = _listen(bind)
+        self._socket = listen(bind)
         self.addr, self.port = self._socket.getsockname()[:2]
         # Set once requests are answered, or the thread has ended.
         self._up = threading.Event()
@@ -148,7 +148,8 @@ def host_and_port(bind: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _listen(bind: str) -> socket.socket:
+def listen(bind: str) -> socket.socket:
+    """Listen at "host:port". Raises ServerError."""
     host, port = host_and_port(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -1,0 +1,1 @@
+"""Which programs may speak to a server or a gateway: keys and tokens."""

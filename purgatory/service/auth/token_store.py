@@ -1,0 +1,118 @@
+"""TokenStore: the tokens with which programs speak to a gateway, as hashes in a file.
+
+A token is 32 random bytes, so its SHA-256 gives nothing away and needs no salt: there is nothing to
+guess. A line of the file is a hash, the name of the client whose operations it is for, and what it
+may do: `HASH NAME rights=submit,read`. Any thread may use a store; its methods raise KeysError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from purgatory.service.auth.access import Access
+from purgatory.service.auth.key_store import (
+    check_name,
+    make_directory_of_keys,
+    write_private,
+)
+from purgatory.service.errors import KeysError
+
+#: Begins each token, so that it is known for one where it should not be, as in a log.
+PREFIX: Final = "ptk_"
+_FILE: Final = "tokens"
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_HEAD: Final = "# Tokens of gateways: a hash, the client, what it may do. See `purgatory tokens`.\n"
+#: So many characters of a hash name a token.
+ID_LENGTH: Final = 8
+
+
+class Token(NamedTuple):
+    """A line of the file: the hash in hexadecimal, and what the token may do."""
+
+    hash: str
+    access: Access
+
+    @property
+    def id(self) -> str:
+        """What `revoke` and `list` call it."""
+        return self.hash[:ID_LENGTH]
+
+
+class TokenStore:
+    """The tokens in `directory`, that of the keys. The file is read again when it has changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _FILE
+        self._version: tuple[int, int, int] | None = None
+        self._tokens: dict[str, Token] = {}
+
+    def new(self, access: Access) -> str:
+        """Make a token for the client `access.label`; returns it, for it is not kept."""
+        check_name(access.label)
+        token = PREFIX + secrets.token_urlsafe(32)
+        fresh = Token(_hashed(token), access)
+        self._write([*self.all(), fresh])
+        return token
+
+    def find(self, token: str) -> Access | None:
+        """Return what a token may do; None if it is not known, or revoked."""
+        self._refresh()
+        found = self._tokens.get(_hashed(token))
+        return None if found is None else found.access
+
+    def all(self) -> list[Token]:
+        """Return all tokens, in the order in which they were made."""
+        self._refresh()
+        return list(self._tokens.values())
+
+    def revoke(self, name: str) -> int:
+        """Remove a client's tokens, or the one with this id; returns how many there were."""
+        before = self.all()
+        kept = [token for token in before if name not in (token.id, token.access.label)]
+        if len(kept) < len(before):
+            self._write(kept)
+        return len(before) - len(kept)
+
+    def _refresh(self) -> None:
+        try:
+            found = self._path.stat()
+            version = found.st_ino, found.st_mtime_ns, found.st_size
+            if version != self._version:
+                self._tokens = {token.hash: token for token in self._read()}
+                self._version = version
+        except FileNotFoundError:
+            self._version, self._tokens = None, {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise KeysError(f"{self._path}: {error}") from error
+
+    def _read(self) -> list[Token]:
+        tokens = []
+        for number, line in enumerate(self._path.read_text("utf-8").splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            try:
+                tokens.append(_parsed(line))
+            except KeysError as error:
+                raise KeysError(f"{self._path}, line {number}: {error}") from error
+        return tokens
+
+    def _write(self, tokens: list[Token]) -> None:
+        lines = [" ".join([t.hash, t.access.label, *t.access.options()]) + "\n" for t in tokens]
+        make_directory_of_keys(self._path.parent)
+        write_private(self._path, _HEAD + "".join(lines))
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _parsed(line: str) -> Token:
+    digest, name, *options = [*line.split(), ""] if " " not in line.strip() else line.split()
+    if not _HASH.fullmatch(digest):
+        raise KeysError(f"{digest!r} is no hash; expected 64 hexadecimal digits")
+    check_name(name)
+    return Token(digest, Access.parse(name, options))

@@ -1,0 +1,150 @@
+"""What the API takes and returns, as JSON; its OpenAPI document is made of these types.
+
+Times are seconds, moments whole milliseconds of Unix time, as `_ms` says. Values and payloads are
+any JSON.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+#: Seconds, or a text with units.
+Duration = (
+    Annotated[float, Meta(ge=0, description="seconds")]
+    | Annotated[str, Meta(description="as 500ms, 30m, 1h30m, PT30M", max_length=64)]
+)
+Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+class OperationRequest(Struct, forbid_unknown_fields=True):
+    """An operation to submit: it waits for `need` of its keys, or expires.
+
+    With the `op_id` of an operation that is known it changes nothing: so it can be sent again.
+    """
+
+    keys: Annotated[list[Text], Meta(min_length=1, max_length=100)]
+    timeout: Duration = 30.0
+    need: Annotated[int, Meta(ge=1, le=100)] = 1
+    kind: Annotated[str, Meta(max_length=1024)] = ""
+    op_id: Text | None = None
+    payload: Any = None
+
+
+class BatchRequest(Struct, forbid_unknown_fields=True):
+    """Operations to submit, each by itself: some may be refused."""
+
+    operations: Annotated[list[OperationRequest], Meta(max_length=512)]
+
+
+class Receipt(Struct):
+    """An operation that is on disk: `pending`, or how it has ended if it was known already."""
+
+    op_id: str
+    state: str
+
+
+class Problem(Struct):
+    """Why a request was refused: `code` for programs, `message` for people."""
+
+    code: str
+    message: str
+
+
+class BatchResult(Struct):
+    """What became of an operation of a batch: a receipt, or a problem."""
+
+    receipt: Receipt | None = None
+    problem: Problem | None = None
+
+
+class BatchReply(Struct):
+    """A result for each operation, in order."""
+
+    results: list[BatchResult]
+
+
+class ExtensionRequest(Struct, forbid_unknown_fields=True):
+    """A new timeout, which counts from now."""
+
+    timeout: Duration
+
+
+class OperationReport(Struct):
+    """An operation: `state` is pending, completed, failed, expired or cancelled.
+
+    `result` is the value of `by_key` or, with `need` above 1, an object of keys and values; if it
+    failed, the error's type and message.
+    """
+
+    op_id: str
+    state: str
+    kind: str
+    client: str
+    keys: list[str]
+    need: int
+    submitted_ms: int
+    deadline_ms: int
+    at_ms: int | None
+    by_key: str | None
+    keys_done: list[str]
+    result: Any
+    payload: Any
+
+
+class Done(Struct):
+    """Whether the request did something; not if the operation has ended."""
+
+    done: bool
+
+
+class ErrorDetail(Struct, forbid_unknown_fields=True):
+    """The error with which a key fails."""
+
+    type: Text
+    message: Annotated[str, Meta(max_length=1024)] = ""
+
+
+class KeyChange(Struct, forbid_unknown_fields=True):
+    """What happens to a key: it is completed with `value`, or fails with `error`.
+
+    `limit`: for at most so many operations, the longest waiting first. `hold`: for so long it also
+    counts for operations that are submitted later. Both for completions only.
+    """
+
+    value: Any = None
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
+    hold: Duration = 0.0
+    error: ErrorDetail | None = None
+
+
+class Count(Struct):
+    """How many there were."""
+
+    count: int
+
+
+class OutcomeReport(Struct):
+    """How an operation ended; `number` acknowledges it. For `result` see `OperationReport`."""
+
+    number: int
+    op_id: str
+    outcome: str
+    at_ms: int
+    by_key: str | None
+    kind: str
+    submitted_ms: int
+    deadline_ms: int
+    result: Any
+    payload: Any
+
+
+class OutcomeList(Struct):
+    """Outcomes in order; none: there are no more."""
+
+    outcomes: list[OutcomeReport]
+
+
+class Acknowledgement(Struct, forbid_unknown_fields=True):
+    """Numbers of outcomes that need not be told again."""
+
+    numbers: Annotated[list[Annotated[int, Meta(ge=1, le=2**63 - 1)]], Meta(max_length=512)]

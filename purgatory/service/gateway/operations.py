@@ -1,0 +1,165 @@
+"""`/v1/operations`: submit, look at, extend and cancel operations."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from litestar import Request, delete, get, patch, post
+from litestar.di import NamedDependency, Provide
+from litestar.params import JSONBody
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.errors import Refused
+from purgatory.service.gateway.callers import Caller
+from purgatory.service.gateway.json_values import as_json, seconds
+from purgatory.service.gateway.messages import (
+    BatchReply,
+    BatchRequest,
+    BatchResult,
+    Done,
+    ExtensionRequest,
+    OperationReport,
+    OperationRequest,
+    Receipt,
+)
+from purgatory.service.gateway.problems import RESPONSES, ApiError, problem_of
+from purgatory.service.protocol import OperationStatus
+
+_UNKNOWN: Final = "unknown"
+
+
+def text_after(prefix: str) -> Any:
+    """Return a dependency: the text behind `prefix` in a request's path, as it was meant.
+
+    The path itself would not tell `a%2Fb` from `a/b`, nor keep `a//b`. Raises ApiError.
+    """
+
+    async def text(request: Request[Any, Any, Any]) -> str:
+        raw = request.scope["raw_path"].partition(b"?")[0]
+        try:
+            found = unquote_to_bytes(raw.removeprefix(prefix.encode())).decode()
+        except UnicodeDecodeError as error:
+            raise ApiError(400, "malformed", f"path is {raw!r}; expected UTF-8") from error
+        return found
+
+    return Provide(text)
+
+
+_OPERATION: Final = "/v1/operations/"
+
+
+@post("/v1/operations", opt={"right": "submit"}, responses=RESPONSES, summary="Submit an operation")
+async def submit(caller: NamedDependency[Caller], data: JSONBody[OperationRequest]) -> Receipt:
+    """Have an operation wait; it is on disk when this is answered."""
+    return await _submit(caller, data)
+
+
+@post(
+    "/v1/batch/operations",
+    opt={"right": "submit"},
+    responses=RESPONSES,
+    status_code=200,
+    summary="Submit many",
+)
+async def submit_batch(caller: NamedDependency[Caller], data: JSONBody[BatchRequest]) -> BatchReply:
+    """Have operations wait; each is submitted, or refused, by itself."""
+    replies = await asyncio.gather(
+        *[_submit(caller, each) for each in data.operations], return_exceptions=True
+    )
+    return BatchReply([_result(reply) for reply in replies])
+
+
+async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
+    future = caller.client.submit_later(
+        *wanted.keys,
+        timeout=seconds(wanted.timeout),
+        need=wanted.need,
+        kind=wanted.kind,
+        op_id=wanted.op_id,
+        payload=wanted.payload,
+    )
+    receipt = await caller.reply(future)
+    return Receipt(receipt.op_id, receipt.state)
+
+
+def _result(reply: Receipt | BaseException) -> BatchResult:
+    if isinstance(reply, Receipt):
+        return BatchResult(receipt=reply)
+    if isinstance(reply, (Refused, ValueError, TypeError)):
+        return BatchResult(problem=problem_of(reply))
+    raise reply
+
+
+@get(
+    "/v1/operations/{op_id:path}",
+    opt={"right": "read"},
+    responses=RESPONSES,
+    dependencies={"name": text_after(_OPERATION)},
+    summary="Look at an operation",
+)
+async def look(caller: NamedDependency[Caller], name: NamedDependency[str]) -> OperationReport:
+    """Return the state of an operation. Its outcome stays unread."""
+    return _shown(await _status(caller, name))
+
+
+@patch(
+    "/v1/operations/{op_id:path}",
+    opt={"right": "submit"},
+    responses=RESPONSES,
+    dependencies={"name": text_after(_OPERATION)},
+    summary="Extend an operation",
+)
+async def extend(
+    caller: NamedDependency[Caller], name: NamedDependency[str], data: JSONBody[ExtensionRequest]
+) -> Done:
+    """Have its timeout count anew from now, unless it has ended."""
+    timeout = seconds(data.timeout)
+    return await _change(caller, name, lambda: caller.client.extend_later(name, timeout))
+
+
+@delete(
+    "/v1/operations/{op_id:path}",
+    opt={"right": "submit"},
+    responses=RESPONSES,
+    status_code=200,
+    dependencies={"name": text_after(_OPERATION)},
+    summary="Cancel an operation",
+)
+async def cancel(caller: NamedDependency[Caller], name: NamedDependency[str]) -> Done:
+    """End it as cancelled, unless it has ended."""
+    return await _change(caller, name, lambda: caller.client.cancel_later(name))
+
+
+async def _change(caller: Caller, op_id: str, make: Any) -> Done:
+    """Change an operation that the caller may see; whose it is never changes."""
+    await _status(caller, op_id)
+    future: ReplyFuture[bool] = make()
+    return Done(await caller.reply(future))
+
+
+async def _status(caller: Caller, op_id: str) -> OperationStatus:
+    status = await caller.reply(caller.client.query_later(op_id))
+    foreign = caller.access.own_only and status.client != caller.name
+    if status.state == _UNKNOWN or foreign:
+        raise ApiError(404, "unknown", f"operation {op_id!r} is not known")
+    return status
+
+
+def _shown(status: OperationStatus) -> OperationReport:
+    return OperationReport(
+        status.op_id,
+        status.state,
+        status.kind,
+        status.client,
+        status.keys,
+        status.need,
+        status.submitted_ms,
+        status.deadline_ms,
+        status.at_ms,
+        status.by_key,
+        status.keys_done,
+        as_json(status.result),
+        as_json(status.payload),
+    )

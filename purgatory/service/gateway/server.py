@@ -1,0 +1,135 @@
+"""Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs one."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from purgatory.service.errors import ConfigError
+from purgatory.service.gateway.application import make_application
+from purgatory.service.gateway.callers import Callers
+from purgatory.service.gateway.streaming_protocol import StreamingProtocol
+from purgatory.service.http.server import host_and_port, listen
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.token_store import TokenStore
+    from purgatory.service.gateway.callers import MakeClient
+
+# Seconds that open requests may delay the end.
+_GRACE: Final = 1
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class TLSFiles:
+    """A certificate and its private key, in PEM files. Raises ConfigError if one is missing."""
+
+    def __init__(self, certificate: Path | None, key: Path | None) -> None:
+        if (certificate is None) != (key is None):
+            raise ConfigError("tls_certificate and tls_key come together: both, or neither")
+        for path in (certificate, key):
+            if path is not None and not path.is_file():
+                raise ConfigError(f"{path}: there is no such file")
+        self.certificate = certificate
+        self.key = key
+
+
+class Gateway:
+    """Serves at `bind`, "host:port", until it is told to end by a signal.
+
+    `make_client` connects to the server under a client's name. `hosts`: names, besides that of
+    `bind`, by which requests may name this machine. Beyond loopback there must be TLS: a token
+    that is sent in plain text is anyone's. Raises ConfigError and ServerError.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        *,
+        tokens: TokenStore,
+        make_client: MakeClient,
+        tls: TLSFiles,
+        hosts: Sequence[str] = (),
+    ) -> None:
+        host, _ = host_and_port(bind)
+        if tls.certificate is None and not _is_loopback(host):
+            raise ConfigError(
+                f"bind is {bind!r}: others could read the tokens; expected a loopback address, or "
+                "--tls-certificate and --tls-key"
+            )
+        callers = Callers(tokens, make_client)
+        application: Any = make_application(callers, [host, *hosts])
+        self._server = _Server(
+            uvicorn.Config(
+                application,
+                http=StreamingProtocol,
+                loop="asyncio",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE,
+                ssl_certfile=tls.certificate,
+                ssl_keyfile=tls.key,
+            )
+        )
+        self._server.on_end = callers.end_streams
+        self._socket = listen(bind)
+        address, port = self._socket.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        self.url: str = f"http{'s' if tls.certificate else ''}://{shown}:{port}"
+
+    def run(self, on_start: Callable[[], None] = lambda: None) -> None:
+        """Serve until SIGINT or SIGTERM, or `stop`; `on_start` is called when it listens."""
+        self._server.on_start = on_start
+        with self._socket:
+            self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Have `run` return; any thread may call it."""
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Tells when it listens, and ends like any return: uvicorn's own raises the signal again."""
+
+    on_start: Callable[[], None] = staticmethod(lambda: None)
+    on_end: Callable[[], None] = staticmethod(lambda: None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.on_start()
+
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+        self.on_end()
+        await super().shutdown(sockets)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,101 @@
+"""Tokens, rights, hosts and origins: what a gateway refuses, and to which it answers."""
+
+import pytest
+
+from purgatory.service.errors import ConfigError
+from purgatory.service.gateway.server import TLSFiles
+
+
+def test_no_token(gateway, shop):
+    """Each route asks for one; a revoked one is useless at once."""
+    for headers in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Basic eDp5"}):
+        shop.headers.pop("Authorization", None)
+        answer = shop.get("/v1/outcomes", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (401, "token")
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    with gateway.program("till") as till:
+        assert till.get("/v1/outcomes").status_code == 200
+        assert gateway.tokens.revoke("till") == 1
+        assert till.get("/v1/outcomes").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("right", "allowed"),
+    [
+        ("submit", {"submit", "batch", "extend", "cancel", "acknowledge"}),
+        ("complete", {"complete"}),
+        ("read", {"look", "unread"}),
+        (
+            "administer",
+            {"submit", "batch", "extend", "cancel", "acknowledge", "complete", "look", "unread"},
+        ),
+    ],
+)
+def test_rights(gateway, right, allowed):
+    """A token may do what it was given, and no more."""
+    with gateway.program("x", [right]) as program:
+        answers = {
+            "submit": program.post("/v1/operations", json={"keys": ["k"]}),
+            "batch": program.post("/v1/batch/operations", json={"operations": []}),
+            "extend": program.patch("/v1/operations/none", json={"timeout": 1}),
+            "cancel": program.delete("/v1/operations/none"),
+            "acknowledge": program.post("/v1/outcomes/acknowledge", json={"numbers": []}),
+            "complete": program.post("/v1/keys/k", json={}),
+            "look": program.get("/v1/operations/none"),
+            "unread": program.get("/v1/outcomes"),
+        }
+    refused = {name for name, answer in answers.items() if answer.status_code == 403}
+    assert refused == set(answers) - allowed
+    assert all(answers[name].json()["code"] == "not-allowed" for name in refused)
+
+
+def test_operations_of_others(gateway, shop):
+    """They are not known to a token, unless it may administer."""
+    shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a"})
+    with gateway.program("till") as till:
+        assert till.get("/v1/operations/a").status_code == 404
+        assert till.delete("/v1/operations/a").status_code == 404
+        assert till.patch("/v1/operations/a", json={"timeout": 1}).status_code == 404
+    with gateway.program("boss", ["administer"]) as boss:
+        assert boss.get("/v1/operations/a").json()["client"] == "shop"
+        assert boss.delete("/v1/operations/a").json() == {"done": True}
+
+
+def test_hosts_and_origins(start):
+    """A page of another site can neither ask directly nor by a name that it made point here."""
+    gateway = start(hosts=["purgatory.example"])
+    with gateway.program() as program:
+        assert program.get("/v1/outcomes", headers={"Host": "evil.example"}).status_code == 421
+        assert program.get("/v1/outcomes", headers={"Host": "purgatory.example"}).is_success
+        assert program.get("/v1/outcomes", headers={"Origin": "http://evil.example"}).json()[
+            "code"
+        ] == ("origin")
+        assert program.get("/v1/outcomes", headers={"Origin": gateway.url}).is_success
+
+
+def test_beyond_loopback(start, tmp_path):
+    """There must be TLS, whose files must be there."""
+    with pytest.raises(ConfigError, match=r"others could read the tokens"):
+        start(bind="0.0.0.0:0")
+    with pytest.raises(ConfigError, match="come together"):
+        TLSFiles(tmp_path / "cert.pem", None)
+    with pytest.raises(ConfigError, match=r"cert\.pem: there is no such file"):
+        TLSFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
+
+
+def test_the_end_of_the_server(serve, start):
+    """Requests are answered 504 then, and the gateway goes on."""
+    server = serve(memory=True)
+    gateway = start(server.address, make_client=_impatient(server.address))
+    with gateway.program() as program:
+        assert program.get("/v1/outcomes").is_success
+        server.close()
+        answer = program.get("/v1/outcomes")
+        assert (answer.status_code, answer.json()["code"]) == (504, "timeout")
+        assert program.get("/healthz").text == "ok\n"
+
+
+def _impatient(address):
+    from purgatory.service import Client  # noqa: PLC0415
+
+    return lambda name, on_outcome: Client(address, name=name, timeout=0.2, on_outcome=on_outcome)

@@ -1,0 +1,61 @@
+"""The OpenAPI document: all that it allows is answered as it says."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.testing.purgatory_harness import HANG
+
+pytest.importorskip("schemathesis", reason="pip install schemathesis")
+
+# JSON Schema cannot say that a text is a duration, or that `need` is at most the number of keys;
+# any text is a key or an id; and Litestar's answer to OPTIONS names one of a path's methods.
+UNSAID = "positive_data_acceptance,negative_data_rejection,allow_header_conformance"
+# Not set: one request for each kind of value that the document has, and no random ones.
+EXAMPLES = os.environ.get("PURGATORY_EXAMPLES", "")
+
+
+def test_it_lists_all_routes(shop):
+    """With their types and their problems."""
+    document = shop.get("/v1/openapi.json").json()
+    assert sorted(document["paths"]) == [
+        "/v1/batch/operations",
+        "/v1/keys/{key}",
+        "/v1/operations",
+        "/v1/operations/{op_id}",
+        "/v1/outcomes",
+        "/v1/outcomes/acknowledge",
+        "/v1/outcomes/stream",
+    ]
+    look = document["paths"]["/v1/operations/{op_id}"]["get"]
+    assert look["responses"]["200"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/OperationReport"
+    }
+    assert look["security"] == [{"token": []}]
+    assert "404" in look["responses"]
+
+
+def test_what_schemathesis_sends(shop, tmp_path):
+    """No answer of 500, and none that the document does not have."""
+    document = shop.get("/v1/openapi.json").json()
+    del document["paths"]["/v1/outcomes/stream"]  # does not end
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(document))
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "run", path, "--no-color"),
+        *("--url", shop.base_url, "--header", f"Authorization: {shop.headers['Authorization']}"),
+        *("--exclude-checks", UNSAID, "--generation-database", "none"),
+        *(("--max-examples", EXAMPLES) if EXAMPLES else ("--phases", "coverage")),
+    ]
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=HANG * 10,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,134 @@
+"""Operations over HTTP: the same as over ZeroMQ, as JSON."""
+
+import pytest
+
+
+def test_submit_and_complete(shop):
+    """An operation waits, is completed with a value, and tells that."""
+    answer = shop.post(
+        "/v1/operations", json={"keys": ["order:17"], "op_id": "a", "payload": {"n": [1, None]}}
+    )
+    assert (answer.status_code, answer.json()) == (201, {"op_id": "a", "state": "pending"})
+    found = shop.get("/v1/operations/a").json()
+    assert (found["state"], found["client"], found["keys"]) == ("pending", "shop", ["order:17"])
+    assert found["payload"] == {"n": [1, None]}
+    assert shop.post("/v1/keys/order:17", json={"value": {"paid": 1.5}}).json() == {"count": 1}
+    found = shop.get("/v1/operations/a").json()
+    assert (found["state"], found["by_key"]) == ("completed", "order:17")
+    assert found["result"] == {"paid": 1.5}
+
+
+def test_a_request_may_be_sent_again(shop):
+    """With the same id nothing is done twice."""
+    wanted = {"keys": ["k"], "op_id": "a"}
+    assert shop.post("/v1/operations", json=wanted).json()["state"] == "pending"
+    assert shop.post("/v1/operations", json=wanted).json()["state"] == "pending"
+    assert shop.post("/v1/keys/k", json={}).json() == {"count": 1}
+    assert shop.post("/v1/operations", json=wanted).json()["state"] == "completed"
+
+
+def test_extend_and_cancel(shop):
+    """Both tell whether they did something; what is not known is 404."""
+    shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a", "timeout": "30s"})
+    before = shop.get("/v1/operations/a").json()["deadline_ms"]
+    assert shop.patch("/v1/operations/a", json={"timeout": "PT1H"}).json() == {"done": True}
+    assert shop.get("/v1/operations/a").json()["deadline_ms"] > before + 3_000_000
+    assert shop.delete("/v1/operations/a").json() == {"done": True}
+    assert shop.delete("/v1/operations/a").json() == {"done": False}
+    assert shop.patch("/v1/operations/a", json={"timeout": 1}).json() == {"done": False}
+    for answer in (
+        shop.get("/v1/operations/b"),
+        shop.delete("/v1/operations/b"),
+        shop.patch("/v1/operations/b", json={"timeout": 1}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown")
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "a//b", "/a", "a/", "..", "a%2Fb", "ä €", "batch", "?x=1", "a b"]
+)
+def test_any_text_is_a_name(shop, name):
+    """Slashes and dots are part of an id or key if they are encoded; so is all else."""
+    encoded = "".join(f"%{byte:02X}" for byte in name.encode())
+    shop.post("/v1/operations", json={"keys": [name], "op_id": name})
+    assert shop.get(f"/v1/operations/{encoded}").json()["op_id"] == name
+    assert shop.post(f"/v1/keys/{encoded}", json={}).json() == {"count": 1}
+
+
+def test_batch(shop):
+    """Each operation is submitted or refused by itself, in order."""
+    wanted = [{"keys": ["a"], "op_id": "1"}, {"keys": ["a"], "need": 2}, {"keys": ["b"]}]
+    results = shop.post("/v1/batch/operations", json={"operations": wanted}).json()["results"]
+    assert results[0] == {"receipt": {"op_id": "1", "state": "pending"}, "problem": None}
+    assert results[1]["problem"]["code"] == "malformed"
+    assert "need is 2" in results[1]["problem"]["message"]
+    assert results[2]["receipt"]["state"] == "pending"
+
+
+def test_keys_fail(shop):
+    """An error comes alone, and ends the operations as failed."""
+    shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a"})
+    answer = shop.post("/v1/keys/k", json={"error": {"type": "NoMoney"}, "limit": 1})
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    error = {"type": "NoMoney", "message": "none left"}
+    assert shop.post("/v1/keys/k", json={"error": error}).json() == {"count": 1}
+    found = shop.get("/v1/operations/a").json()
+    assert (found["state"], found["result"]) == ("failed", ["NoMoney", "none left"])
+
+
+def test_limit_and_hold(shop):
+    """As in `Client.complete`."""
+    for op_id in "abc":
+        shop.post("/v1/operations", json={"keys": ["k"], "op_id": op_id})
+    assert shop.post("/v1/keys/k", json={"limit": 2}).json() == {"count": 2}
+    assert shop.get("/v1/operations/c").json()["state"] == "pending"
+    shop.post("/v1/keys/early", json={"value": 1, "hold": "1m"})
+    assert shop.post("/v1/operations", json={"keys": ["early"], "op_id": "d"}).status_code == 201
+    assert shop.get("/v1/operations/d").json()["result"] == 1
+
+
+def test_what_python_programs_store(shop, server, connect):
+    """Bytes come as base64; what JSON has no form for as base64 of its MessagePack."""
+    other = connect(server, name="shop")
+    other.submit("k", op_id="bytes", payload=b"\x00\xff")
+    assert shop.get("/v1/operations/bytes").json()["payload"] == "AP8="
+    other.submit("k", op_id="map", payload={(1, 2): 3})
+    assert isinstance(shop.get("/v1/operations/map").json()["payload"], str)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({}, "keys"),
+        ({"keys": []}, "keys"),
+        ({"keys": [""]}, "keys"),
+        ({"keys": ["k"], "timeout": -1}, "timeout"),
+        ({"keys": ["k"], "timeout": "soon"}, "'soon' is no duration"),
+        ({"keys": ["k"], "timeout": 1e9}, "expected"),
+        ({"keys": ["k"], "need": 2}, "need is 2"),
+        ({"keys": ["k"], "op_id": ""}, "op_id"),
+        ({"keys": ["k"], "kees": 1}, "kees"),
+        ({"keys": ["k"], "payload": 2**63 + 1}, None),
+        ([], "object"),
+    ],
+)
+def test_bad_requests(shop, body, reason):
+    """Each says what is wrong, and nothing is submitted."""
+    answer = shop.post("/v1/operations", json=body)
+    if reason is None:  # fits
+        assert answer.status_code == 201
+        return
+    assert (answer.status_code, answer.json()["code"]) in [(400, "malformed"), (400, "too-long")]
+    assert reason in answer.json()["message"]
+
+
+def test_what_the_server_refuses(serve, start):
+    """Its refusals have a status and its code."""
+    small = serve(memory=True, max_payload_bytes=10, max_pending_per_client=1)
+    with start(small.address).program() as shop:
+        answer = shop.post("/v1/operations", json={"keys": ["k"], "payload": "x" * 20})
+        assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
+        shop.post("/v1/operations", json={"keys": ["k"]})
+        answer = shop.post("/v1/operations", json={"keys": ["k"]})
+        assert (answer.status_code, answer.json()["code"]) == (429, "too-many-pending")
+        assert answer.headers["Retry-After"] == "1"
