@@ -18,7 +18,14 @@ from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
-from timingwheel.timer_core import add_task, extend_task, now_ns, sleep_to_first_bucket
+from timingwheel.task import prepare_task
+from timingwheel.timer_core import (
+    add_task,
+    add_task_at,
+    extend_task,
+    now_ns,
+    sleep_to_first_bucket,
+)
 
 __all__ = [
     "ATOMIC_SECTIONS",
@@ -33,6 +40,7 @@ __all__ = [
     "TaskExecutor",
     "Waiter",
     "add_task",
+    "add_task_at",
     "enter_section",
     "extend_task",
     "gc_track",
@@ -41,6 +49,7 @@ __all__ = [
     "leave_section",
     "new_lock",
     "now_ns",
+    "prepare_task",
     "reduce_timer_slack",
     "shared_lock",
     "sleep_to_first_bucket",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -21,27 +21,23 @@ from prometheus_client.registry import Collector
 from purgatory import metrics
 from purgatory.cli.terminal.durations import DURATION, seconds
 from purgatory.replay.clock import STOP_POLL_S
-from purgatory.replay.engine import Replay, ReplaySummary
+from purgatory.replay.engine import Replay
+from purgatory.replay.summary import ReplaySummary
 from purgatory.trace import (
-    Extension,
-    KeyEvent,
-    Operation,
     Reader,
     SkippedRows,
     TraceError,
-    by_time,
-    in_order,
     read_events,
     read_extensions,
     read_operations,
     write_outcomes,
 )
+from purgatory.trace.batches import Columns
+from purgatory.trace.order import batches_by_time, batches_in_order
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-_Row = TypeVar("_Row", Operation, Extension, KeyEvent)
 
 INTERRUPTED = 130
 # Rows between two updates of the progress bar.
@@ -106,9 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         write = None
         if arguments.outcomes is not None:
-            write = stack.enter_context(write_outcomes(arguments.outcomes)).write
+            write = stack.enter_context(write_outcomes(arguments.outcomes)).write_columns
         replay = stack.enter_context(
-            Replay(speed=arguments.speed, on_outcome=write, registry=registry)
+            Replay(speed=arguments.speed, on_outcomes=write, registry=registry)
         )
         if arguments.metrics_port is not None:
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
@@ -138,7 +134,7 @@ def _replay(
         if given[2] is not None:
             rows = stack.enter_context(read_extensions(given[2], on_bad=on_bad(given[2])))
             extensions = _ordered(rows, sort=sort)
-        replay.run(
+        replay.run_columns(
             _ordered(operations, sort=sort),
             _ordered(events, sort=sort),
             stack.enter_context(_progress(replay, console)),
@@ -147,8 +143,8 @@ def _replay(
     return [(path, bad.count) for path, bad in skipped.items()]
 
 
-def _ordered(rows: "Reader[_Row]", *, sort: bool) -> "Iterable[_Row]":
-    return by_time(rows) if sort else in_order(rows)
+def _ordered(rows: "Reader[Any]", *, sort: bool) -> Iterator[Columns]:
+    return batches_by_time(rows) if sort else batches_in_order(rows)
 
 
 class _Scraped(Collector):

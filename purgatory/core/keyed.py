@@ -6,10 +6,16 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
-from purgatory.core._cpython.mypyc_types import mypyc_attr
+from purgatory.core._cpython.mypyc_types import i64, mypyc_attr
 from purgatory.core.lifecycle import finalize, try_set_outcome
 from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import PROGRESSED, UNAFFECTED, WON
+from purgatory.core.operation_state import (
+    PROGRESSED,
+    UNAFFECTED,
+    WON,
+    OperationOwner,
+    prepare_operation,
+)
 from purgatory.core.outcome import COMPLETED, FAILED, Outcome
 from timingwheel.lowlevel import (
     COMPILED,
@@ -119,6 +125,21 @@ class KeyedOperation(DelayedOperation):
         if len(values) >= self.need:
             return WON
         return PROGRESSED if is_new else UNAFFECTED
+
+
+def prepare_keyed(
+    operation: KeyedOperation, delay_ns: i64, need: int, owner: OperationOwner
+) -> None:
+    """Set the fields of an operation that no condition completes; see `prepare_operation`."""
+    prepare_operation(operation, delay_ns, owner)
+    operation.need = need
+    operation.by_key = None
+    operation._op_value = _NO_VALUE
+    operation._op_values = None
+    operation._op_values_lock = None
+    if need != 1:
+        operation._op_values = {}
+        operation._op_values_lock = threading.RLock()
 
 
 def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:

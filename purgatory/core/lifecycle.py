@@ -113,14 +113,18 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
     while operation._op_stage < RELEASED:
         attempts += 1
         try:
-            _release(operation, outcome)
+            release(operation, outcome)
         except MemoryError:  # the outcome is set: no other thread would do what is left
             if attempts == MAX_ATTEMPTS:
                 raise
     run_actions(operation)
 
 
-def _release(operation: OperationState, outcome: Outcome) -> None:
+def release(operation: OperationState, outcome: Outcome) -> None:
+    """Take the operation off wheel and watch lists, and record its outcome. Only by the winner.
+
+    All that `finalize` does for an operation without callbacks, in the only thread there is.
+    """
     owner = operation._op_owner
     if ATOMIC_SECTIONS and owner is not None and owner.untracks:
         _gc_track(operation)

@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
-from purgatory.core._cpython.mypyc_types import mypyc_attr
+from purgatory.core._cpython.mypyc_types import i64, mypyc_attr
 from purgatory.core.outcome import Outcome
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC, shared_lock
+from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC, prepare_task, shared_lock
 
 # The stages of finishing, in order. Each is marked as done together with doing it, so that a thread
 # that goes on after an interrupt neither leaves one out nor does it twice.
@@ -170,3 +170,19 @@ class OperationState(TimerTask):
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
+
+
+def prepare_operation(operation: OperationState, delay_ns: i64, owner: OperationOwner) -> None:
+    """Set the fields of an operation that only keys complete, and attach it to its owner.
+
+    As the constructor and `operation.attach` do, without their checks: see `prepare_task`.
+    """
+    prepare_task(operation, delay_ns)
+    operation._op_keys = ()
+    operation._op_owner = owner
+    operation._op_has_condition = False
+    operation._op_lock = None if ATOMIC_SECTIONS else _shared_lock(operation)  # type: ignore[misc]
+    operation._op_outcome = None
+    operation._op_busy = False
+    operation._op_recheck = False
+    operation._op_stage = UNFINISHED

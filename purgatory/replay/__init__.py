@@ -1,6 +1,7 @@
 """Replay: sends recorded operations and events through a real purgatory."""
 
-from purgatory.replay.engine import Replay, ReplaySummary
+from purgatory.replay.engine import Replay
+from purgatory.replay.summary import ReplaySummary
 
 __all__ = ["Replay", "ReplaySummary", "Summary"]
 

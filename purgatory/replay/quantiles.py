@@ -13,12 +13,12 @@ class WaitQuantiles:
         self._counts: dict[int, int] = {}
         self._total = 0
 
-    def count(self, waited_ms: int) -> None:
-        """Count one wait of 0 ms or more, rounded down to four digits."""
+    def count(self, waited_ms: int, number: int = 1) -> None:
+        """Count equal waits of 0 ms or more, rounded down to four digits."""
         unit = 10 ** max(0, len(str(waited_ms)) - SIGNIFICANT_DIGITS)
         rounded = waited_ms - waited_ms % unit
-        self._counts[rounded] = self._counts.get(rounded, 0) + 1
-        self._total += 1
+        self._counts[rounded] = self._counts.get(rounded, 0) + number
+        self._total += number
 
     def add(self, other: "WaitQuantiles") -> None:
         """Add the counts of another `WaitQuantiles`."""

@@ -14,19 +14,22 @@ from typing import IO, Any, Final
 
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.tables import Column, ColumnType, Table
-from purgatory.trace.text_file import READ_ERRORS, check_header, open_text, wrap_text
+from purgatory.trace.text_file import (
+    TextRowReader,
+    TextRowWriter,
+    check_header,
+    open_text,
+    wrap_text,
+)
 
 SEPARATOR: Final = "|"
 
 
-class CsvRowReader:
+class CsvRowReader(TextRowReader):
     """Reads the records of one CSV file; `number` is the line on which the last one begins."""
 
-    unit = "line"
-    errors: tuple[type[Exception], ...] = READ_ERRORS
-
     def __init__(self, path: Path) -> None:
-        self.number: int = 0
+        super().__init__()
         self._path = path
         self._cells: list[tuple[Callable[[str], object], int]] = []
         self._file = open_text(path, newline="")
@@ -80,7 +83,7 @@ class CsvRowReader:
         return [name.strip() for name in header]
 
 
-class CsvRowWriter:
+class CsvRowWriter(TextRowWriter):
     """Writes rows into a file already open; `close` ends the text and leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:

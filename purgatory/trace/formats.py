@@ -17,6 +17,7 @@ from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
 from purgatory.trace.text_file import READ_ERRORS
 
 if TYPE_CHECKING:
+    from purgatory.trace.batches import Columns
     from purgatory.trace.tables import Table
 
 _COMPRESSED: Final = ".gz"
@@ -27,7 +28,8 @@ class RowReader(Protocol):
 
     `bind` comes first. Then a row is read in two steps, so that a row that cannot be decoded does
     not end the iteration: `records` yields what the file holds, `values` makes of a record the
-    values of the table's columns.
+    values of the table's columns. Or rows are read in portions: `portions` yields many records,
+    `columns_of` makes columns of them, if the format has columns, and `records_of` records.
     """
 
     number: int
@@ -53,6 +55,15 @@ class RowReader(Protocol):
     def values(self, record: Any) -> Iterable[object]:
         """Return the values of the table's columns in a record; raises `BadValue`."""
 
+    def portions(self) -> Iterator[Any]:
+        """Yield the records in the order of the file, many at a time."""
+
+    def columns_of(self, portion: Any) -> Columns | None:
+        """Return the values of the table's columns in a portion; None: go through its records."""
+
+    def records_of(self, portion: Any) -> Iterator[Any]:
+        """Yield the records of a portion, and set `number`."""
+
     def close(self) -> None:
         """Close the file."""
 
@@ -62,6 +73,9 @@ class RowWriter(Protocol):
 
     def write(self, row: tuple[Any, ...]) -> None:
         """Write a row; `BadValue` when the format cannot hold it."""
+
+    def write_columns(self, columns: Columns) -> bool:
+        """Write many rows; False, and nothing is written, if the format takes single rows."""
 
     def close(self) -> None:
         """Write what is buffered."""

@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from purgatory.trace.errors import BadValue
-from purgatory.trace.text_file import READ_ERRORS, check_header, open_text, wrap_text
+from purgatory.trace.text_file import (
+    TextRowReader,
+    TextRowWriter,
+    check_header,
+    open_text,
+    wrap_text,
+)
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table
 
 
-class JsonRowReader:
+class JsonRowReader(TextRowReader):
     """Reads the lines of one file; `number` is that of the last one."""
 
-    unit = "line"
-    errors: tuple[type[Exception], ...] = READ_ERRORS
-
     def __init__(self, path: Path) -> None:
-        self.number = 0
+        super().__init__()
         self._path = path
         self._names: tuple[str, ...] = ()
         self._file = open_text(path, newline="\n")
@@ -59,7 +62,7 @@ class JsonRowReader:
         self._file.close()
 
 
-class JsonRowWriter:
+class JsonRowWriter(TextRowWriter):
     """Writes rows into a file already open; `close` ends the text and leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:

@@ -7,13 +7,16 @@ the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from purgatory.trace.errors import TraceError
 from purgatory.trace.tables import Column, ColumnType, Table
+
+if TYPE_CHECKING:
+    from purgatory.trace.batches import Columns
 
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
@@ -37,6 +40,7 @@ class ParquetRowReader:
             self._file = self._pa.parquet.ParquetFile(path)
         except self._pa.ArrowException as error:
             raise TraceError(f"{path}: a damaged Parquet file") from error
+        self._columns: tuple[Column, ...] = ()
         self._names: list[str | None] = []
 
     def columns(self) -> Sequence[str]:
@@ -50,19 +54,33 @@ class ParquetRowReader:
         present = [column for column in table.columns if column.name in found]
         for column in present:
             self._check_type(column)
+        self._columns = table.columns
         self._names = [column.name if column in present else None for column in table.columns]
 
     def records(self) -> Iterator[Any]:
         """Yield the values of the table's columns, row by row."""
+        for portion in self.portions():
+            yield from self.records_of(portion)
+
+    def portions(self) -> Iterator[Columns]:
+        """Yield the values of the table's columns, column by column."""
         wanted = [name for name in self._names if name is not None]
         for batch in self._file.iter_batches(_BATCH_ROWS, columns=wanted):
-            columns = [
-                repeat(None, len(batch)) if name is None else _listed(self._pa, batch.column(name))
-                for name in self._names
-            ]
-            rows = zip(*columns, strict=True)
-            for self.number, row in enumerate(rows, self.number + 1):  # noqa: B020 - counts on
-                yield row
+            yield tuple(
+                [None] * len(batch) if name is None else self._values(batch.column(name), column)
+                for name, column in zip(self._names, self._columns, strict=True)
+            )
+
+    def columns_of(self, portion: Columns) -> Columns:
+        """Return the portion, which is by column already, and count its rows."""
+        self.number += len(portion[0])
+        return portion
+
+    def records_of(self, portion: Columns) -> Iterator[Any]:
+        """Yield the rows of a portion, and count them."""
+        rows = zip(*portion, strict=True)
+        for self.number, row in enumerate(rows, self.number + 1):  # noqa: B020 - counts on
+            yield row
 
     def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
         """Return the record, which holds the values already."""
@@ -72,8 +90,15 @@ class ParquetRowReader:
         """Close the file."""
         self._file.close()
 
+    def _values(self, array: Any, column: Column) -> list[Any]:
+        if column.is_time and self._pa.types.is_timestamp(array.type):
+            array = _unix_ms(self._pa, array)
+        return _listed(self._pa, array)
+
     def _check_type(self, column: Column) -> None:
         found = self._file.schema_arrow.field(column.name).type
+        if column.is_time and self._pa.types.is_timestamp(found):
+            return
         if not _holds(self._pa.types, found, column.type):
             raise TraceError(
                 f"{self._path}: column {column.name} holds {found}, expected {column.type.value}"
@@ -89,12 +114,22 @@ class ParquetRowWriter:
         few = [column.name for column in table.columns if column.name in _DICTIONARY_COLUMNS]
         self._writer = self._pa.parquet.ParquetWriter(file, self._schema, use_dictionary=few)
         self._rows: list[tuple[Any, ...]] = []
+        self._batches: list[Any] = []  # before those rows
+        self._batched = 0  # rows in them
 
     def write(self, row: tuple[Any, ...]) -> None:
         """Write a row."""
         self._rows.append(row)
         if len(self._rows) >= _GROUP_ROWS:
             self._write_group()
+
+    def write_columns(self, columns: Columns) -> bool:
+        """Write many rows, given by column."""
+        self._batch_rows()
+        self._add_batch(columns)
+        if self._batched >= _GROUP_ROWS:
+            self._write_group()
+        return True
 
     def write_all(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write many rows."""
@@ -106,25 +141,38 @@ class ParquetRowWriter:
     def close(self) -> None:
         """Write what is buffered and the footer."""
         try:
-            if self._rows:
-                self._write_group()
+            self._write_group()
         finally:
             self._writer.close()
 
     def _write_group(self) -> None:
+        self._batch_rows()
+        batches, self._batches, self._batched = self._batches, [], 0
+        if batches:
+            self._writer.write_table(self._pa.Table.from_batches(batches).combine_chunks())
+
+    def _batch_rows(self) -> None:
         rows, self._rows = self._rows, []
-        # Column by column: `zip(*rows)` makes an iterator for each row, and is three times slower.
+        if rows:
+            # Column by column: `zip(*rows)` makes an iterator for each row, and is three times
+            # slower.
+            places = range(len(self._schema))
+            self._add_batch(tuple(list(map(itemgetter(place), rows)) for place in places))
+
+    def _add_batch(self, columns: Columns) -> None:
         arrays = [
-            _array(self._pa, list(map(itemgetter(place), rows)), field.type)
-            for place, field in enumerate(self._schema)
+            _array(self._pa, column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
         ]
-        self._writer.write_batch(self._pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._batches.append(self._pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._batched += len(columns[0])
 
 
 def load_pyarrow(path: Path) -> Any:
     """Import pyarrow; without it raise TraceError, naming the path that needs it."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
+        import pyarrow.compute  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError as error:
         raise TraceError(
@@ -161,11 +209,35 @@ def _listed(pa: Any, array: Any) -> list[Any]:
         return _scalars(pa, array)
     ends = array.offsets.to_pylist()
     texts = _scalars(pa, array.values)
+    first, last = ends[0], ends[-1]
+    if not array.null_count and ends == list(range(first, first + len(ends))):  # one text each
+        return list(zip(texts[first:last], strict=True))
     lists = [texts[start:end] for start, end in pairwise(ends)]
     if array.null_count:
         valid = array.is_valid().to_pylist()
         return [texts if here else None for here, texts in zip(valid, lists, strict=True)]
     return lists
+
+
+def _unix_ms(pa: Any, array: Any) -> Any:
+    """Return timestamps as Unix milliseconds; what is within a millisecond counts as that one.
+
+    One without a time zone is taken for UTC, as Parquet has it.
+    """
+    unit = array.type.unit
+    counts = array.cast(pa.int64())
+    if unit == "s":
+        return pa.compute.multiply(counts, 1000)
+    for _ in range({"ms": 0, "us": 1, "ns": 2}[unit]):
+        counts = _floor_thousandth(pa, counts)
+    return counts
+
+
+def _floor_thousandth(pa: Any, counts: Any) -> Any:
+    """Return the thousandth part, rounded down also before 1970."""
+    whole = pa.compute.divide(counts, 1000)  # towards zero
+    is_less = pa.compute.less(counts, pa.compute.multiply(whole, 1000))
+    return pa.compute.subtract(whole, is_less.cast(pa.int64()))
 
 
 def _scalars(pa: Any, array: Any) -> list[Any]:

@@ -6,13 +6,14 @@ Public through `purgatory.trace`. A reader belongs to one thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from purgatory.trace.bad_rows import SHOWN, BadRow, BadRows
+from purgatory.trace.batches import Batch, columns_of
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.formats import RowReader, files_of, open_rows, reason
 from purgatory.trace.tables import (
@@ -58,9 +59,10 @@ class Reader(Generic[RowT]):
     def __next__(self) -> RowT:
         return next(self._rows)
 
-    def where(self) -> str:
-        """Return the file and the line or row number of the row that was returned last."""
-        return f"{self._file}, {self._row_reader.unit} {self._row_reader.number}"
+    def where(self, number: int | None = None) -> str:
+        """Return the place of the row that was returned last, or of a number of the last batch."""
+        row_reader = self._row_reader
+        return f"{self._file}, {row_reader.unit} {row_reader.number if number is None else number}"
 
     def close(self) -> None:
         """Close the file; nothing more is read."""
@@ -78,37 +80,85 @@ class Reader(Generic[RowT]):
     ) -> None:
         self.close()
 
+    def batches(self) -> Generator[Batch, None, None]:
+        """Yield the rows by column, in batches: instead of iterating, and with the same checks.
+
+        A batch of a file that has columns (Parquet) is checked by column, and row by row only if it
+        may have a bad one.
+        """
+        portions = self._portions()
+        try:
+            for portion in portions:
+                yield from self._batches_of(portion, portions)
+        finally:
+            portions.close()
+
+    def _batches_of(self, portion: Any, portions: Iterator[Any]) -> Iterator[Batch]:
+        row_reader = self._row_reader
+        before = row_reader.number
+        columns = row_reader.columns_of(portion)
+        good = columns and columns[0] and self.table.make_columns(*columns)
+        if good:
+            yield Batch(good, range(before + 1, row_reader.number + 1))
+            return
+        row_reader.number = before
+        records = row_reader.records_of(portion)
+        rest = (record for later in portions for record in self._row_reader.records_of(later))
+        numbered = [(row_reader.number, row) for row in self._checked(records, rest)]
+        if numbered:
+            numbers, rows = zip(*numbered, strict=True)
+            yield Batch(columns_of(rows), numbers)
+
     def _read(self) -> Generator[RowT, None, None]:
-        make = self.table.make
         records = self._records()
         try:
-            for record in records:
-                try:
-                    row = make(*self._row_reader.values(record))
-                except BadValue as error:
-                    bad = self._bad_row(error)
-                    if self._on_bad is None:
-                        raise self._bad_rows_error(bad, records) from None
-                    self._on_bad(bad)
-                    continue
-                yield row
+            yield from self._checked(records, ())
         finally:
             records.close()
 
+    def _checked(self, records: Iterator[Any], rest: Iterable[Any]) -> Iterator[RowT]:
+        """Make rows of records; to report bad ones, look for more in the rest, too."""
+        make = self.table.make
+        for record in records:
+            try:
+                row = make(*self._row_reader.values(record))
+            except BadValue as error:
+                bad = self._bad_row(error)
+                if self._on_bad is None:
+                    raise self._bad_rows_error(bad, chain(records, rest)) from None
+                self._on_bad(bad)
+                continue
+            yield row
+
     def _records(self) -> Generator[Any, None, None]:
         """Yield the records of all files; `self._row_reader` is the one the last came from."""
+        for row_reader in self._row_readers():
+            yield from self._guarded(row_reader.records())
+
+    def _portions(self) -> Generator[Any, None, None]:
+        """Yield the records of all files, many at a time, as `_records` does single ones."""
+        for row_reader in self._row_readers():
+            yield from self._guarded(row_reader.portions())
+
+    def _row_readers(self) -> Generator[RowReader, None, None]:
+        """Open the files one after another."""
         for file in self._files:
             if file != self._file:
                 self._row_reader = _open_bound(file, self.table)
                 self._file = file
             try:
-                yield from self._row_reader.records()
-            except self._row_reader.errors as error:
-                after = f", after {self._row_reader.unit} {self._row_reader.number}"
-                place = after if self._row_reader.number else ""
-                raise TraceError(f"{file}{place}: {reason(error)}") from error
+                yield self._row_reader
             finally:
                 self._row_reader.close()
+
+    def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Pass on what is read from the file; report damage with its place."""
+        try:
+            yield from items
+        except self._row_reader.errors as error:
+            after = f", after {self._row_reader.unit} {self._row_reader.number}"
+            place = after if self._row_reader.number else ""
+            raise TraceError(f"{self._file}{place}: {reason(error)}") from error
 
     def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
         """Report the next bad rows, too, so that several can be mended at once.

@@ -11,6 +11,12 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+from purgatory.trace.column_validation import (
+    event_columns,
+    extension_columns,
+    operation_columns,
+    outcome_columns,
+)
 from purgatory.trace.errors import TraceError
 from purgatory.trace.validation import (
     checked_event,
@@ -20,6 +26,7 @@ from purgatory.trace.validation import (
 )
 
 if TYPE_CHECKING:
+    from purgatory.trace.batches import Columns
     from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
@@ -39,31 +46,39 @@ class Column(NamedTuple):
     """A column; one that is not required may be absent from a file, and then reads as null.
 
     One that is `rare` is written only if a row needs it; its default is 0 or False. Such columns
-    come last.
+    come last. One that `is_time` holds Unix milliseconds, and is read from timestamps, too.
     """
 
     name: str
     type: ColumnType
     required: bool = True
     rare: bool = False
+    is_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[RowT]):
-    """A kind of table: its columns in order, and the function that makes a checked row of values.
+    """A kind of table: its columns in order, and the functions that check them.
 
-    `time_column` is the column by which a trace is in time order.
+    `make` makes a checked row of values, `make_columns` checked columns of lists, or None if a row
+    may be bad. `time_column` is the column by which a trace is in time order.
     """
 
     name: str
     columns: tuple[Column, ...]
     make: Callable[..., RowT]
+    make_columns: Callable[..., Columns | None]
     time_column: str
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns, in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def time_place(self) -> int:
+        """The place of the time column, counted from 0."""
+        return self.names.index(self.time_column)
 
     @property
     def time_of(self) -> Callable[[RowT], int]:
@@ -97,12 +112,13 @@ OPERATIONS: Final[Table[Operation]] = Table(
     (
         Column("op_id", _TEXT),
         Column("kind", _TEXT, required=False),
-        Column("submitted_ms", _INT64),
+        Column("submitted_ms", _INT64, is_time=True),
         Column("timeout_ms", _INT64),
         Column("keys", _TEXTS),
         Column("need", _INT32, required=False),
     ),
     checked_operation,
+    operation_columns,
     "submitted_ms",
 )
 
@@ -110,18 +126,20 @@ EVENTS: Final[Table[KeyEvent]] = Table(
     "events",
     (
         Column("key", _TEXT),
-        Column("at_ms", _INT64),
+        Column("at_ms", _INT64, is_time=True),
         Column("hold_ms", _INT64, required=False, rare=True),
         Column("failed", ColumnType.BOOL, required=False, rare=True),
     ),
     checked_event,
+    event_columns,
     "at_ms",
 )
 
 EXTENSIONS: Final[Table[Extension]] = Table(
     "extensions",
-    (Column("op_id", _TEXT), Column("at_ms", _INT64), Column("timeout_ms", _INT64)),
+    (Column("op_id", _TEXT), Column("at_ms", _INT64, is_time=True), Column("timeout_ms", _INT64)),
     checked_extension,
+    extension_columns,
     "at_ms",
 )
 
@@ -131,14 +149,15 @@ OUTCOMES: Final[Table[OutcomeRow]] = Table(
         Column("op_id", _TEXT),
         Column("kind", _TEXT, required=False),
         Column("outcome", _TEXT),
-        Column("at_ms", _INT64),
+        Column("at_ms", _INT64, is_time=True),
         Column("by_key", _TEXT, required=False),
-        Column("submitted_ms", _INT64),
-        Column("deadline_ms", _INT64),
+        Column("submitted_ms", _INT64, is_time=True),
+        Column("deadline_ms", _INT64, is_time=True),
         Column("waited_ms", _INT64),
         Column("lateness_ms", _INT64),
     ),
     checked_outcome,
+    outcome_columns,
     "at_ms",
 )
 

@@ -10,14 +10,56 @@ import csv
 import gzip
 import io
 import zlib
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
+from purgatory.trace.batches import BATCH_ROWS, Columns
 from purgatory.trace.errors import TraceError
 
 # Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
 # `open_text`.
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
+
+
+class TextRowReader:
+    """Base of the readers of text: reads single records; `number` is the line of the last one."""
+
+    unit = "line"
+    errors: tuple[type[Exception], ...] = READ_ERRORS
+
+    def __init__(self) -> None:
+        self.number: int = 0
+
+    def records(self) -> Iterator[Any]:
+        """See `RowReader`."""
+        raise NotImplementedError
+
+    def portions(self) -> Iterator[list[tuple[int, Any]]]:
+        """Yield the records with their lines, many at a time."""
+        numbered = ((self.number, record) for record in self.records())
+        while portion := list(islice(numbered, BATCH_ROWS)):
+            yield portion
+
+    def columns_of(self, portion: list[tuple[int, Any]]) -> Columns | None:
+        """Return None: text is checked row by row."""
+        del portion
+        return None
+
+    def records_of(self, portion: list[tuple[int, Any]]) -> Iterator[Any]:
+        """Yield the records of a portion, and set `number`."""
+        for self.number, record in portion:
+            yield record
+
+
+class TextRowWriter:
+    """Base of the writers of text."""
+
+    def write_columns(self, columns: Columns) -> bool:
+        """Return False: text is written row by row."""
+        del columns
+        return False
 
 
 def open_text(path: Path, newline: str) -> io.TextIOWrapper:

@@ -19,6 +19,7 @@ from purgatory.trace.reader import Reader
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
 if TYPE_CHECKING:
+    from purgatory.trace.batches import Columns
     from purgatory.trace.reader import StrPath
     from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
 
@@ -68,6 +69,29 @@ class Writer(Generic[RowT]):
         except OSError as error:
             raise self._failure(error) from error
         self.count += 1
+
+    def write_columns(self, columns: Columns) -> None:
+        """Write many rows, given by column, as `write` does each of them.
+
+        After `BadRows` those before the bad one are written.
+        """
+        if not self._try_write_columns(columns):
+            for row in zip(*columns, strict=True):
+                self.write(row)  # type: ignore[arg-type]
+
+    def _try_write_columns(self, columns: Columns) -> bool:
+        """Write all at once; False, and nothing is written, if a row may be bad or is special."""
+        if self._row_writer is None or not columns[0]:
+            return False
+        good = self.table.make_columns(*columns)
+        if good is None or any(map(any, good[self._width :])):
+            return False
+        try:
+            written = self._row_writer.write_columns(good[: self._width])
+        except OSError as error:
+            raise self._failure(error) from error
+        self.count += len(columns[0]) if written else 0
+        return written
 
     def __exit__(
         self,

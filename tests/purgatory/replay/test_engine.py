@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
+from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.oracle import full_traces, resolve, traces
+from timingwheel import Timer
 
 
 def replayed(operations, events, extensions=None, **options):
@@ -126,7 +128,7 @@ def test_operations_of_one_id_are_extended_together():
     outcomes = []
     with Replay(on_outcome=outcomes.append) as replay:
         replay.run(rows, [KeyEvent("l", 3)], extensions=[Extension("o", 10, 2)])
-        assert not replay._waiting
+        assert not replay._feeder._waiting
     assert sorted((row.at_ms, row.deadline_ms) for row in outcomes) == [(3, 10), *[(12, 12)] * 3]
 
 
@@ -139,16 +141,17 @@ def test_holds_and_extensions_beyond_all_bounds():
     assert (extended.outcome, extended.at_ms) == ("expired", 2**63 - 1)
 
 
-def test_stop_leaves_the_rest_waiting():
+@pytest.mark.parametrize("speed", [None, 1e9])
+def test_stop_leaves_the_rest_waiting(speed):
     """Stopping in the middle: what was done is counted, what waits has no outcome."""
-    rows = [operation(f"o{place}", place, 1_000_000, (f"k{place}",)) for place in range(100)]
+    rows = [operation(f"o{place}", place, 10**9, (f"k{place}",)) for place in range(10_000)]
     events = [KeyEvent("k0", 5)]
     outcomes = []
-    with Replay(on_outcome=outcomes.append) as replay:
+    with Replay(on_outcome=outcomes.append, speed=speed) as replay:
         total = replay.run(rows, events, lambda done: replay.stop() if done > 50 else None)
     assert [outcome.op_id for outcome in outcomes] == ["o0"]
     assert total.operations == total.pending + 1
-    assert 50 <= total.operations < 60
+    assert 50 <= total.operations < (60 if speed else 2_000)
 
 
 def test_stop_ends_a_wait_in_real_time():
@@ -156,6 +159,45 @@ def test_stop_ends_a_wait_in_real_time():
     rows = [operation("a"), operation("b", 10**9)]
     with Replay(speed=1) as replay:
         replay.run(rows, [], lambda done: replay.stop())
+    assert replay.seconds < 60
+
+
+def test_the_wheel_is_drained_once_a_window(monkeypatch):
+    """Not at each instant: that took half of the time of a replay."""
+    drains = []
+    drain = ReplayClock.drain
+    monkeypatch.setattr(ReplayClock, "drain", lambda clock: (drains.append(1), drain(clock)))
+    rows = [operation(f"o{n}", n, 5 * (n % 2), (f"k{n}",)) for n in range(10_000)]
+    events = [KeyEvent(f"k{n}", n + 2) for n in range(10_000)]
+    with Replay() as replay:
+        total = replay.run(rows, events)
+    assert (total.completed, total.expired) == (5_000, 5_000)
+    assert len(drains) < 30
+
+
+def test_in_real_time_the_clock_is_advanced_when_something_is_due(monkeypatch):
+    """And not at the other instants."""
+    advanced = []
+    advance = Timer.advance_clock
+    monkeypatch.setattr(Timer, "advance_clock", lambda timer: (advanced.append(1), advance(timer)))
+    rows = [operation(f"o{n}", n, 10**6, (f"k{n}",)) for n in range(2_000)]
+    events = [KeyEvent(f"k{n}", n + 2) for n in range(2_000)]
+    with Replay(speed=1e9) as replay:
+        assert replay.run(rows, events).completed == 2_000
+    assert len(advanced) < 200
+
+
+def test_in_real_time_an_outcome_is_told_when_it_occurs():
+    """Also if no row comes for long: the hour after it is not waited for."""
+    told = []
+
+    def on_outcome(row):
+        told.append(row)
+        replay.stop()
+
+    with Replay(speed=1000, on_outcome=on_outcome) as replay:
+        replay.run([operation("a", 0, 5), operation("b", 3_600_000_000)], [])
+    assert [(row.op_id, row.outcome, row.at_ms) for row in told] == [("a", "expired", 5)]
     assert replay.seconds < 60
 
 

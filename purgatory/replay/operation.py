@@ -1,0 +1,92 @@
+"""TraceOperation: an operation of a trace.
+
+The thread of the replay makes it, submits it and ends it, and it has no callbacks. So what guards
+an operation against other threads, and runs its actions, is left out where that takes time. Each of
+its ends is told to the purgatory's journal, which is the replay's `OutcomeCollector`.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+from purgatory.core.keyed import KeyedOperation, prepare_keyed
+from purgatory.core.lifecycle import release
+from purgatory.core.operation_state import UNAFFECTED, OperationOwner
+from purgatory.core.outcome import COMPLETED, EXPIRED
+
+# The longest delay that a timer takes.
+LONGEST_DELAY_MS: Final = 2**62
+
+
+class KeyFailed(Exception):
+    """What a failed event of a trace fails its key with."""
+
+    def __init__(self, at_ms: int) -> None:
+        super().__init__(at_ms)
+        self.at_ms: int = at_ms
+
+
+class TraceOperation(KeyedOperation):
+    """One operation of a trace, with the deadline in force.
+
+    The value of an event is its instant. The wheel is drained rarely, so an event may find an
+    operation that should have expired before: it expires then, and the event does not reach it.
+
+    `delay_ms`: from the reading of the replay's clock to the deadline.
+    """
+
+    __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
+
+    def __init__(
+        self,
+        op_id: str,
+        kind: str,
+        submitted_ms: int,
+        due_ms: int,
+        need: int,
+        delay_ms: int,
+        owner: OperationOwner,
+    ) -> None:
+        # The unit of the replay's clock; see `ReplayClock`.
+        prepare_keyed(self, min(delay_ms, LONGEST_DELAY_MS), need, owner)
+        self.op_id: str = op_id
+        self.kind: str = kind
+        self.submitted_ms: int = submitted_ms
+        self.due_ms: int = due_ms
+        self.ended_ms: int = 0
+        self.lateness_ms: int = 0
+
+    def run(self) -> object:
+        """Expire, unless it has ended."""
+        if self._op_outcome is None:
+            self._op_outcome = EXPIRED
+            release(self, EXPIRED)
+        return None
+
+    def expire_before(self, at_ms: int) -> bool:
+        """Expire if the deadline is before an instant. True if it is."""
+        if at_ms <= self.due_ms:
+            return False
+        self.run()
+        return True
+
+    def _op_complete_key(self, key: Hashable, value: object) -> bool:
+        assert isinstance(value, int)
+        if value > self.due_ms:
+            self.run()
+            return False
+        if self._op_values is not None:
+            return super()._op_complete_key(key, value)
+        if self._op_outcome is not None:
+            return False
+        self.by_key = key
+        self._op_outcome = COMPLETED
+        release(self, COMPLETED)
+        return True
+
+    def _op_count_key(self, key: Hashable, value: object) -> int:
+        assert isinstance(value, int)
+        return UNAFFECTED if self.expire_before(value) else super()._op_count_key(key, value)
+
+    def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        assert isinstance(error, KeyFailed)
+        return not self.expire_before(error.at_ms) and super()._op_fail_key(key, error)

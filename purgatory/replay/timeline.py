@@ -1,0 +1,129 @@
+"""Timeline: the tables of a trace, merged by time into windows.
+
+Used by the engine alone, in its thread. Holds a batch of each table, and the rows of the instant at
+which a batch ends.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from purgatory.trace.batches import Columns
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Table
+
+# In the tables of operations, extensions and events.
+_TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time_place)
+
+
+class Part(NamedTuple):
+    """The rows of one table that belong to a window: those from `start` on and before `end`."""
+
+    columns: Columns
+    start: int
+    end: int
+
+
+class Window(NamedTuple):
+    """All rows of a stretch of time, which ends before `until_ms`; None: they are the last ones."""
+
+    operations: Part
+    extensions: Part
+    events: Part
+    until_ms: int | None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(part.end - part.start for part in self._parts())
+
+    def first_ms(self) -> int:
+        """Return the first time; there must be a row."""
+        timed = zip(self._parts(), _TIME_PLACES, strict=True)
+        firsts = (part.columns[time][part.start] for part, time in timed if part.start < part.end)
+        return int(min(firsts))
+
+    def _parts(self) -> tuple[Part, Part, Part]:
+        return self.operations, self.extensions, self.events
+
+
+class _Rows:
+    """The rows of one table, as far as they are read and in no window yet."""
+
+    def __init__(self, table: Table[Any], batches: Iterable[Columns]) -> None:
+        self.finished = False
+        self._batches = iter(batches)
+        self._time_place = table.time_place
+        self._columns: Columns = tuple([] for _ in table.columns)
+        self._start = 0
+
+    def read(self) -> None:
+        """Read another batch behind what is here."""
+        more = next(self._batches, None)
+        if more is None:
+            self.finished = True
+            return
+        left = (column[self._start :] for column in self._columns)
+        self._columns = tuple(old + new for old, new in zip(left, more, strict=True))
+        self._start = 0
+
+    def is_empty(self) -> bool:
+        """Tell whether no row is here."""
+        return self._start == len(self._columns[0])
+
+    def span_ms(self) -> tuple[int, int]:
+        """Return the times of the first and the last row that is here."""
+        times = self._columns[self._time_place]
+        return times[self._start], times[-1]
+
+    def take(self, until_ms: int | None) -> Part:
+        """Take the rows before a time; None: all."""
+        times = self._columns[self._time_place]
+        start = self._start
+        end = len(times) if until_ms is None else bisect_left(times, until_ms, start)
+        self._start = end
+        return Part(self._columns, start, end)
+
+
+class Timeline:
+    """Merges tables that are in order of time, and come in batches."""
+
+    def __init__(
+        self,
+        operations: Iterable[Columns],
+        extensions: Iterable[Columns],
+        events: Iterable[Columns],
+    ) -> None:
+        self._tables = (
+            _Rows(OPERATIONS, operations),
+            _Rows(EXTENSIONS, extensions),
+            _Rows(EVENTS, events),
+        )
+
+    def windows(self) -> Iterator[Window]:
+        """Yield all rows, window by window; the last one may be empty."""
+        until_ms: int | None = 0
+        while until_ms is not None:
+            until_ms = self._read_on()
+            operations, extensions, events = (table.take(until_ms) for table in self._tables)
+            yield Window(operations, extensions, events, until_ms)
+
+    def _read_on(self) -> int | None:
+        """Read until the rows before some time are all here, and some are; return that time.
+
+        None if all rows are here.
+        """
+        while True:
+            for table in self._tables:
+                while table.is_empty() and not table.finished:
+                    table.read()
+            unfinished = [table for table in self._tables if not table.finished]
+            if not unfinished:
+                return None
+            until_ms = min(table.span_ms()[1] for table in unfinished)
+            here = [table for table in self._tables if not table.is_empty()]
+            if min(table.span_ms()[0] for table in here) < until_ms:
+                return until_ms
+            # Rows of that instant may follow, and what comes in it must be in one window.
+            for table in unfinished:
+                if table.span_ms()[1] == until_ms:
+                    table.read()
