@@ -11,8 +11,16 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
-# The core and its two dependencies, all of them pure Python; the cluster has Spark itself.
-_PACKAGES: Final = ("mq", "prometheus_client", "purgatory", "sortedcontainers", "timingwheel")
+# This package, and what it imports besides PySpark and pyarrow, which the cluster has: all of it
+# pure Python. Of rich only what prints tables and progress is used, which imports no other package.
+_PACKAGES: Final = (
+    "mq",
+    "prometheus_client",
+    "purgatory",
+    "rich",
+    "sortedcontainers",
+    "timingwheel",
+)
 # Built for one Python on one machine; the sources of all of them are in the zip too.
 _EXCLUDED_SUFFIXES: Final = (".so", ".pyd", ".pyc")
 
