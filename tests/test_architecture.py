@@ -63,7 +63,12 @@ FLOORS = {
         ],
     ],
     "purgatory.spark": [
-        ["purgatory.spark.report.*", "purgatory.spark.stream.*", "purgatory.spark.batch.*"],
+        [
+            "purgatory.spark.report.*",
+            "purgatory.spark.stream.*",
+            "purgatory.spark.batch.*",
+            "purgatory.spark.read.*",
+        ],
         ["purgatory.spark.tables.*"],
         ["purgatory.spark.*"],
     ],
