@@ -6,7 +6,6 @@ Called from the main thread. Nothing of the extra is imported before the command
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from purgatory.cli.extras import import_extra
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
+    from purgatory.service.client.outcome_handler import OnOutcome
 
 _BIND: Final = "127.0.0.1:7413"
 
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
     connect = connector(arguments)
 
-    def make_client(name: str, on_outcome: Callable[[Any], object]) -> Client:
+    def make_client(name: str, on_outcome: OnOutcome | None) -> Client:
         return connect(name=name, on_outcome=on_outcome)
 
     gateway = module.Gateway(

@@ -1,6 +1,7 @@
 """Callers: what each token may do, and the connection to the server that it has.
 
-A client name has one connection, made with its first request. Used by the gateway's event loop.
+A client name has one connection, made with its first request, and one more while streams of its
+outcomes are open. Used by the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.client.client import Client
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.errors import NotAllowed, RequestTimeout
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 
 _T = TypeVar("_T")
 
-#: Makes the client of a name; it calls the function with each outcome.
-MakeClient = Callable[[str, Callable[[Any], object]], "Client"]
+#: Makes a client of a name; it calls the function, if there is one, with each outcome.
+MakeClient = Callable[[str, OnOutcome | None], Client]
 
 
 class Caller:
@@ -77,8 +79,8 @@ class Callers:
         return access
 
     def _connect(self, name: str) -> _Connection:
-        feed = OutcomeFeed(asyncio.get_running_loop())
-        return _Connection(self._make_client(name, feed.receive), feed)
+        feed = OutcomeFeed(lambda on_outcome: self._make_client(name, on_outcome))
+        return _Connection(self._make_client(name, None), feed)
 
     def end_streams(self) -> None:
         """End the streams of outcomes, which would go on for ever."""

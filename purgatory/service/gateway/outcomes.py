@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
 import msgspec
@@ -66,13 +67,17 @@ async def follow(
     return ServerSentEvent(_events(caller, start))
 
 
-async def _events(caller: Caller, after: int) -> AsyncIterator[ServerSentEventMessage]:
-    async for outcome in caller.feed.read(after, _QUIET_S):
-        if outcome is None:
-            yield ServerSentEventMessage(comment="")
-        else:
-            data = msgspec.json.encode(_shown(outcome)).decode()
-            yield ServerSentEventMessage(data=data, event="outcome", id=outcome.number)
+async def _events(caller: Caller, after: int) -> AsyncGenerator[ServerSentEventMessage]:
+    async with contextlib.aclosing(caller.feed.read(after, _QUIET_S)) as outcomes:
+        async for outcome in outcomes:
+            yield _event(outcome)
+
+
+def _event(outcome: OutcomeMessage | None) -> ServerSentEventMessage:
+    if outcome is None:
+        return ServerSentEventMessage(comment="")
+    data = msgspec.json.encode(_shown(outcome)).decode()
+    return ServerSentEventMessage(data=data, event="outcome", id=outcome.number)
 
 
 def _shown(outcome: OutcomeMessage) -> OutcomeReport:

@@ -12,8 +12,16 @@ from tests.testing.purgatory_harness import HANG
 pytest.importorskip("schemathesis", reason="pip install schemathesis")
 
 # JSON Schema cannot say that a text is a duration, or that `need` is at most the number of keys;
-# any text is a key or an id; and Litestar's answer to OPTIONS names one of a path's methods.
-UNSAID = "positive_data_acceptance,negative_data_rejection,allow_header_conformance"
+# any text is a key or an id; Litestar's answer to OPTIONS names one of a path's methods; and what is
+# cancelled is known for a while.
+UNSAID = ",".join(
+    [
+        "positive_data_acceptance",
+        "negative_data_rejection",
+        "allow_header_conformance",
+        "use_after_free",
+    ]
+)
 # Not set: one request for each kind of value that the document has, and no random ones.
 EXAMPLES = os.environ.get("PURGATORY_EXAMPLES", "")
 
@@ -48,6 +56,7 @@ def test_what_schemathesis_sends(shop, tmp_path):
         *(sys.executable, "-m", "schemathesis.cli", "run", path, "--no-color"),
         *("--url", shop.base_url, "--header", f"Authorization: {shop.headers['Authorization']}"),
         *("--exclude-checks", UNSAID, "--generation-database", "none"),
+        *("--suppress-health-check", "all"),  # of a busy machine
         *(("--max-examples", EXAMPLES) if EXAMPLES else ("--phases", "coverage")),
     ]
     done = subprocess.run(

@@ -1,6 +1,9 @@
 """Outcomes over HTTP: listed, followed as server-sent events, acknowledged."""
 
 import json
+import queue
+
+from tests.testing.purgatory_harness import HANG
 
 
 def events(lines):
@@ -45,6 +48,22 @@ def test_follow(shop):
     shop.post("/v1/outcomes/acknowledge", json={"numbers": [first["number"]]})
     with shop.stream("GET", "/v1/outcomes/stream") as stream:
         assert next(events(stream.iter_lines()))["op_id"] == "b"
+
+
+def test_another_program_of_the_name(shop, server, connect):
+    """It takes the outcomes, but while a stream is open."""
+    found = queue.SimpleQueue()
+    end(shop, "before")
+    connect(server, name="shop", on_outcome=lambda outcome: found.put(outcome.op_id))
+    end(shop, "a")
+    assert [found.get(timeout=HANG) for _ in range(2)] == ["before", "a"]
+    with shop.stream("GET", "/v1/outcomes/stream") as stream:
+        outcomes = events(stream.iter_lines())
+        end(shop, "b")  # for either: the gateway may not be connected yet
+        assert next(outcomes)["op_id"] == "b"
+        end(shop, "c")
+        assert next(outcomes)["op_id"] == "c"
+    assert found.empty() or (found.get(), found.empty()) == ("b", True)
 
 
 def test_go_on_behind_the_last(shop):
