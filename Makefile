@@ -39,11 +39,22 @@ test-compiled: $(COMPILED)/.test
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels
 
-demo: $(VENV)/.demo            ## a year of real flights through the purgatory, and a report
-	$(BIN)/purgatory trace flights $(DATA)
-	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --outcomes $(DATA)/outcomes.parquet
-	$(BIN)/purgatory replay $(DATA)/operations.parquet $(DATA)/events.parquet --speed $(SPEED)
-	$(BIN)/purgatory spark report $(DATA) --html $(DATA)/report.html
+# The page is told with its whole path; -P, or Python would import the source that lies here.
+DEMO = $(COMPILED)/bin/purgatory
+TABLES = $(DATA)/operations.parquet $(DATA)/events.parquet
+demo: $(COMPILED)/.demo        ## a year of real flights through the purgatory, and a report
+	@$(COMPILED)/bin/python -P -c "import timingwheel; print('This is', \
+		'the compiled package.' if timingwheel.COMPILED else 'plain Python: nothing could be compiled.')"
+	@printf '\nA year of flights out of New York, each an operation that waits for its arrival:\n'
+	$(DEMO) trace flights $(DATA)
+	@printf '\nIn virtual time, as quickly as it goes:\n'
+	$(DEMO) replay $(TABLES) --outcomes $(DATA)/outcomes.parquet
+	@printf '\nIn real time, %s seconds of the year a second:\n' $(SPEED)
+	$(DEMO) replay $(TABLES) --speed $(SPEED)
+	@printf '\nA report, by Spark; its start takes some seconds:\n'
+	$(DEMO) spark report $(DATA) --html $(DATA)/report.html
+	@printf '\nThe report is a page, too: %s\n' $(abspath $(DATA))/report.html
+	@printf 'Next: docs/tutorial.md, or the durable service with its live page:\n  %s serve\n' $(DEMO)
 
 check: lint types imports core docs test ## everything that CI runs
 
@@ -83,11 +94,10 @@ PIP = -m pip --quiet --disable-pip-version-check
 
 # One environment, with a stamp for each set of extras, renewed when pyproject.toml changes.
 $(VENV)/.test: EXTRA = test
-$(VENV)/.demo: EXTRA = trace,spark
 $(VENV)/.docs: EXTRA = docs
 $(VENV)/.types: EXTRA = test,types
 $(VENV)/.bench: EXTRA = bench
-$(VENV)/.test $(VENV)/.demo $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
+$(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
 	@touch $@
@@ -97,12 +107,15 @@ PACKAGED = setup.py build_boxing.py build_docstrings.py $(shell find timingwheel
 $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
 	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel
+	@echo "compiling the package, if there is a C compiler: some minutes, once"
 	$(COMPILED)/bin/python $(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
 	@touch $@
 
 # By force: the installed wheel may have the same version and be older.
-$(COMPILED)/.test $(COMPILED)/.bench: EXTRA = $(subst .,,$(@F))
-$(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
+$(COMPILED)/.test: EXTRA = test
+$(COMPILED)/.bench: EXTRA = bench
+$(COMPILED)/.demo: EXTRA = trace,service,spark
+$(COMPILED)/.test $(COMPILED)/.bench $(COMPILED)/.demo: $(COMPILED)/.wheel
 	$(COMPILED)/bin/python $(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
 	$(COMPILED)/bin/python $(PIP) install "$$(echo $(COMPILED)/wheel/*.whl)[$(EXTRA)]"
 	@touch $@

@@ -6,6 +6,7 @@ Prints to stdout and raises its errors. Called from the main thread.
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from purgatory.trace.bad_rows import SkippedRows
@@ -67,9 +68,19 @@ def add_parser(subparsers: Any) -> None:
 
 def run_flights(arguments: argparse.Namespace) -> int:
     """Write the flights and print one line of counts."""
-    written = write_flights(arguments.directory)
+    with _status("reading a year of flights"):
+        written = write_flights(arguments.directory)
     print(f"{arguments.directory}: {written.operations} operations, {written.events} events")
     return 0
+
+
+def _status(text: str) -> AbstractContextManager[object]:
+    """Show on a terminal what takes some seconds, if rich is installed."""
+    try:
+        from rich.console import Console  # noqa: PLC0415  # an extra, and slow to import
+    except ImportError:
+        return nullcontext()
+    return Console(stderr=True).status(text)
 
 
 def run_check(arguments: argparse.Namespace) -> int:

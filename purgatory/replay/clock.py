@@ -47,7 +47,7 @@ class ReplayClock:
     With `speed` None time is virtual: it jumps from instant to instant, and nothing expires before
     `drain`: that takes a tenth of the time if it is for many instants at once. Else time passes no
     faster than `speed` seconds of the trace in a second of real time, and what is due expires on
-    the way. `on_drained` is called after each drain.
+    the way. `before_sleep` is called before each sleep.
 
     A timer counts nanoseconds, of which 64 bits hold 292 years; a trace may have any 64 bits of
     milliseconds. So here the timer's clock counts a millisecond of the trace as a nanosecond.
@@ -57,13 +57,13 @@ class ReplayClock:
     """
 
     def __init__(
-        self, speed: float | None, on_drained: Callable[[], object] = lambda: None
+        self, speed: float | None, before_sleep: Callable[[], object] = lambda: None
     ) -> None:
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
         self.stopped: bool = False
         self._speed = speed
-        self._on_drained = on_drained
+        self._before_sleep = before_sleep
         self._clock = _TraceClock()
         self.timer: _TraceTimer = _TraceTimer(
             "replay", tick_ms=1 / NS_PER_MS, clock=self._clock, executor=InlineExecutor()
@@ -99,7 +99,6 @@ class ReplayClock:
     def drain(self) -> None:
         """Let what is due expire."""
         self.timer.advance_clock()
-        self._on_drained()
 
     def lateness_ms(self, due_ms: int) -> int:
         """Return by how much real time is behind an instant; 0 in virtual time."""
@@ -119,6 +118,7 @@ class ReplayClock:
     def _sleep_towards(self, instant_ms: int) -> None:
         """Sleep until the instant or the next deadline, but not beyond STOP_POLL_S."""
         assert self._speed is not None
+        self._before_sleep()
         seconds = (instant_ms - self._real_time_ms()) / 1000
         due = self.timer.delay_to_next()
         if due is not None:

@@ -42,9 +42,9 @@ class Replay:
 
     `speed` is how many seconds of the trace pass in a second of real time; None is virtual time.
     `on_outcome` is called with each outcome, in order of time, `on_outcomes` with the columns of
-    many: in real time as they occur, in virtual time some thousand rows later. `registry` is a
-    Prometheus registry that shows the purgatory's metrics until the replay is closed. Raises
-    ValueError for a bad speed.
+    many: in real time as they occur. In virtual time, and while real time is behind, they come some
+    thousand rows later. `registry` is a Prometheus registry that shows the purgatory's metrics
+    until the replay is closed. Raises ValueError for a bad speed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Replay:
             on_error=self._fail,
             max_held=_MAX_HELD,
         )
-        self._feeder = Feeder(self._purgatory, self._clock, self._outcomes, self._after_instant)
+        self._feeder = Feeder(self._purgatory, self._clock, self._outcomes, self._report_progress)
 
     @property
     def pending(self) -> int:
@@ -140,10 +140,12 @@ class Replay:
             if window.until_ms is not None:
                 self._clock.advance_to(window.until_ms - 1)
             self._clock.drain()
+            self._pass_on_outcomes()
             if not self._clock.in_real_time:
                 self._report_progress(window.rows)
         self._clock.advance_to(self._feeder.last_due_ms)
         self._clock.drain()
+        self._pass_on_outcomes()
 
     def total(self) -> ReplaySummary:
         """Return the summary over all kinds."""
@@ -159,10 +161,6 @@ class Replay:
 
     def _kind(self, kind: str) -> ReplaySummary:
         return self.kinds.setdefault(kind, ReplaySummary())
-
-    def _after_instant(self, rows: int) -> None:
-        self._pass_on_outcomes()
-        self._report_progress(rows)
 
     def _report_progress(self, rows: int) -> None:
         self._done += rows

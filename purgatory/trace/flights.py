@@ -19,11 +19,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from purgatory.trace.batches import batched
 from purgatory.trace.errors import TraceError
 from purgatory.trace.rows import KeyEvent, Operation
 from purgatory.trace.writer import write_events, write_operations
@@ -87,10 +89,10 @@ def write_flights(directory: StrPath) -> FlightCounts:
         write_operations(target / "operations.parquet") as operations,
         write_events(target / "events.parquet") as events,
     ):
-        for operation in submitted:
-            operations.write(operation)
-        for event in arrived:
-            events.write(event)
+        for columns in batched(submitted):
+            operations.write_columns(columns)
+        for columns in batched(arrived):
+            events.write_columns(columns)
     return FlightCounts(operations.count, events.count)
 
 
@@ -135,9 +137,9 @@ def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flig
     (year, month, day, arrival, dest, carrier, hour, minute, left, late, arrived_late) = values
     if left in _MISSING:
         return None
-    scheduled_ms = _utc_ms(datetime.fromisoformat(hour)) + int(minute) * _MINUTE_MS
+    scheduled_ms = _hour_ms(hour) + int(minute) * _MINUTE_MS
     submitted_ms = scheduled_ms + int(late) * _MINUTE_MS
-    midnight = datetime(int(year), int(month), int(day), tzinfo=zones[dest])
+    midnight = _midnight(year, month, day, zones[dest])
     due_ms = scheduled_arrival_ms(midnight, int(arrival), scheduled_ms)
     timeout_ms = max(0, due_ms + _GRACE_MS - submitted_ms)
     key = f"arrival:{row}"
@@ -145,6 +147,17 @@ def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flig
     if arrived_late in _MISSING:
         return Flight(operation, None)
     return Flight(operation, KeyEvent(key, due_ms + int(arrived_late) * _MINUTE_MS))
+
+
+# Hours and days recur in most of the flights.
+@lru_cache(None)
+def _hour_ms(hour: str) -> int:
+    return _utc_ms(datetime.fromisoformat(hour))
+
+
+@lru_cache(None)
+def _midnight(year: str, month: str, day: str, zone: tzinfo) -> datetime:
+    return datetime(int(year), int(month), int(day), tzinfo=zone)
 
 
 def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> int:
