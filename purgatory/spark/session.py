@@ -31,6 +31,14 @@ _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+# Settings for work of seconds: there Java's second compiler takes half of the time and saves none.
+# Without it Java's own default for compiled code would be too small. One thread collects garbage.
+SHORT_WORK: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    )
+}
+
 # spark-submit sets it for the program that it runs; the Java process runs already.
 _GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 

@@ -67,11 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     page = None if arguments.html is None else reporting.OutputFile(arguments.html)
     data = None if arguments.export is None else reporting.DataDirectory(arguments.export)
+    conf = reporting.settings_for(arguments.journal, arguments.against)
     session = import_extra("purgatory.spark.session", "spark")
     progress_module = import_extra("purgatory.spark.report.progress", "spark")
     with (
         progress_module.ReportProgress() as progress,
-        session.open_session(cores=arguments.cores, memory=arguments.memory) as spark,
+        session.open_session(cores=arguments.cores, memory=arguments.memory, conf=conf) as spark,
     ):
         reporting.report_journal(
             spark,

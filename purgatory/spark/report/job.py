@@ -6,10 +6,10 @@ Call from the thread that owns the console.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -19,6 +19,7 @@ from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
 from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
+from purgatory.spark.session import SHORT_WORK
 from purgatory.spark.tables.journal_tables import (
     JournalTables,
     Rejections,
@@ -98,6 +99,30 @@ class DataDirectory:
         for figure in all_figures(report):
             text = figure.csv().encode("utf-8", "replace").decode()
             OutputFile(self._path / f"{figure.name}.csv").write(text)
+
+
+def settings_for(*paths: str | None) -> Mapping[str, str]:
+    """Return settings of a local session that reports on these journals.
+
+    Those of short work if all of them are files of this machine that are small together.
+    """
+    sizes = [_local_bytes(Path(path)) for path in paths if path is not None]
+    known = [size for size in sizes if size is not None]
+    return SHORT_WORK if len(known) == len(sizes) and sum(known) <= _SMALL_BYTES else {}
+
+
+# About a million outcomes, as Parquet.
+_SMALL_BYTES: Final = 32 * 2**20
+
+
+def _local_bytes(path: Path) -> int | None:
+    """Return the size of a file, or of all in a directory; None if it is not on this machine."""
+    try:
+        if not path.is_dir():
+            return path.stat().st_size
+        return sum(file.stat().st_size for file in path.rglob("*"))
+    except OSError:
+        return None
 
 
 def report_journal(

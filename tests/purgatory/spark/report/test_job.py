@@ -15,8 +15,10 @@ from purgatory.spark.report.job import (
     OutputFile,
     make_report_options,
     report_journal,
+    settings_for,
 )
 from purgatory.spark.report.progress import ReportProgress
+from purgatory.spark.session import SHORT_WORK
 from tests.testing.journals import outcomes_frame, random_outcomes
 
 PROGRESS = re.compile(r" *\d+\.\d s  ")
@@ -125,6 +127,18 @@ def test_progress_in_a_log_and_on_a_terminal():
         progress.show("hot keys")
     assert "hot keys" in terminal.getvalue()
     assert " s  " not in terminal.getvalue()
+
+
+def test_settings_follow_the_size(tmp_path):
+    """Small journals of this machine get settings for short work; large and remote ones do not."""
+    small, large = tmp_path / "small", tmp_path / "large" / "outcomes"
+    small.write_bytes(b"PAR1")
+    large.parent.mkdir()
+    with large.open("wb") as file:
+        file.truncate(2**30)  # a hole: takes no room on the disk
+    assert settings_for(str(small), None) == SHORT_WORK
+    for paths in ((str(large.parent),), (str(small), str(large)), ("hdfs://node/journal",)):
+        assert settings_for(*paths) == {}
 
 
 def test_bad_options():
