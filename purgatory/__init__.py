@@ -47,7 +47,7 @@ from purgatory.journal.parquet import ParquetJournal
 from purgatory.stats import PurgatoryStats
 
 if TYPE_CHECKING:
-    from purgatory.service import AsyncClient, Client
+    from purgatory.service import AsyncClient, Client, Worker
 
 __all__ = [
     "AsyncClient",
@@ -70,14 +70,15 @@ __all__ = [
     "PurgatoryForked",
     "PurgatoryStats",
     "StoreError",
+    "Worker",
     "WrongEventLoop",
     "metrics",
 ]
 
 
 def __getattr__(name: str) -> object:
-    # Imported at first use: the clients need an extra.
-    if name in ("AsyncClient", "Client"):
+    # Imported at first use: they need an extra.
+    if name in ("AsyncClient", "Client", "Worker"):
         try:
             return getattr(importlib.import_module("purgatory.service"), name)
         except ModuleNotFoundError as error:

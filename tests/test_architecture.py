@@ -47,7 +47,7 @@ FLOORS = {
         ["purgatory.service purgatory.service.service"],
         ["purgatory.service.daemon purgatory.service.systemd"],
         ["purgatory.service.gateway.*"],
-        ["purgatory.service.http.*"],
+        ["purgatory.service.http.*", "purgatory.service.worker.*"],
         [
             "purgatory.service.server.*",
             "purgatory.service.client.*",
@@ -58,7 +58,8 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
-                "purgatory.service.protocol purgatory.service.errors"
+                "purgatory.service.protocol purgatory.service.job_messages "
+                "purgatory.service.values purgatory.service.errors"
             )
         ],
     ],

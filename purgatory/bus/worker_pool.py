@@ -31,7 +31,7 @@ Run = Callable[[Any], object]
 TASKS_PER_WORKER = 1024
 
 
-class Worker:
+class PoolWorker:
     """One thread. `write` and `flush` are called under the lock of its `WorkerPool`."""
 
     def __init__(self, name: str) -> None:
@@ -147,8 +147,8 @@ class WorkerPool:
         # Guards all below, and makes its holder the one writer that a ypipe allows. Re-entrant: a
         # finalizer may add a task that is due.
         self._lock = threading.RLock()
-        self._workers: list[Worker] = []
-        self._unflushed: set[Worker] = set()
+        self._workers: list[PoolWorker] = []
+        self._unflushed: set[PoolWorker] = set()
         self._closed = False
         # Made, and read, by the thread that closes the pool first.
         self._acks: Mailbox[TermAck] | None = None
@@ -199,11 +199,11 @@ class WorkerPool:
         self.flush()
         return SLOW_TASK_S
 
-    def _busy(self) -> list[Worker]:
+    def _busy(self) -> list[PoolWorker]:
         """Return the workers that have batches, and are not relieved."""
         return [worker for worker in self._workers if worker.load and not worker.relieved]
 
-    def _relieve(self, slow: Worker) -> None:
+    def _relieve(self, slow: PoolWorker) -> None:
         """Write all that a worker has to another one, if there is one or can be. Locked."""
         other = self._idle_worker()
         if other is None:
@@ -216,7 +216,7 @@ class WorkerPool:
             self.flush()
             other.term(self._acks)
 
-    def _idle_worker(self) -> Worker | None:
+    def _idle_worker(self) -> PoolWorker | None:
         for worker in self._workers:
             if not worker.load and not self._closed:
                 return worker
@@ -245,7 +245,7 @@ class WorkerPool:
             self._join(close_deadline)
 
     def _term(
-        self, workers: list[Worker], acks: "Mailbox[TermAck]", close_deadline: float | None
+        self, workers: list[PoolWorker], acks: "Mailbox[TermAck]", close_deadline: float | None
     ) -> None:
         """Send Term to each worker, and wait for TermAck from each, until the deadline."""
         for worker in workers:
@@ -275,15 +275,15 @@ class WorkerPool:
         while len(self._workers) < self._count:
             self._start_worker()
 
-    def _start_worker(self) -> Worker:
+    def _start_worker(self) -> PoolWorker:
         number = len(self._workers)
         suffix = f"-{number}" if self._count > 1 or number else ""
-        worker = Worker(f"{self._name}-executor{suffix}")
+        worker = PoolWorker(f"{self._name}-executor{suffix}")
         worker.start()
         self._workers.append(worker)
         return worker
 
-    def _least_loaded(self, count: int) -> list[Worker]:
+    def _least_loaded(self, count: int) -> list[PoolWorker]:
         if len(self._workers) == 1:
             return self._workers
         # A relieved worker is in a slow task: last.

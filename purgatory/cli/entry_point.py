@@ -38,6 +38,7 @@ from purgatory.cli import (
 )
 from purgatory.cli.access import keys, tokens
 from purgatory.cli.environment import misspelt
+from purgatory.cli.jobs import dead, worker
 from purgatory.errors import PurgatoryError
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -58,6 +59,8 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     cancel.add_parser,
     query.add_parser,
     outcomes.add_parser,
+    worker.add_parser,
+    dead.add_parser,
     stats.add_parser,
     top.add_parser,
     completion.add_parser,

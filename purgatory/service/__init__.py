@@ -4,8 +4,8 @@ The front door of the package; needs the extra `service` (pyzmq, msgspec).
 
 Inside: `protocol` (the messages, docs/protocol.md), `config` and `errors`; `store` (the database),
 `auth` (keys and allow list), `server` (network thread and store thread), `client`, `http` (live
-page, metrics, health); `daemon` runs a server with all of these, `systemd` reports to the service
-manager.
+page, metrics, health), `worker` (runs jobs); `daemon` runs a server with all of these, `systemd`
+reports to the service manager.
 """
 
 import importlib
@@ -47,10 +47,13 @@ if TYPE_CHECKING:
         Unavailable,
         WrongVersion,
     )
+    from purgatory.service.job_messages import DeadJob
     from purgatory.service.protocol import OperationStatus, OutcomeMessage
     from purgatory.service.server.journal.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
+    from purgatory.service.worker.job import Job
+    from purgatory.service.worker.worker import Worker
 
     Outcome = OutcomeMessage
     Sink = JournalSink
@@ -63,7 +66,9 @@ __all__ = [
     "Closing",
     "Config",
     "ConfigError",
+    "DeadJob",
     "HelloRequired",
+    "Job",
     "JournalSink",
     "KeysError",
     "Malformed",
@@ -99,6 +104,7 @@ __all__ = [
     "TooManyReads",
     "TooMuchMemory",
     "Unavailable",
+    "Worker",
     "WrongVersion",
 ]
 
@@ -108,10 +114,13 @@ _LAZY_EXPORTS: Final = {
     "client.client": ("Client",),
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),
+    "job_messages": ("DeadJob",),
     "protocol": ("OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
     "server.journal.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),
+    "worker.job": ("Job",),
+    "worker.worker": ("Worker",),
 }
 _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for name in names}
 # Names of earlier versions; those of errors are in `errors` itself.

@@ -9,13 +9,26 @@ passes on without looking inside.
 Names of classes and fields are not sent. Immutable values and functions; any thread may use them.
 """
 
-import contextlib
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from purgatory.service.errors import Malformed
+from purgatory.service.job_messages import (
+    DeadEnded,
+    DeadJobs,
+    EndDead,
+    Finish,
+    Finished,
+    Jobs,
+    Keep,
+    Kept,
+    ReadDead,
+    Work,
+    Working,
+)
+from purgatory.service.values import Value
 
 VERSION: Final = 2
 #: The oldest version that clients and servers of this one understand.
@@ -24,15 +37,12 @@ OLDEST_VERSION: Final = 1
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
 
-# A value that a client has decoded in its place, before it hands the message on.
-if TYPE_CHECKING:
-    Value: TypeAlias = Any
-else:
-    Value = Raw
-
 
 class Submission(Struct, array_like=True, gc=False):
-    """An operation to submit: waits for `need` of its keys, or expires."""
+    """An operation to submit: waits for `need` of its keys, or expires.
+
+    `need` 0: a job, which is leased to a worker when it expires; any of its keys completes it.
+    """
 
     op_id: str
     keys: tuple[str, ...]
@@ -174,7 +184,22 @@ class Unread(Struct, array_like=True, tag=11):
 
 
 Request = (
-    Hello | Submit | Complete | Cancel | Query | Acknowledge | Stats | Bye | Extend | Fail | Unread
+    Hello
+    | Submit
+    | Complete
+    | Cancel
+    | Query
+    | Acknowledge
+    | Stats
+    | Bye
+    | Extend
+    | Fail
+    | Unread
+    | Work
+    | Keep
+    | Finish
+    | ReadDead
+    | EndDead
 )
 
 # Replies.
@@ -354,6 +379,12 @@ Answer = (
     | Failed
     | UnreadOutcomes
     | Acknowledged
+    | Working
+    | Kept
+    | Finished
+    | DeadJobs
+    | DeadEnded
+    | Jobs
 )
 
 _M = TypeVar("_M")
@@ -432,9 +463,15 @@ def unpack(raw: Raw | bytes) -> Any:
         raise Malformed(f"not a value: {error}") from error
 
 
+def unpack_or_raw(raw: Raw) -> Any:
+    """Decode a user's value. What Python cannot hold stays a `msgspec.Raw`."""
+    try:
+        return unpack(raw)
+    except Malformed:
+        return raw
+
+
 def unpack_values(message: OperationStatus | OutcomeMessage) -> None:
-    """Decode result and payload in place. What Python cannot hold stays a `msgspec.Raw`."""
-    with contextlib.suppress(Malformed):
-        message.result = unpack(message.result)
-    with contextlib.suppress(Malformed):
-        message.payload = unpack(message.payload)
+    """Decode result and payload in place, as `unpack_or_raw` does."""
+    message.result = unpack_or_raw(message.result)
+    message.payload = unpack_or_raw(message.payload)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from purgatory.service.job_messages import Finish, How, Jobs, LeaseEnd, Work
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -179,10 +180,15 @@ class StepServer:
         while not once and (self.store_loop._commands or self.store_loop._reads):
             self.advance()
         replies, outcomes = [], []
-        for frame in [frame for command in self.sent for frame in frames_of(command)]:
+        self.leased = []  # jobs, with the connections that have them in `routes`
+        self.routes = {}
+        for route, frame in [pair for command in self.sent for pair in frames_of(command)]:
             message = decode_answer(frame)
             if isinstance(message, Outcomes):
                 outcomes += message.outcomes
+            elif isinstance(message, Jobs):
+                self.leased += message.jobs
+                self.routes |= dict.fromkeys([job.token for job in message.jobs], route)
             else:
                 replies.append(message)
         return replies, outcomes
@@ -248,6 +254,24 @@ class StepServer:
         """Cancel an operation; returns the reply."""
         return self.ask(Cancel, [op_id])
 
+    def work(self, *kinds, route=b"w", client="c", room=8, lease_ms=60_000, attempts=3):
+        """Have jobs leased to a connection; returns those that it is given."""
+        self.seq += 1
+        wanted = dict.fromkeys(kinds or ("",), attempts)
+        message = Work(self.seq, wanted, room, lease_ms)
+        self.store_loop.mailbox.send(ClientRequest(route, client, message, 1))
+        self.step()
+        return self.leased
+
+    def post_finish(self, job, how=How.DONE, delay_ms=0):
+        """Put the end of a lease into the next transaction."""
+        self.post(Finish, [LeaseEnd(job.number, job.token, how, delay_ms)])
+
+    def finish(self, *jobs, how=How.DONE, delay_ms=0, error="", client="c"):
+        """End the leases of jobs; returns for each whether it lasted until now."""
+        ends = [LeaseEnd(job.number, job.token, how, delay_ms, error) for job in jobs]
+        return self.ask(Finish, ends, client=client).done
+
     def query(self, op_id):
         """Return the state of an operation."""
         return self.ask(Query, [op_id]).states[0]
@@ -264,13 +288,13 @@ class StepServer:
 
 
 def frames_of(command):
-    """Return the frames of a command to the network."""
+    """Return the frames of a command to the network, each with its route."""
     if isinstance(command, TransactionReplies):
-        return [frame for _, frame in command.replies] + [
-            push.frame for push in command.pushes if push.frame is not None
+        return command.replies + [
+            (b"", push.frame) for push in command.pushes if push.frame is not None
         ]
     if isinstance(command, OutcomeFrame) and command.frame is not None:
-        return [command.frame]
+        return [(command.route, command.frame)]
     return []
 
 
@@ -280,6 +304,11 @@ def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
     return Submission(
         op_id, tuple(keys) or (f"{op_id}'s key",), timeout_ms, need, kind, Raw(packed)
     )
+
+
+def job(op_id, *keys, timeout_ms=1000, kind="", payload=None):
+    """Return the submission of a job."""
+    return operation(op_id, *keys, timeout_ms=timeout_ms, need=0, kind=kind, payload=payload)
 
 
 def result(outcome):

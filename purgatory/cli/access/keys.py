@@ -62,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     allow.add_argument(
         "--rights",
         metavar="RIGHT,...",
-        help="of submit, complete, read and administer (default: all)",
+        help="of submit, complete, read, work and administer (default: all)",
     )
     allow.set_defaults(run=_allow)
     revoke = commands.add_parser("revoke", help="let a client in no longer")

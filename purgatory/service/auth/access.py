@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 from purgatory.service.errors import KeysError, NotAllowed
+from purgatory.service.job_messages import EndDead, Finish, Keep, ReadDead, Work
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
@@ -22,7 +23,7 @@ from purgatory.service.protocol import (
 )
 
 #: The rights in the order of the documentation; `administer` includes the others.
-RIGHTS: Final = ("submit", "complete", "read", "administer")
+RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
 #: Which right a request needs. `Hello` and `Bye` need none.
 _REQUIRED: Final[Mapping[type, str]] = {
     Submit: "submit",
@@ -34,6 +35,11 @@ _REQUIRED: Final[Mapping[type, str]] = {
     Query: "read",
     Stats: "read",
     Unread: "read",
+    ReadDead: "read",
+    Work: "work",
+    Keep: "work",
+    Finish: "work",
+    EndDead: "work",
 }
 # Names that the allow list can hold: printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")

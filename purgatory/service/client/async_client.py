@@ -91,6 +91,21 @@ class AsyncClient:
         )
         return await self._reply(reply)
 
+    async def schedule(
+        self,
+        delay: float | timedelta,
+        *,
+        kind: str = "",
+        payload: Any = None,
+        job_id: str | None = None,
+        unless: Iterable[str] = (),
+    ) -> str:
+        """Like `Client.schedule`."""
+        reply = self._client.schedule_later(
+            delay, kind=kind, payload=payload, job_id=job_id, unless=unless
+        )
+        return (await self._reply(reply)).op_id
+
     async def complete(
         self,
         key: str,

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.job_messages import EndDead, Finish, Keep, ReadDead, Work
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
@@ -41,8 +42,13 @@ RequestType = (
     | type[Stats]
     | type[Unread]
     | type[Acknowledge]
+    | type[Work]
+    | type[Keep]
+    | type[Finish]
+    | type[ReadDead]
+    | type[EndDead]
 )
-#: An item of the request (None for stats), and the future of its reply.
+#: An item of the request (None for stats, fields of those that have several), and its reply.
 Call = tuple[Any, ReplyFuture[Any]]
 
 _I = TypeVar("_I")

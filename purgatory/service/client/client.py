@@ -26,10 +26,12 @@ from purgatory.service.client.batcher import RequestType, in_messages
 from purgatory.service.client.commands import CloseCommand, FlushCommand
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.job_calls import JobCalls
 from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.errors import OperationFailed, RequestTimeout, Unavailable
+from purgatory.service.job_messages import DeadJob, EndDead, ReadDead
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -125,6 +127,8 @@ class Client:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
         # Its lock also guards `_count`, and that an id is looked up and entered in one step.
         self._batcher = self._io_thread.batcher
+        #: For `Worker`.
+        self.job_calls: JobCalls = JobCalls(self._call, self._session)
 
     def defer(
         self,
@@ -218,9 +222,7 @@ class Client:
         timeout_ms = to_ms(timeout)
         kind = _checked_text(kind, "kind")
         checked_id = "" if op_id is None else _checked_text(op_id, "op_id")
-        packed = _NOTHING if payload is None else Raw(pack(payload))
-        if self._tracer is not None:
-            packed = wrap(self._tracer.traceparent(), packed)
+        packed = self._packed(payload)
         if self._batcher.open_batch is None:
             self._apply_backpressure()
         return Submission(checked_id, texts, timeout_ms, need, kind, packed)
@@ -228,6 +230,75 @@ class Client:
     def _next_id(self) -> str:
         """Return a new operation id. The caller holds the batcher's lock."""
         return f"{self._prefix}{next(self._count)}"
+
+    def schedule(
+        self,
+        delay: float | timedelta,
+        *,
+        kind: str = "",
+        payload: Any = None,
+        job_id: str | None = None,
+        unless: Iterable[str] = (),
+    ) -> str:
+        """Have a `Worker` of this client's name do a job in `delay` seconds; returns its id.
+
+        The job is on disk then. It is done at least once. `unless`: keys; completing any of them
+        before it is due ends the job, as `cancel` does. A job that the server has under `job_id`
+        already is not added again. `kind` chooses the handler, which gets `payload`. Raises
+        TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
+        """
+        self._refuse_in_callback()
+        reply = self.schedule_later(delay, kind=kind, payload=payload, job_id=job_id, unless=unless)
+        return self._wait(reply).op_id
+
+    def schedule_later(
+        self,
+        delay: float | timedelta,
+        *,
+        kind: str = "",
+        payload: Any = None,
+        job_id: str | None = None,
+        unless: Iterable[str] = (),
+    ) -> ReplyFuture[SubmissionReceipt]:
+        """Like `schedule`, but returns the future of its answer at once."""
+        if isinstance(unless, str):
+            raise TypeError(f"unless is {unless!r}; expected some keys")
+        if job_id is None:
+            with self._batcher.lock:
+                job_id = self._next_id()
+        job_id = _checked_text(job_id, "job_id")
+        keys = tuple([_checked_text(key, "key") for key in unless]) or (job_id,)
+        submission = Submission(
+            job_id, keys, to_ms(delay), 0, _checked_text(kind, "kind"), self._packed(payload)
+        )
+        return self._call(Submit, submission)
+
+    def _packed(self, payload: Any) -> Raw:
+        """Encode a payload, with the context of the trace. Raises TypeError."""
+        packed = _NOTHING if payload is None else Raw(pack(payload))
+        return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
+
+    def dead_jobs(self, after: int = 0) -> list[DeadJob]:
+        """Return jobs of this client's name that were given up after their last attempt.
+
+        Those with numbers above `after`, as many as fit into a message: go on after the last one,
+        until there are none. They stay where they are.
+        """
+        self._refuse_in_callback()
+        return self._wait(self._call(ReadDead, after))
+
+    def retry_dead(self, numbers: Iterable[int]) -> int:
+        """Have dead jobs tried again, from the first attempt; returns how many there were."""
+        return self._end_dead(numbers, drop=False)
+
+    def drop_dead(self, numbers: Iterable[int]) -> int:
+        """Forget dead jobs; returns how many there were."""
+        return self._end_dead(numbers, drop=True)
+
+    def _end_dead(self, numbers: Iterable[int], *, drop: bool) -> int:
+        self._refuse_in_callback()
+        replies = [self._call(EndDead, (some, drop)) for some in in_messages(numbers)]
+        return sum(self._wait(reply) for reply in replies)
 
     def complete(
         self,

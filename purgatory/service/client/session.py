@@ -13,7 +13,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
@@ -29,6 +29,19 @@ from purgatory.service.errors import (
     TooManyClients,
     WrongVersion,
     error_for,
+)
+from purgatory.service.job_messages import (
+    DeadEnded,
+    DeadJobs,
+    EndDead,
+    Finish,
+    Finished,
+    Jobs,
+    Keep,
+    Kept,
+    ReadDead,
+    Work,
+    Working,
 )
 from purgatory.service.protocol import (
     OLDEST_VERSION,
@@ -47,6 +60,9 @@ from purgatory.service.protocol import (
 )
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
+if TYPE_CHECKING:
+    from purgatory.service.client.worker_link import WorkerLink
+
 log: logging.Logger = logging.getLogger(__name__)
 
 # From so many unanswered messages on, only full messages are sent.
@@ -57,7 +73,19 @@ MAX_UNANSWERED: Final = 32
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 #: Requests of which each call is a message of its own.
-_ONE_CALL: Final = (Stats, Unread, Acknowledge)
+_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead)
+#: Requests that a server of version 1 does not know.
+_OF_VERSION_2: Final = (
+    Extend,
+    Fail,
+    Unread,
+    Acknowledge,
+    Work,
+    Keep,
+    Finish,
+    ReadDead,
+    EndDead,
+)
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
@@ -83,6 +111,8 @@ class Session:
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name)
         )
+        #: What a worker asks for; None: this client is none.
+        self.worker: WorkerLink | None = None
         self._tracer = tracer
         self._seqs = itertools.count(1)
         self._token = uuid.uuid4().hex  # names the requests of these numbers, for the server
@@ -211,7 +241,7 @@ class Session:
 
     def has_callbacks(self, message: Any) -> bool:
         """Tell whether handling a message may run callbacks, or send anything."""
-        if isinstance(message, (Outcomes, protocol.Welcome, protocol.Failure)):
+        if isinstance(message, (Outcomes, Jobs, protocol.Welcome, protocol.Failure)):
             return True
         if isinstance(message, protocol.Ping):
             return False
@@ -222,6 +252,10 @@ class Session:
         """Handle a decoded message of the server; returns what is to be sent at once."""
         if isinstance(message, Outcomes):
             return self._resolve_outcomes(message.outcomes, message.take)
+        if isinstance(message, Jobs):
+            if self.worker is not None:
+                self.worker.on_jobs(message.jobs)
+            return []
         if isinstance(message, protocol.Welcome):
             return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
@@ -235,7 +269,10 @@ class Session:
         self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
         self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
-        return self._resend_unanswered()
+        if self.worker is None:
+            return self._resend_unanswered()
+        self.worker.on_connected()  # the leases of the connection before have ended
+        return [encode(Work(next(self._seqs), *self.worker.asks)), *self._resend_unanswered()]
 
     def _resend_unanswered(self) -> list[bytes]:
         """Return the unanswered messages, as they were sent: the server does each once."""
@@ -266,7 +303,7 @@ class Session:
         results: Sequence[Any]
         if isinstance(message, (protocol.Completed, protocol.Failed)):
             results = message.counts
-        elif isinstance(message, (protocol.Cancelled, protocol.Extended)):
+        elif isinstance(message, (protocol.Cancelled, protocol.Extended, Kept, Finished)):
             results = message.done
         elif isinstance(message, protocol.States):
             results = _as_values(message.states)
@@ -274,6 +311,12 @@ class Session:
             results = [message.figures]
         elif isinstance(message, protocol.Acknowledged):
             results = [message.count]
+        elif isinstance(message, Working):
+            results = [None]
+        elif isinstance(message, DeadEnded):
+            results = [sum(message.done)]
+        elif isinstance(message, DeadJobs):
+            results = [_payloads_as_values(message.jobs)]
         else:
             results = [_as_values(message.outcomes)]
         for (_, future), result in zip(group.calls, results, strict=True):
@@ -429,7 +472,20 @@ class _CallGroup:
             return encode(Unread(seq, items[0]))
         if request is Acknowledge:
             return encode(Acknowledge(seq, items[0], answer=True))
+        if request is Work or request is EndDead:
+            return encode(request(seq, *items[0]))
+        if request is ReadDead:
+            return encode(ReadDead(seq, items[0]))
         return encode(request(seq, items))
+
+
+def _payloads_as_values(jobs: list[Any]) -> list[Any]:
+    """Return jobs with their payloads alone, decoded."""
+    for job in jobs:
+        if len(job.payload) > 1:
+            job.payload = unwrap(job.payload)[1]
+        job.payload = protocol.unpack_or_raw(job.payload)
+    return jobs
 
 
 def _as_values(messages: list[Any]) -> list[Any]:
@@ -446,7 +502,7 @@ def _is_of_version_1(request: RequestType, call: Call) -> bool:
     if request is Complete:
         completion = call[0]
         return completion.limit is None and not completion.hold_ms
-    return request not in (Extend, Fail, Unread, Acknowledge)
+    return request not in _OF_VERSION_2
 
 
 def resolve(future: ReplyFuture[Any], result: object) -> None:

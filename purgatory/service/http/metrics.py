@@ -22,6 +22,9 @@ from purgatory.service.server.stats import ServerStats
 # Values of the moment; all others are counters, from the start of the server.
 _GAUGES: Final = {
     "held": "Events held for operations that are submitted later",
+    "jobs_waiting": "Jobs that are due and wait for a worker, or for their next attempt",
+    "jobs_leased": "Jobs that workers have",
+    "jobs_dead": "Jobs that were given up",
     "unacknowledged": "Outcomes kept for their clients",
     "connections": "Connections that said hello",
     "store_backlog": "Requests that the store thread has not taken yet",

@@ -42,13 +42,22 @@ class OutcomeRecord:
     """An outcome of which the database still has the rows.
 
     `seq` is its sequence number, `number` its operation's; `ended_ms` is when it was noticed.
+    `is_job`: it is not sent to its client but, if it expired, leased to a worker.
     """
 
-    __slots__ = ("client", "ended_ms", "number", "op_id", "outcome", "seq")
+    __slots__ = ("client", "ended_ms", "is_job", "number", "op_id", "outcome", "seq")
 
     def __init__(
-        self, seq: int, number: int, op_id: str, client: ClientRecord, outcome: str, ended_ms: int
+        self,
+        seq: int,
+        number: int,
+        op_id: str,
+        client: ClientRecord,
+        outcome: str,
+        ended_ms: int,
+        is_job: bool = False,
     ) -> None:
+        self.is_job: bool = is_job
         self.seq: int = seq
         self.number: int = number
         self.op_id: str = op_id

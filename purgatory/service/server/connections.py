@@ -108,6 +108,7 @@ class Connections:
         self._post = post
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
+        self._workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
         self._blocked: set[Connection] = set()  # could not take what was sent
         self._next_ping_all = 0.0
         #: Set by each send: it may have consumed the event that there are frames to read.
@@ -140,6 +141,7 @@ class Connections:
         """Forget a connection; what it sends from now on is answered with an error."""
         taker = self._taker(connection.client)
         del self._by_route[connection.route]
+        self._workers.pop(connection.route, None)
         self._blocked.discard(connection)
         others = self._by_client[connection.client]
         others.remove(connection)
@@ -296,6 +298,21 @@ class Connections:
             self._next_ping_all = now + PING_ALL_S
             self.ping_idle(math.inf)
         return len(self) < most
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether any connection asks for jobs."""
+        return bool(self._workers)
+
+    def ping_workers(self) -> None:
+        """Ping connections that ask for jobs: what one holds that has gone is for the others."""
+        for connection in list(self._workers.values()):
+            if not connection.backlog:
+                self._try_send(connection, encode(Ping()))
+
+    def add_worker(self, connection: Connection) -> None:
+        """Note that a connection asks for jobs."""
+        self._workers[connection.route] = connection
 
     def ping_idle(self, since: float) -> None:
         """Ping connections silent since then: only a failing send shows that one has gone."""

@@ -38,6 +38,7 @@ from purgatory.service.errors import (
     TooManyClients,
     WrongVersion,
 )
+from purgatory.service.job_messages import Work
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -97,6 +98,8 @@ SLOW_COMMIT_S = 0.05
 CROWDED_S = 0.05
 # Seconds of silence after which a connection is pinged, and between two looks for that.
 IDLE_S = 30.0
+# Seconds between two pings of connections that ask for jobs: others get what one has that has gone.
+WORKER_PING_S = 1.0
 
 
 class Network:
@@ -133,6 +136,7 @@ class Network:
         self._unread = False
         self._now = time.monotonic()  # of the last wake-up
         self._next_ping = time.monotonic() + IDLE_S
+        self._next_worker_ping = 0.0
         self._close_deadline: float | None = None  # set when the server closes
         self._stopped: StoreLoopStopped | None = None  # set when the store loop has ended
         # Counted here, read by any thread.
@@ -219,6 +223,8 @@ class Network:
             return 0.0
         now = time.monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
+        if self._connections.has_workers:
+            timeout = min(timeout, WORKER_PING_S)
         self._store_due = math.inf
         if self._owns_store():
             self._store_due = now + self._store_loop.max_sleep()
@@ -375,6 +381,8 @@ class Network:
         else:
             connection.last_seen = self._now
             access.check_request(request)
+            if isinstance(request, Work):
+                self._connections.add_worker(connection)
             size = max(size, MIN_REQUEST_BYTES)
             self._in_flight += size
             self._post(
@@ -433,3 +441,6 @@ class Network:
         if self._now >= self._next_ping:
             self._next_ping = self._now + IDLE_S
             self._connections.ping_idle(self._now - IDLE_S)
+        if self._connections.has_workers and self._now >= self._next_worker_ping:
+            self._next_worker_ping = self._now + WORKER_PING_S
+            self._connections.ping_workers()

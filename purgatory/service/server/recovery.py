@@ -21,6 +21,7 @@ from purgatory.service.server.journal.journal_rows import (
     stored_outcome_row,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.leases.job_recovery import begin_epoch, load_jobs
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
 from purgatory.service.server.operation import PendingOperation
@@ -64,7 +65,7 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    state = ServerState(name, start_ms, registry, max_memory)
+    state = ServerState(name, start_ms, registry, max_memory, begin_epoch(store, now_ms))
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
@@ -86,6 +87,7 @@ def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck
     """Read operations in order of their numbers, and with each its outcome or its progress."""
     outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     progress = _read_progress(store)
+    jobs: list[tuple[OutcomeRecord, str]] = []
     for count, row in enumerate(store.operations()):
         if count % _CHUNK == 0:
             memory.check(state.memory_bytes)
@@ -100,7 +102,11 @@ def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck
         else:
             record = _outcome_record(row, client, outcome)
             state.known[row.op_id] = record
-            state.retention.add(record)
+            if record.is_job:
+                jobs.append((record, sys.intern(row.kind)))
+            else:
+                state.retention.add(record)
+    load_jobs(state, store, jobs)
     memory.check(state.memory_bytes)
 
 
@@ -133,7 +139,8 @@ def _outcome_record(
     row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
 ) -> OutcomeRecord:
     ended_ms = outcome.at_ms + outcome.lateness_ms
-    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, outcome.outcome, ended_ms)
+    name = outcome.outcome
+    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
 
 
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:

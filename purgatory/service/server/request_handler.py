@@ -36,6 +36,8 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
+from purgatory.service.server.leases.job_frames import JobFrames
+from purgatory.service.server.leases.job_requests import DURABLE, IN_MEMORY, JobRequests
 from purgatory.service.server.memory.estimate import held_bytes, operation_bytes, value_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.reads.outcome_frames import OutcomeFrames
@@ -71,6 +73,9 @@ class RequestHandler:
         self._validator = validator
         self._server = server
         self._frames = OutcomeFrames(store)
+        self._job_requests = JobRequests(state.leases, validator)
+        #: Leases jobs to workers.
+        self.job_frames: JobFrames = JobFrames(state.leases, store)
         #: What only reads, and waits for its answer.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
@@ -96,6 +101,11 @@ class RequestHandler:
             self._apply_once(transaction, command, request)
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
+        elif isinstance(request, DURABLE):
+            self._reply(transaction, command, self._job_requests.change(transaction, command))
+        elif isinstance(request, IN_MEMORY):
+            answer = self._job_requests.do_in_memory(command, transaction.clock_ms)
+            transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
 
@@ -292,6 +302,7 @@ def _add_known(
     """Add the state of a known operation of a submit, and its outcome if it has ended."""
     if isinstance(entry, OutcomeRecord):
         known.append(Known(index, entry.outcome))
-        outcomes.append(entry)
+        if not entry.is_job:
+            outcomes.append(entry)
     else:
         known.append(Known(index, "pending"))

@@ -54,6 +54,15 @@ class OutcomeRetention:
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
+    def add_job(self, record: OutcomeRecord) -> None:
+        """Keep the outcome of a job that is due, which is on disk, until the job is done."""
+        self.unacknowledged += 1
+        self.bytes += outcome_bytes(record.op_id)
+
+    def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
+        """Mark the outcome of a job that is done as acknowledged; that is on disk."""
+        self._mark_deletable(record, now_ms)
+
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
 

@@ -176,6 +176,7 @@ class Server:
         parts = self._running
         store_loop, network, state = parts.store_loop, parts.network, parts.store_loop.state
         health = parts.health.report()
+        jobs = state.leases.counts
         return ServerStats(
             pending=state.purgatory.delayed,
             unacknowledged=state.unacknowledged,
@@ -201,6 +202,9 @@ class Server:
             oldest_due_age_seconds=health.oldest_due_age_s,
             failing_seconds=health.failing_s,
             next_due_seconds=health.next_due_s,
+            jobs_waiting=jobs.waiting,
+            jobs_leased=jobs.leased,
+            jobs_dead=jobs.dead,
         )
 
     def health(self) -> HealthReport:

@@ -18,6 +18,7 @@ from purgatory.service.server.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.deferred_executor import DeferredExecutor
 from purgatory.service.server.held_keys import HeldKeys
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
+from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.remembered_replies import RememberedReplies
@@ -57,7 +58,7 @@ class OutcomeReceiver:
 class ServerState:
     """The state of a server, in memory. Its timer begins at `start_ms`.
 
-    `max_memory`: bytes that it may take, with the process; 0: any number.
+    `max_memory`: bytes that it may take, with the process; 0: any number. `epoch`: see `JobLeases`.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ServerState:
         start_ms: int,
         registry: CollectorRegistry | None = None,
         max_memory: int = 0,
+        epoch: int = 0,
     ) -> None:
         self.max_memory: int = max_memory
         #: Bytes that the pending operations take.
@@ -87,6 +89,7 @@ class ServerState:
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
+        self.leases: JobLeases = JobLeases(epoch)
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
@@ -109,6 +112,7 @@ class ServerState:
             PROCESS_BYTES
             + self.pending_bytes
             + self.retention.bytes
+            + self.leases.memory_bytes
             + self.held.bytes
             + self.replies.bytes
             + self.clients.bytes

@@ -17,7 +17,9 @@ class ServerStats:
     `memory_bytes`: that the process takes, by estimate; `max_memory_bytes`: that it may take, 0 for
     any number. `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`,
     `oldest_due_age_seconds` and `failing_seconds` say why, see `HealthReport`. `next_due_seconds`:
-    until something may be due; -1 if nothing waits.
+    until something may be due; -1 if nothing waits. `jobs_waiting`, `jobs_leased`, `jobs_dead`:
+    jobs that are due and wait, that workers have, and that were given up; they are among
+    `unacknowledged`.
     """
 
     pending: int
@@ -44,6 +46,9 @@ class ServerStats:
     oldest_due_age_seconds: float = 0.0
     failing_seconds: float = 0.0
     next_due_seconds: float = -1.0
+    jobs_waiting: int = 0
+    jobs_leased: int = 0
+    jobs_dead: int = 0
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""

@@ -48,6 +48,7 @@ from purgatory.service.server.journal.journal_rows import (
     outcome_rows,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.reads.fair_queue import FairQueue
 from purgatory.service.server.recovery import replay_to_journal
 from purgatory.service.server.request_handler import RequestHandler
@@ -218,7 +219,8 @@ class StoreLoop:
         wake_ms = self._maintenance_ms
         next_due_ms = self.state.next_due_ms()
         self.activity.due_ms = self._late_ms or next_due_ms or 0
-        for due_ms in (next_due_ms, self.state.retention.next_deletion_ms()):
+        lease_ms = self.state.leases.next_due_ms(self.state.clock.now_ms)
+        for due_ms in (next_due_ms, self.state.retention.next_deletion_ms(), lease_ms):
             if due_ms is not None:
                 wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
         if self._retry_ms or self.state.journal_numbers.has_deletable:
@@ -272,7 +274,7 @@ class StoreLoop:
         for _ in range(min(len(commands), MAX_FRAMES_PER_TRANSACTION)):
             command = commands.popleft()
             if isinstance(command, ClientDisconnected):
-                self._disconnect(command)
+                self._disconnect(transaction, command)
             else:
                 self._handler.handle(transaction, command)
                 if isinstance(command, ClientRequest):
@@ -280,8 +282,10 @@ class StoreLoop:
             if self._bytes >= MAX_BYTES_PER_TRANSACTION or time.perf_counter() >= end:
                 break
 
-    def _disconnect(self, command: ClientDisconnected) -> None:
+    def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
         self._reads.repeated.forget(command.route)
+        for job in self.state.leases.drop_worker(command.route, command.client):
+            transaction.lease_ends.lose(job, WORKER_GONE)
         client = self.state.clients.record(command.client)
         client.connections -= 1
         self.state.clients.drop_if_idle(client)
@@ -346,7 +350,9 @@ class StoreLoop:
             self.ended[record.outcome] += 1
         pushes = self._handler.pushes(transaction)
         self._handler.repeat_outcomes(transaction)
-        self._reply(TransactionReplies(self._handler.replies(transaction), pushes, self._bytes))
+        replies = self._handler.replies(transaction)
+        replies += self._handler.job_frames.assign(transaction.clock_ms)
+        self._reply(TransactionReplies(replies, pushes, self._bytes))
         if self._sink is not None:
             self._write_to_journal(self._sink, transaction)
 

@@ -11,6 +11,8 @@ from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.key_events import KeyEvents
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.state import OutcomeReceiver, ServerState
@@ -53,6 +55,7 @@ class Transaction(OutcomeReceiver):
         "deleted",
         "events",
         "extended",
+        "lease_ends",
         "outcomes",
         "remembered",
         "repeated_outcomes",
@@ -68,6 +71,9 @@ class Transaction(OutcomeReceiver):
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
+        self.lease_ends: LeaseEnds = LeaseEnds(
+            state.leases, state.retention, self.changes, self.clock_ms
+        )
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
@@ -96,11 +102,12 @@ class Transaction(OutcomeReceiver):
     def expire(self) -> None:
         """Expire what is due by the clock; if it is much, the next transactions expire the rest.
 
-        And release what was held long enough.
+        And release what was held long enough, and end leases.
         """
         outcomes = self.outcomes
         self._state.expire_due(self.clock_ms, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         self.events.release_held(self.clock_ms)
+        self.lease_ends.expire()
 
     def submit(
         self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
@@ -217,7 +224,9 @@ class Transaction(OutcomeReceiver):
         op_id = operation.op_id
         name = _name(outcome)
         now_ms = self.now_ms
-        record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms)
+        record = OutcomeRecord(
+            seq, number, op_id, operation.client, name, now_ms, operation.need == 0
+        )
         self.outcomes.append((operation, record))
         if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
             state.interrupt_expiry()
@@ -244,18 +253,31 @@ class Transaction(OutcomeReceiver):
         retention = self._state.retention
         self.events.publish()
         for operation, record in self.outcomes:
-            retention.add(record)
+            if record.is_job:
+                self._publish_job(operation, record)
+            else:
+                retention.add(record)
             size = operation.bytes if operation.values is None else operation.all_bytes()
             self._state.pending_bytes -= size
         retention.delete(self.deleted)
+        self.lease_ends.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
+
+    def _publish_job(self, operation: PendingOperation, record: OutcomeRecord) -> None:
+        """Lease a job that is due; how one ended otherwise is for no client."""
+        self._state.retention.add_job(record)
+        if record.outcome == "expired":
+            self._state.leases.add(DueJob(record, operation.kind))
+        else:
+            self._state.retention.end_job(record, self.clock_ms)
 
     def roll_back(self) -> None:
         """Restore watch lists, timer and known ids. Ends the transaction, after a failed commit."""
         state = self._state
         state.receiver = None  # the ends below are none
         self.events.roll_back()
+        self.lease_ends.roll_back()
         for session, seq in self.remembered:
             state.replies.take_back(session, seq)
         for operation, due_ms in reversed(self.extended):

@@ -113,9 +113,9 @@ class RequestValidator:
         if len(keys) > self.limits.keys:
             return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
         distinct = len(set(keys))
-        if not 1 <= submission.need <= distinct:
+        if not 0 <= submission.need <= distinct or not distinct:
             return Malformed(
-                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys"
+                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys, or 0"
             )
         return None
 

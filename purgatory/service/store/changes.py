@@ -19,6 +19,7 @@ class Changes:
     outcomes: list[Any] = field(default_factory=list)
     deadlines: list[Any] = field(default_factory=list)  # of operations that were extended
     held: list[Any] = field(default_factory=list)
+    jobs: list[Any] = field(default_factory=list)
     replies: list[Any] = field(default_factory=list)
     queued_events: list[Any] = field(default_factory=list)  # for the journal
     queued_extensions: list[Any] = field(default_factory=list)

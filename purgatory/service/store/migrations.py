@@ -65,6 +65,16 @@ CREATE TABLE queued_extensions ( -- until the journal has them
 );
 """
 
+_JOBS: Final = """
+CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits for a first attempt
+    seq INTEGER PRIMARY KEY, -- of the outcome
+    state INTEGER NOT NULL, -- of JobState
+    attempts INTEGER NOT NULL, -- that have ended
+    at_ms INTEGER NOT NULL, -- the next attempt not before; when it was done, or given up
+    error TEXT NOT NULL -- of the last attempt
+);
+"""
+
 
 def run_statements(connection: sqlite3.Connection, statements: str) -> None:
     """Run SQL statements, each of which ends with a semicolon and the end of a line."""
@@ -89,10 +99,15 @@ def _add_extensions_and_held_events(connection: sqlite3.Connection) -> None:
     run_statements(connection, _EXTENSIONS_AND_HELD_EVENTS)
 
 
+def _add_jobs(connection: sqlite3.Connection) -> None:
+    run_statements(connection, _JOBS)
+
+
 #: Version -> the step that leads to it from the version before.
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     2: _pack_operations,
     3: _add_extensions_and_held_events,
+    4: _add_jobs,
 }
 
 

@@ -17,7 +17,7 @@ from purgatory.service.store.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 OLDEST_VERSION: Final = 1
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
@@ -70,6 +70,13 @@ CREATE TABLE queued_extensions ( -- until the journal has them
     op_id TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
     timeout_ms INTEGER NOT NULL
+);
+CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits for a first attempt
+    seq INTEGER PRIMARY KEY, -- of the outcome
+    state INTEGER NOT NULL, -- of JobState
+    attempts INTEGER NOT NULL, -- that have ended
+    at_ms INTEGER NOT NULL, -- the next attempt not before; when it was done, or given up
+    error TEXT NOT NULL -- of the last attempt
 );
 """
 

@@ -21,6 +21,7 @@ from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.deadlines import Deadlines
 from purgatory.service.store.held_events import HeldEventTable, StoredEvent
+from purgatory.service.store.jobs import JobTable, StoredJob
 from purgatory.service.store.journal_queue import JournalQueue
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import (
@@ -98,6 +99,7 @@ class Store:
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._deadlines = self._try("open", lambda: Deadlines(self._connection, limit))
         self._held = HeldEventTable(self._connection, limit)
+        self._jobs = self._try("open", lambda: JobTable(self._connection, limit))
         self._replies = ReplyTable(self._connection, limit)
         self._journal_queue = JournalQueue(self._connection, limit)
         self._inserts = {
@@ -158,6 +160,8 @@ class Store:
         """Write what most transactions have none of."""
         if changes.deadlines:
             self._deadlines.write(changes.deadlines)
+        if changes.jobs:
+            self._jobs.write(changes.jobs)
         if changes.held:
             self._held.write(changes.held)
         if changes.delete_held:
@@ -173,6 +177,7 @@ class Store:
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
         self._deadlines.delete(changes.delete_operations)
+        self._jobs.delete(changes.delete_outcomes)
         run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
         for numbers in chunks(changes.delete_operations):
@@ -200,6 +205,7 @@ class Store:
             self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._deadlines.shift_times(by_ms)
             self._held.shift_times(by_ms)
+            self._jobs.shift_times(by_ms)
             self._connection.executemany(
                 "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
             )
@@ -287,6 +293,16 @@ class Store:
         """Return the keys for which an event is held, and the events."""
         held: list[tuple[str, StoredEvent]] = self._try("read", self._held.all)
         return held
+
+    def jobs(self) -> list[StoredJob]:
+        """Return all due jobs of which more is known than that they are due."""
+        jobs: list[StoredJob] = self._try("read", self._jobs.all)
+        return jobs
+
+    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+        dead: dict[int, tuple[int, str]] = self._try("read", lambda: self._jobs.dead(seqs))
+        return dead
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""

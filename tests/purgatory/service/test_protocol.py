@@ -3,6 +3,24 @@
 import pytest
 from msgspec import Raw
 
+from purgatory.service.job_messages import (
+    DeadEnded,
+    DeadJob,
+    DeadJobs,
+    EndDead,
+    Finish,
+    Finished,
+    How,
+    Jobs,
+    Keep,
+    Kept,
+    Lease,
+    LeasedJob,
+    LeaseEnd,
+    ReadDead,
+    Work,
+    Working,
+)
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -66,6 +84,14 @@ REQUESTS = [
     (Extend(9, [TimeoutExtension("a", 1500)]), "9309099192a161cd05dc"),
     (Fail(10, [KeyFailure("k", "E", "w")]), "930a0a9193a16ba145a177"),
     (Unread(11, 300), "930b0bcd012c"),
+    (Work(12, {"mail": 5}, 8, 60000), "950c0c81a46d61696c0508cdea60"),
+    (Keep(13, [Lease(7, 300)]), "930d0d919207cd012c"),
+    (
+        Finish(14, [LeaseEnd(7, 300, How.FAILED, 1000, "E: w")]),
+        "930e0e919507cd012c01cd03e8a4453a2077",
+    ),
+    (ReadDead(15, 7), "930f0f07"),
+    (EndDead(16, [7], drop=True), "9410109107c3"),
 ]
 
 ANSWERS = [
@@ -121,6 +147,18 @@ ANSWERS = [
         "93290b919a02a162a76578706972656414c0c0a00000c0",
     ),
     (Acknowledged(6, 2), "932a0602"),
+    (Working(12), "922b0c"),
+    (Kept(13, [True, False]), "932c0d92c3c2"),
+    (Finished(14, [True]), "932d0e91c3"),
+    (
+        DeadJobs(15, [DeadJob(7, "a", "mail", 5, 20, "E: w")]),
+        "932e0f919907a161a46d61696c0514a4453a20770000c0",
+    ),
+    (DeadEnded(16, [True]), "932f1091c3"),
+    (
+        Jobs([LeasedJob(7, 300, "a", "mail", 1, 10, 20, Raw(b"\x08"))]),
+        "9242919807cd012ca161a46d61696c010a1408",
+    ),
 ]
 
 

@@ -28,7 +28,7 @@ def operation_rows(transaction: Transaction) -> list[OperationValues]:
             operation.submitted_ms,
             operation.timeout_ms,
             operation.keys,
-            operation.need,
+            operation.need or 1,  # of a job: a trace has no word for it
         )
         rows.append(row)
     return rows
@@ -86,7 +86,7 @@ def stored_operation_row(row: StoredOperation) -> JournalOperation:
         row.submitted_ms,
         row.deadline_ms - row.submitted_ms,
         row.keys,
-        row.need,
+        row.need or 1,
     )
 
 

@@ -40,7 +40,7 @@ class OutcomeFrames:
         """Encode committed outcomes, for those of their clients that are connected."""
         by_client: dict[str, list[Ended]] = {}
         for operation, record in outcomes:
-            if record.client.connections:
+            if record.client.connections and not record.is_job:
                 by_client.setdefault(record.client.name, []).append((operation, record))
         pushes: list[OutcomePush] = []
         room = PUSHED_BYTES

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from purgatory.service.errors import TooManyReads
+from purgatory.service.job_messages import ReadDead
 from purgatory.service.protocol import (
     OutcomeMessage,
     Outcomes,
@@ -29,6 +30,7 @@ from purgatory.service.server.commands import (
     OutcomeFrame,
     TransactionReplies,
 )
+from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.fair_queue import FairQueue
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
 from purgatory.service.server.reads.query_answer import answer_query
@@ -61,6 +63,7 @@ class PendingReads:
         self._state = state
         self._store = store
         self._frames = OutcomeFrames(store)
+        self._job_frames = JobFrames(state.leases, store)
         self._stats = stats
         self._max_bytes = max_bytes
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
@@ -136,6 +139,8 @@ class PendingReads:
         elif isinstance(request, Unread):
             outcomes = self._next_outcomes(command.client, request.after)
             yield encode(UnreadOutcomes(request.seq, outcomes))
+        elif isinstance(request, ReadDead):
+            yield self._job_frames.dead(request.seq, command.client, request.after)
         else:
             assert isinstance(request, Stats)
             yield encode(StatsReply(request.seq, self._stats()))

@@ -9,6 +9,7 @@ from purgatory.service.auth.access import EVERYTHING, RIGHTS, Access
 from purgatory.service.auth.authenticator import CurveAuthenticator
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.errors import KeysError, NotAllowed, OperationFailed
+from purgatory.service.job_messages import EndDead, Finish, Keep, ReadDead, Work
 from purgatory.service.protocol import (
     Acknowledge,
     Bye,
@@ -31,7 +32,8 @@ from tests.testing.step_server import operation
 TABLE = {
     "submit": {Submit, Extend, Cancel, Acknowledge},
     "complete": {Complete, Fail},
-    "read": {Query, Stats, Unread},
+    "read": {Query, Stats, Unread, ReadDead},
+    "work": {Work, Keep, Finish, EndDead},
 }
 
 
@@ -62,8 +64,8 @@ class TestTable:
 
     @pytest.mark.parametrize("right", RIGHTS)
     def test_outcomes(self, right):
-        """A key that may only complete is sent no outcomes."""
-        assert Access("x", (), [right]).gets_outcomes == (right != "complete")
+        """A key that may only complete, or only work, is sent no outcomes."""
+        assert Access("x", (), [right]).gets_outcomes == (right not in ("complete", "work"))
 
     def test_without_limits(self):
         """All requests, all names, all operations."""

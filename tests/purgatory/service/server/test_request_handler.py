@@ -2,7 +2,16 @@
 
 import pytest
 
-from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submit, encode, unpack
+from purgatory.service.protocol import (
+    Cancel,
+    Complete,
+    Completion,
+    Raw,
+    Submission,
+    Submit,
+    encode,
+    unpack,
+)
 from tests.testing.step_server import StepServer, operation, result
 
 
@@ -106,7 +115,8 @@ def test_an_id_of_another_client_is_taken(server):
         (operation("a", need=2**64 - 1), "malformed"),
         (operation("a", need=2), "malformed"),
         (operation("a", "k", "k", need=2), "malformed"),
-        (operation("a", "k", need=0), "malformed"),
+        (operation("a", "k", need=-1), "malformed"),
+        (Submission("a", (), 1000, need=0), "malformed"),
         (operation("a", ""), "malformed"),
         (operation("", "k"), "malformed"),
         (operation("a", payload="x" * 1000), "too-large"),

@@ -185,7 +185,7 @@ def test_repeated_outcomes_with_large_payloads(tmp_path):
     told = submit_again(server, ids)[1]
     count = 0
     while told:
-        sizes = [len(frame) for command in server.sent for frame in frames_of(command)]
+        sizes = [len(frame) for command in server.sent for _, frame in frames_of(command)]
         assert max(sizes) < FRAME_BYTES + 70_000
         count += len(told)
         told = fetch_repeated(server)

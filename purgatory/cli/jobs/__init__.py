@@ -1,0 +1,1 @@
+"""The commands that run jobs and look after those that were given up."""

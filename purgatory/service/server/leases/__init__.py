@@ -1,0 +1,1 @@
+"""Jobs that are due, and their leases to workers."""

@@ -1,0 +1,108 @@
+"""JobFrames: leases jobs to workers, and makes the frames of jobs.
+
+Used by the store thread alone.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Raw
+
+from purgatory.service.job_messages import DeadJob, DeadJobs, Jobs, LeasedJob
+from purgatory.service.protocol import NOTHING, encode
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.store.operation_batches import StoredOperation
+from purgatory.service.store.store import Store
+
+# A frame has about so many bytes.
+FRAME_BYTES: Final = 1 << 18
+_JOB_BYTES: Final = 200
+#: Jobs that are read from the store at once.
+PORTION: Final = 32
+
+_NOTHING: Final = Raw(NOTHING)
+
+
+class JobFrames:
+    """Makes frames of the jobs of `leases`, with what `store` has of them. Raises StoreError."""
+
+    def __init__(self, leases: JobLeases, store: Store) -> None:
+        self._leases = leases
+        self._store = store
+
+    def assign(self, now_ms: int) -> list[tuple[bytes, bytes]]:
+        """Lease jobs to the workers that have room; returns routes and frames."""
+        given = self._leases.assign(now_ms)
+        by_worker: dict[bytes, list[LeasedJob]] = {}
+        for start in range(0, len(given), PORTION):
+            self._add_messages(given[start : start + PORTION], by_worker)
+        return [
+            (route, encode(Jobs(jobs)))
+            for route, messages in by_worker.items()
+            for jobs in _in_frames(messages)
+        ]
+
+    def _add_messages(
+        self, given: list[tuple[WorkerConnection, DueJob]], by_worker: dict[bytes, list[LeasedJob]]
+    ) -> None:
+        stored = self._store.by_numbers([job.record.number for _, job in given])
+        for worker, job in given:
+            message = _leased_job(job, stored[job.record.number])
+            by_worker.setdefault(worker.route, []).append(message)
+
+    def dead(self, seq: int, client: str, after: int) -> bytes:
+        """Encode a message of jobs that were given up, those with numbers above `after`."""
+        jobs = self._leases.dead_jobs(client, after, PORTION)
+        found: list[DeadJob] = []
+        if jobs:
+            stored = self._store.by_numbers([job.record.number for job in jobs])
+            ends = self._store.dead_jobs([job.record.seq for job in jobs])
+            size = 0
+            for job in jobs:
+                found.append(_dead_job(job, stored[job.record.number], *ends[job.record.seq]))
+                size += len(found[-1].payload)
+                if size >= FRAME_BYTES:
+                    break
+        return encode(DeadJobs(seq, found))
+
+
+def _in_frames(messages: list[LeasedJob]) -> Iterator[list[LeasedJob]]:
+    portion: list[LeasedJob] = []
+    size = 0
+    for message in messages:
+        portion.append(message)
+        size += _JOB_BYTES + len(message.payload)
+        if size >= FRAME_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:
+    return LeasedJob(
+        job.record.seq,
+        job.token,
+        row.op_id,
+        row.kind,
+        job.attempts + 1,
+        row.submitted_ms,
+        row.deadline_ms,
+        Raw(row.payload) if row.payload else _NOTHING,
+    )
+
+
+def _dead_job(job: DueJob, row: StoredOperation, at_ms: int, error: str) -> DeadJob:
+    return DeadJob(
+        job.record.seq,
+        row.op_id,
+        row.kind,
+        job.attempts,
+        at_ms,
+        error,
+        row.submitted_ms,
+        row.deadline_ms,
+        Raw(row.payload) if row.payload else _NOTHING,
+    )

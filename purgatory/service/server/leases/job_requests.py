@@ -1,0 +1,98 @@
+"""JobRequests: carries out the requests of workers. Used by the store thread alone."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.service.errors import Malformed, Refused, TooLarge, TooManyItems
+from purgatory.service.job_messages import (
+    DeadEnded,
+    EndDead,
+    Finish,
+    Finished,
+    How,
+    Keep,
+    Kept,
+    LeaseEnd,
+    Work,
+    Working,
+)
+from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.validation import RequestValidator
+
+if TYPE_CHECKING:
+    from purgatory.service.server.commands import ClientRequest
+    from purgatory.service.server.transaction import Transaction
+
+#: Requests about jobs that change what is on disk, and those that do not.
+DURABLE: Final = (Finish, EndDead)
+IN_MEMORY: Final = (Work, Keep)
+
+#: The shortest lease, and the most leases of a connection, and the most kinds.
+MIN_LEASE_MS: Final = 100
+MAX_ROOM: Final = 4096
+MAX_KINDS: Final = 1000
+_MAX_ATTEMPTS: Final = 1 << 31
+_HOWS: Final = frozenset(How)
+
+
+class JobRequests:
+    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+
+    def __init__(self, leases: JobLeases, validator: RequestValidator) -> None:
+        self._leases = leases
+        self._validator = validator
+
+    def do_in_memory(self, command: "ClientRequest", now_ms: int) -> Any:
+        """Carry out a request that nothing on disk depends on; returns its answer."""
+        request = command.request
+        if isinstance(request, Keep):
+            leases, client = self._leases, command.client
+            return Kept(
+                request.seq,
+                [leases.keep(client, one.number, one.token, now_ms) for one in request.leases],
+            )
+        assert isinstance(request, Work)
+        self._check_work(request)
+        kinds = request.kinds
+        self._leases.ask(command.route, command.client, kinds, request.room, request.lease_ms)
+        return Working(request.seq)
+
+    def change(self, transaction: "Transaction", command: "ClientRequest") -> Any:
+        """Carry out a request in a transaction; returns its answer."""
+        request, client = command.request, command.client
+        ends = transaction.lease_ends
+        if isinstance(request, Finish):
+            for end in request.ends:
+                self._check_end(end)
+            return Finished(request.seq, [ends.finish(client, end) for end in request.ends])
+        assert isinstance(request, EndDead)
+        drop = request.drop
+        done = [ends.end_dead(client, number, drop=drop) for number in request.numbers]
+        return DeadEnded(request.seq, done)
+
+    def _check_work(self, request: Work) -> None:
+        if not 0 <= request.room <= MAX_ROOM:
+            raise TooManyItems(f"room is {request.room}; expected 0 to {MAX_ROOM}")
+        most = self._validator.limits.timeout_ms
+        if not MIN_LEASE_MS <= request.lease_ms <= most:
+            raise Malformed(f"lease_ms is {request.lease_ms}; expected {MIN_LEASE_MS} to {most}")
+        if len(request.kinds) > MAX_KINDS:
+            raise TooManyItems(f"{len(request.kinds)} kinds; expected at most {MAX_KINDS}")
+        for kind, attempts in request.kinds.items():
+            _raise(self._validator.check_text(kind, empty=True))
+            if not 1 <= attempts <= _MAX_ATTEMPTS:
+                raise Malformed(f"attempts of {kind!r} are {attempts}; expected 1 or more")
+
+    def _check_end(self, end: LeaseEnd) -> None:
+        if end.how not in _HOWS:
+            raise Malformed(f"how is {end.how}; expected one of {sorted(_HOWS)}")
+        limits = self._validator.limits
+        if not 0 <= end.delay_ms <= limits.timeout_ms:
+            raise Malformed(f"delay_ms is {end.delay_ms}; expected 0 to {limits.timeout_ms}")
+        if len(end.error) > limits.payload_bytes:
+            raise TooLarge(f"an error of {len(end.error)} characters; "
+                           f"expected at most {limits.payload_bytes}")  # fmt: skip
+
+
+def _raise(refusal: Refused | None) -> None:
+    if refusal is not None:
+        raise refusal

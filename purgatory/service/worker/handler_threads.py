@@ -1,0 +1,99 @@
+"""HandlerThreads: where a worker runs its handlers: threads, and an event loop in one more.
+
+Any thread may add calls; `start` and `stop` are for the thread that runs the worker.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from purgatory.service.worker.held_jobs import HeldJob
+
+#: Runs a job in a thread, and in the event loop.
+RunJob = Callable[[HeldJob], None]
+RunJobAsync = Callable[[HeldJob], Coroutine[Any, Any, None]]
+
+
+class HandlerThreads:
+    """Runs up to `concurrency` jobs in threads, and as many in an event loop."""
+
+    def __init__(self, name: str, concurrency: int, run: RunJob, run_async: RunJobAsync) -> None:
+        self._name = name
+        self._concurrency = concurrency
+        self._run = run
+        self._run_async = run_async
+        self._queue: queue.SimpleQueue[HeldJob | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room: asyncio.Semaphore | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, *, sync: bool, with_loop: bool) -> None:
+        """Start the threads that are needed."""
+        if sync:
+            for n in range(self._concurrency):
+                self._start_thread(self._work, f"{self._name}-{n}")
+        if with_loop:
+            self._loop = asyncio.new_event_loop()
+            self._room = asyncio.Semaphore(self._concurrency)
+            self._start_thread(self._run_loop, f"{self._name}-loop")
+
+    def _start_thread(self, target: Callable[[], None], name: str) -> None:
+        # Daemons: a handler that never returns does not keep the process alive.
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def add(self, held: HeldJob, *, is_async: bool) -> None:
+        """Have a job run."""
+        if not is_async:
+            self._queue.put(held)
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._start_task, held)
+
+    def _work(self) -> None:
+        while (held := self._queue.get()) is not None:
+            self._run(held)
+
+    def _run_loop(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def _start_task(self, held: HeldJob) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self._run_in_turn(held))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_in_turn(self, held: HeldJob) -> None:
+        assert self._room is not None
+        async with self._room:
+            await self._run_async(held)
+
+    def stop(self, seconds: float) -> None:
+        """End the threads; handlers of the event loop that still run are cancelled."""
+        for _ in range(self._concurrency):
+            self._queue.put(None)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel_tasks)
+        end = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _cancel_tasks(self) -> None:
+        assert self._loop is not None
+        for task in self._tasks:
+            task.cancel()
+        self._loop.create_task(self._stop_when_cancelled())
+
+    async def _stop_when_cancelled(self) -> None:
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert self._loop is not None
+        self._loop.stop()

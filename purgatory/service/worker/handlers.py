@@ -1,0 +1,61 @@
+"""Handlers: the functions of a worker, by kind of job. Used before the worker starts."""
+
+import inspect
+import random
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from purgatory.service.worker.job import Job
+
+#: A function of a job, or a coroutine function.
+HandlerFunction = Callable[[Job], Any]
+
+# So often the delay is doubled at most: beyond, it is the longest anyhow.
+_MAX_DOUBLINGS: Final = 60
+
+
+class Retry(NamedTuple):
+    """How often a job is tried, and the seconds between attempts: the first, and at most."""
+
+    max_attempts: int
+    delay: float
+    max_delay: float
+
+    def seconds_after(self, attempt: int) -> float:
+        """Return the seconds to wait after an attempt: a random part of up to a half is left out.
+
+        So jobs that failed together are not tried again together.
+        """
+        delay = min(self.max_delay, self.delay * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS))
+        return delay * random.uniform(0.5, 1.0)
+
+
+class Handler(NamedTuple):
+    """A function and how its jobs are tried again; `is_async`: it is awaited in the event loop."""
+
+    function: HandlerFunction
+    retry: Retry
+    is_async: bool
+
+
+def make_handler(function: HandlerFunction, retry: Retry) -> Handler:
+    """Return a handler. Raises TypeError if it is no function."""
+    if not callable(function):
+        raise TypeError(f"handler is {function!r}; expected a function")
+    call = getattr(function, "__call__", None)  # noqa: B004  # of an object
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return Handler(function, retry, is_async)
+
+
+def check_retry(retry: Retry) -> Retry:
+    """Return it. Raises ValueError for bad values."""
+    if isinstance(retry.max_attempts, bool) or not isinstance(retry.max_attempts, int):
+        raise TypeError(f"max_attempts is {retry.max_attempts!r}; expected an int")
+    if retry.max_attempts < 1:
+        raise ValueError(f"max_attempts is {retry.max_attempts}; expected at least 1")
+    if not 0 <= retry.delay <= retry.max_delay:
+        raise ValueError(
+            f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected 0 or "
+            "more, and not the larger first"
+        )
+    return retry

@@ -1,0 +1,111 @@
+"""HeldJobs: the jobs that a worker has, from their lease to the answer to their end.
+
+Any thread may call any method.
+"""
+
+import threading
+import time
+
+from purgatory.service.job_messages import Lease, LeasedJob
+
+
+class HeldJob:
+    """A job that a worker has. `token` is that of its latest lease."""
+
+    __slots__ = ("is_ending", "kept_at", "leased", "started_at", "token")
+
+    def __init__(self, leased: LeasedJob) -> None:
+        self.leased = leased
+        self.token = leased.token
+        self.kept_at = time.monotonic()
+        self.started_at: float | None = None
+        self.is_ending = False
+
+    @property
+    def lease(self) -> Lease:
+        """Return its lease."""
+        return Lease(self.leased.number, self.token)
+
+
+class HeldJobs:
+    """Jobs by number, with leases of `lease_s` seconds.
+
+    A job that is not here any more is another's: it is not begun.
+    """
+
+    def __init__(self, lease_s: float) -> None:
+        self._lease_s = lease_s
+        self._lock = threading.Lock()
+        self._jobs: dict[int, HeldJob] = {}
+        self._idle = threading.Condition(self._lock)
+        self.running = 0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._jobs)
+
+    def add(self, leased: LeasedJob) -> HeldJob | None:
+        """Add a job; None if it is here already, and goes on under its new lease."""
+        with self._lock:
+            held = self._jobs.get(leased.number)
+            if held is not None:
+                held.token = leased.token
+                held.kept_at = time.monotonic()
+                return None
+            held = self._jobs[leased.number] = HeldJob(leased)
+            return held
+
+    def begin(self, held: HeldJob) -> bool:
+        """Note that a job begins; False if it is another's by now, or was given back."""
+        now = time.monotonic()
+        with self._lock:
+            if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
+                return False
+            if now - held.kept_at >= self._lease_s:  # this process was suspended
+                del self._jobs[held.leased.number]
+                return False
+            held.started_at = now
+            self.running += 1
+            return True
+
+    def end(self, held: HeldJob) -> None:
+        """Note that the handler has returned; the job stays until the server knows."""
+        with self._lock:
+            held.is_ending = True
+            self.running -= 1
+            if not self.running:
+                self._idle.notify_all()
+
+    def remove(self, held: HeldJob) -> None:
+        """Forget a job: its end is known, or it is another's."""
+        with self._lock:
+            if self._jobs.get(held.leased.number) is held:
+                del self._jobs[held.leased.number]
+
+    def take_waiting(self, keep: int) -> list[HeldJob]:
+        """Remove and return the jobs that were not begun, but for the first `keep`."""
+        with self._lock:
+            waiting = [held for held in self._jobs.values() if held.started_at is None][keep:]
+            for held in waiting:
+                del self._jobs[held.leased.number]
+            return waiting
+
+    def unfinished(self) -> list[HeldJob]:
+        """Return the jobs that have begun and whose handlers have not returned."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        return [held for held in jobs if held.started_at is not None and not held.is_ending]
+
+    def to_keep(self, older_than: float) -> list[HeldJob]:
+        """Return the jobs whose lease was given or kept before that; they count as kept now."""
+        now = time.monotonic()
+        with self._lock:
+            found = [held for held in self._jobs.values() if held.kept_at < older_than]
+            for held in found:
+                held.kept_at = now
+            return found
+
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Wait until no handler runs; False if some still do after so many seconds."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self.running, seconds)

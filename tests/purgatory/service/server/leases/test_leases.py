@@ -1,0 +1,285 @@
+"""Leases of jobs that are due, at a server that is stepped by hand."""
+
+import pytest
+
+from purgatory.service.job_messages import (
+    EndDead,
+    Finish,
+    How,
+    Keep,
+    Lease,
+    LeaseEnd,
+    ReadDead,
+    Work,
+)
+from purgatory.service.protocol import Failure, unpack
+from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.server.leases import job_leases, job_requests
+from tests.testing.step_server import StepServer, job, operation, step_server
+
+__all__ = ["step_server"]
+
+
+def ids(jobs):
+    return [one.op_id for one in jobs]
+
+
+def due(server, *op_ids, **others):
+    """Submit jobs and let them become due; returns what is leased then."""
+    server.submit(*[job(op_id, **others) for op_id in op_ids])
+    server.pass_time(1001)
+    return server.leased
+
+
+class TestDelivery:
+    def test_a_job_that_is_due(self, step_server):
+        """It is leased with its payload, and not sent to its client."""
+        step_server.work("mail")
+        step_server.submit(job("a", kind="mail", payload={"to": "ada"}), operation("b"))
+        outcomes = step_server.pass_time(1000) + step_server.pass_time(1)
+        [leased] = step_server.leased
+        assert ids(outcomes) == ["b"]
+        assert (leased.op_id, leased.kind, leased.attempt) == ("a", "mail", 1)
+        assert unpack(leased.payload) == {"to": "ada"}
+        assert leased.deadline_ms - leased.submitted_ms == 1000
+        assert step_server.finish(leased) == [True]
+        assert step_server.fetch_outcomes() == outcomes
+        assert step_server.state.unacknowledged == 1
+
+    def test_each_to_one_worker(self, step_server):
+        """They take turns, and none holds more than it has room for."""
+        for route in (b"1", b"2", b"3"):
+            step_server.work(route=route, room=2)
+        found = due(step_server, *"abcdefgh")
+        assert sorted(step_server.routes.values()) == [b"1", b"1", b"2", b"2", b"3", b"3"]
+        assert ids(found) == list("adbecf")
+        step_server.finish(found[0])
+        assert ids(step_server.leased) == ["g"]
+
+    def test_only_the_kinds_that_a_worker_asks_for(self, step_server):
+        """The others wait for one that does; the kinds take turns."""
+        step_server.submit(*[job(f"{kind}{n}", kind=kind) for kind in "abc" for n in range(3)])
+        step_server.pass_time(1001)
+        assert ids(step_server.work("a", "b", room=4)) == ["a0", "b0", "a1", "b1"]
+        assert ids(step_server.work("c", route=b"other")) == ["c0", "c1", "c2"]
+
+    def test_only_jobs_of_the_own_name(self, step_server):
+        """Names are groups: a worker neither gets nor ends another's jobs."""
+        step_server.work(client="other")
+        assert due(step_server, "a") == []
+        [leased] = step_server.work(route=b"mine")
+        assert step_server.finish(leased, client="other") == [False]
+        assert not step_server.ask(Keep, [Lease(leased.number, leased.token)], client="other").done[
+            0
+        ]
+        assert step_server.finish(leased) == [True]
+
+    def test_more_than_one_transaction_gives_out(self, step_server, monkeypatch):
+        """The next ones give out the rest, without being asked."""
+        monkeypatch.setattr(job_leases, "MAX_ASSIGNED", 2)
+        due(step_server, *"abcde")
+        step_server.work(room=10)
+        found = list(step_server.leased)
+        while step_server.store_loop.max_sleep() == 0:
+            step_server.step(once=True)
+            found += step_server.leased
+        assert ids(found) == list("abcde")
+
+    def test_a_job_that_ends_otherwise(self, step_server):
+        """One that is cancelled, or whose key is completed, is for no worker and no client."""
+        step_server.submit(job("a"), job("b", "unless"))
+        step_server.cancel("a")
+        assert step_server.complete_and_push("unless") == (1, [])
+        step_server.pass_time(1001)
+        assert step_server.work() == []
+        assert step_server.fetch_outcomes() == []
+        assert step_server.state.unacknowledged == 0
+        step_server.crash()
+        assert step_server.state.unacknowledged == 0
+        assert step_server.query("a").state == "cancelled"
+
+    def test_submitting_again(self, step_server):
+        """A known job is not submitted again, and its outcome is not sent."""
+        step_server.work()
+        [leased] = due(step_server, "a")
+        step_server.finish(leased)
+        assert step_server.submit(job("a")).known[0].state == "expired"
+        assert step_server.step() == ([], [])
+
+
+class TestLeases:
+    def test_one_that_ends_by_time(self, step_server):
+        """The job is another worker's then; its first worker can do nothing any more."""
+        step_server.work(lease_ms=500)
+        [first] = due(step_server, "a")
+        step_server.work(route=b"other", lease_ms=500)
+        assert step_server.store_loop.max_sleep() == pytest.approx(0.5, abs=0.01)
+        step_server.pass_time(499)
+        assert step_server.leased == []
+        step_server.pass_time(1)
+        [second] = step_server.leased
+        assert (second.op_id, second.attempt) == ("a", 2)
+        assert second.token > first.token
+        lease = Lease(first.number, first.token)
+        assert step_server.ask(Keep, [lease]).done == [False]
+        assert step_server.finish(first) == [False]
+        assert step_server.finish(second) == [True]
+        assert step_server.finish(second) == [False]
+
+    def test_one_that_is_kept(self, step_server):
+        """It lasts as long again from then on."""
+        step_server.work(lease_ms=500)
+        [leased] = due(step_server, "a")
+        for _ in range(5):
+            step_server.pass_time(400)
+            assert step_server.ask(Keep, [Lease(leased.number, leased.token)]).done == [True]
+        step_server.pass_time(499)
+        assert step_server.leased == []
+        step_server.pass_time(1)
+        assert ids(step_server.leased) == ["a"]
+
+    def test_a_connection_that_has_gone(self, step_server):
+        """What it holds is another's at once; attempts count."""
+        step_server.work()
+        due(step_server, *"ab")
+        step_server.work(route=b"other")
+        step_server.send(ClientDisconnected("c", b"w"))
+        assert sorted((one.op_id, one.attempt) for one in step_server.leased) == [
+            ("a", 2),
+            ("b", 2),
+        ]
+        assert set(step_server.routes.values()) == {b"other"}
+
+    def test_what_is_given_back(self, step_server):
+        """The attempt does not count, and the job comes before the others."""
+        step_server.work(room=1)
+        [first] = due(step_server, *"ab")
+        step_server.finish(first, how=How.RETURNED)
+        [again] = step_server.leased
+        assert (again.op_id, again.attempt) == ("a", 1)
+
+    def test_bad_requests(self, step_server):
+        """Each is refused as a whole, with an error that names the value."""
+        for request, *args in [
+            (Work, {"": 1}, -1, 1000),
+            (Work, {"": 1}, job_requests.MAX_ROOM + 1, 1000),
+            (Work, {"": 1}, 1, 5),
+            (Work, {"": 0}, 1, 1000),
+            (Work, dict.fromkeys(map(str, range(1001)), 1), 1, 1000),
+            (Finish, [LeaseEnd(1, 1, 9)]),
+            (Finish, [LeaseEnd(1, 1, How.FAILED, -1)]),
+            (Finish, [LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001)]),
+        ]:
+            answer = step_server.ask(request, *args)
+            assert isinstance(answer, Failure), request
+            assert "expected" in answer.message
+
+    def test_stale_entries_do_not_gather(self, step_server):
+        """The heap of ends has about as many entries as there are leases."""
+        step_server.work(room=100)
+        for n in range(30):
+            found = due(step_server, *[f"{n}.{m}" for m in range(100)])
+            assert step_server.finish(*found) == [True] * 100
+        assert len(step_server.state.leases._ends) < 1500
+        assert step_server.state.leases.counts == (0, 0, 0)
+        assert step_server.state.unacknowledged == 0
+
+
+class TestFailures:
+    def test_retries_and_the_end(self, step_server):
+        """After the delay, until the last attempt; then it is dead, on disk, with the error."""
+        step_server.work(attempts=3)
+        found = due(step_server, "a", payload=7)
+        for attempt in (1, 2):
+            [leased] = found
+            assert leased.attempt == attempt
+            step_server.finish(leased, how=How.FAILED, delay_ms=300, error="ValueError: no")
+            assert step_server.leased == []
+            step_server.pass_time(299)
+            assert step_server.leased == []
+            step_server.pass_time(1)
+            found = step_server.leased
+        step_server.finish(*found, how=How.FAILED, delay_ms=300, error="ValueError: the last")
+        for _ in range(2):
+            assert step_server.pass_time(10**6) == []
+            assert step_server.leased == []
+            [dead] = step_server.ask(ReadDead).jobs
+            assert (dead.op_id, dead.attempts, dead.error) == ("a", 3, "ValueError: the last")
+            assert unpack(dead.payload) == 7
+            assert step_server.ask(ReadDead, dead.number).jobs == []
+            step_server.crash()
+            step_server.work()
+        assert step_server.ask(EndDead, [dead.number, 99]).done == [True, False]
+        [leased] = step_server.leased
+        assert leased.attempt == 1
+        assert step_server.ask(ReadDead).jobs == []
+        step_server.finish(leased)
+
+    def test_dropping(self, step_server):
+        """A dead job that is dropped is gone for good; another client's is not touched."""
+        step_server.work(attempts=1)
+        [leased] = due(step_server, "a")
+        step_server.finish(leased, how=How.FAILED, error="no")
+        assert step_server.ask(ReadDead, client="other").jobs == []
+        assert step_server.ask(EndDead, [leased.number], True, client="other").done == [False]
+        assert step_server.ask(EndDead, [leased.number], True).done == [True]
+        step_server.crash()
+        assert step_server.ask(ReadDead).jobs == []
+        assert step_server.work() == []
+        assert step_server.state.unacknowledged == 0
+
+    def test_the_last_attempt_is_lost(self, step_server):
+        """A job that kills its workers is given up, too."""
+        step_server.work(attempts=2)
+        due(step_server, "a")
+        for route in (b"w", b"x"):
+            step_server.send(ClientDisconnected("c", route))
+            step_server.work(route=b"x", attempts=2)
+        [dead] = step_server.ask(ReadDead).jobs
+        assert (dead.attempts, dead.error.split(":")[0]) == (2, "WorkerGone")
+
+
+class TestDisk:
+    def test_a_restart(self, step_server):
+        """All leases end; what is done stays done, attempts count, and tokens grow."""
+        step_server.work()
+        done, failed, running = due(step_server, *"abc")
+        step_server.finish(done)
+        step_server.finish(failed, how=How.FAILED, delay_ms=5000)
+        for _ in range(2):
+            step_server.crash()
+            assert step_server.finish(running) == [False]
+            [leased] = step_server.work()
+            assert (leased.op_id, leased.attempt) == ("c", 1)
+            assert leased.token > running.token
+            running = leased
+        step_server.pass_time(5000)
+        assert [(one.op_id, one.attempt) for one in step_server.leased] == [("b", 2)]
+        step_server.finish(running, *step_server.leased)
+        step_server.crash()
+        assert step_server.work() == []
+
+    def test_a_commit_that_fails(self, step_server):
+        """Nothing has changed: the lease lasts, and its worker may say so again."""
+        step_server.work(lease_ms=500)
+        [leased] = due(step_server, "a")
+        step_server.faults.fail()
+        assert step_server.ask(Finish, [LeaseEnd(leased.number, leased.token, 0)]).code == "store"
+        step_server.pass_time(2000)
+        assert step_server.leased == []
+        step_server.faults.clear()
+        step_server.pass_time(1000)
+        [again] = step_server.leased
+        assert (again.op_id, again.attempt) == ("a", 2)
+        assert step_server.finish(again) == [True]
+
+    def test_rows_are_deleted(self, step_server):
+        """Those of jobs go with their outcomes."""
+        step_server.work()
+        found = due(step_server, *"abc")
+        step_server.finish(*found)
+        assert len(step_server.store.jobs()) == 3
+        step_server.pass_time(10**6)
+        assert step_server.store.jobs() == []
+        assert step_server.query("a").state == "unknown"
+        assert isinstance(step_server, StepServer)

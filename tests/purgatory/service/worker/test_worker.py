@@ -1,0 +1,295 @@
+"""Workers against a server in this process."""
+
+import asyncio
+import queue
+import threading
+from datetime import timedelta
+
+import pytest
+
+import purgatory
+from purgatory.service import Client, OperationIdTaken, Worker
+from purgatory.service.server.leases import job_requests
+from purgatory.service.worker import worker as worker_module
+from tests.testing.purgatory_harness import HANG
+
+
+def eventually(condition):
+    """Wait for what comes without being told, such as the answer to the end of a lease."""
+    while not condition():
+        threading.Event().wait(0.001)
+
+
+@pytest.fixture
+def worker(server):
+    """Make workers of the name "jobs", started by the test, stopped at the end."""
+    made = []
+
+    def make(**options):
+        usual = {"name": "jobs", "retry_delay": 0.001, "max_retry_delay": 0.01}
+        made.append(Worker(server.address, **usual | options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop(0)
+
+
+@pytest.fixture
+def client(server, connect):
+    return connect(server, name="jobs")
+
+
+def test_the_front_door():
+    assert purgatory.Worker is Worker
+
+
+def test_a_job(worker, client):
+    """Its handler gets the payload, the id and the attempt; then it is done."""
+    jobs = queue.SimpleQueue()
+    one = worker()
+    one.on("mail")(jobs.put)
+    job_id = client.schedule(0.01, kind="mail", payload={"to": ["ada", 1]})
+    with one:
+        job = jobs.get(timeout=HANG)
+        assert (job.id, job.kind, job.payload, job.attempt) == (
+            job_id,
+            "mail",
+            {"to": ["ada", 1]},
+            1,
+        )
+        assert job.due_ms - job.submitted_ms == 10
+        eventually(lambda: client.stats()["unacknowledged"] == 0)
+    assert (one.counts.done, one.counts.failed, one.counts.lost) == (1, 0, 0)
+    assert jobs.empty()
+
+
+def test_scheduling(client, server, connect):
+    """An id is scheduled once; `unless` and `cancel` end a job; bad arguments raise."""
+    assert client.schedule(60, job_id="a") == client.schedule(timedelta(hours=1), job_id="a") == "a"
+    assert client.query("a").deadline_ms - client.query("a").submitted_ms == 60_000
+    with pytest.raises(OperationIdTaken):
+        connect(server, name="other").schedule(1, job_id="a")
+    assert client.cancel("a")
+    client.schedule(60, job_id="b", unless=["paid:17", "cancelled:17"])
+    assert client.complete("paid:17") == 1
+    assert client.query("b").state == "completed"
+    assert client.stats()["unacknowledged"] == 0
+    with pytest.raises(TypeError, match="expected some keys"):
+        client.schedule(1, unless="paid:17")
+    with pytest.raises(ValueError, match="delay"):
+        client.schedule(-1)
+
+
+def test_coroutine_functions(worker, client):
+    """They run in one event loop, beside each other; plain functions in threads."""
+    meet, done = threading.Barrier(2), queue.SimpleQueue()
+    one = worker(concurrency=2)
+    loops = []
+
+    @one.on("async")
+    async def run(job):
+        loops.append(asyncio.get_running_loop())
+        while len(loops) < 2:
+            await asyncio.sleep(0)
+        done.put(job.payload)
+
+    @one.on("plain")
+    def run_plain(job):
+        meet.wait(HANG)
+        done.put(job.payload)
+
+    with one:
+        for n, kind in enumerate(["async", "plain", "async", "plain"]):
+            client.schedule(0, kind=kind, payload=n)
+        assert sorted(done.get(timeout=HANG) for _ in range(4)) == [0, 1, 2, 3]
+        eventually(lambda: one.counts.done == 4)
+    assert loops[0] is loops[1]
+
+
+def test_retries_and_dead_jobs(worker, client, caplog):
+    """A job is tried so often, then it is dead, can be looked at, and sent again or dropped."""
+    one = worker(max_attempts=3)
+    attempts, fail = [], threading.Event()
+    fail.set()
+
+    @one.on("flaky")
+    def run(job):
+        attempts.append((job.payload, job.attempt))
+        if job.payload == "bad" and fail.is_set():
+            raise ValueError(f"no, not {job.payload}")
+        if job.payload == "good" and job.attempt == 1:
+            raise SystemExit
+
+    @one.on("other", max_attempts=1)
+    async def run_once(job):
+        raise KeyError("other")
+
+    with one:
+        for payload in ("good", "bad"):
+            client.schedule(0, kind="flaky", payload=payload, job_id=payload)
+        client.schedule(0, kind="other", job_id="other")
+        eventually(lambda: len(client.dead_jobs()) == 2)
+        eventually(lambda: one.counts.done == 1)
+        assert sorted(attempts) == [("bad", 1), ("bad", 2), ("bad", 3), ("good", 1), ("good", 2)]
+        dead = {job.op_id: job for job in client.dead_jobs()}
+        assert (dead["bad"].attempts, dead["bad"].payload) == (3, "bad")
+        assert dead["bad"].error == "ValueError: no, not bad"
+        assert (dead["other"].attempts, dead["other"].error) == (1, "KeyError: 'other'")
+        assert "attempt 3 of 3 at job 'bad' has failed" in caplog.text
+        fail.clear()
+        assert client.retry_dead([dead["bad"].number]) == 1
+        eventually(lambda: one.counts.done == 2)
+        assert attempts[-1] == ("bad", 1)
+        assert client.drop_dead([dead["other"].number, dead["bad"].number]) == 1
+        assert client.dead_jobs() == []
+        assert client.stats()["unacknowledged"] == 0
+
+
+def test_a_lease_is_kept_while_the_handler_runs(worker, client):
+    """However much longer it takes; the job is nobody else's."""
+    go_on, began = threading.Event(), queue.SimpleQueue()
+    workers = [worker(lease=0.15) for _ in range(2)]
+
+    def run(job):
+        began.put(job.attempt)
+        assert go_on.wait(HANG)
+
+    for one in workers:
+        one.on("")(run)
+        one.start()
+    client.schedule(0)
+    assert began.get(timeout=HANG) == 1
+    with pytest.raises(queue.Empty):
+        began.get(timeout=0.6)
+    go_on.set()
+    eventually(lambda: sum(one.counts.done for one in workers) == 1)
+
+
+def test_many_jobs_and_workers(worker, client):
+    """Each job is done once as long as no worker dies."""
+    done = queue.SimpleQueue()
+    for _ in range(3):
+        one = worker(concurrency=4)
+        one.on("")(lambda job: done.put(job.payload))
+        one.start()
+    replies = [client.schedule_later(0.001 * (n % 50), payload=n) for n in range(3000)]
+    assert len({reply.result(HANG) for reply in replies}) == 3000
+    assert sorted(done.get(timeout=HANG) for _ in range(3000)) == list(range(3000))
+    eventually(lambda: client.stats()["unacknowledged"] == 0)
+    assert done.empty()
+
+
+class FixedPace:
+    """Have five jobs at a time, whatever happens."""
+
+    room = 5
+
+    def add(self, seconds):
+        """Learn nothing."""
+
+    def look(self, running_seconds=0.0):
+        return False
+
+
+def test_stopping(worker, client, monkeypatch):
+    """What runs is finished; what was not begun is another worker's at once."""
+    go_on, began, done = threading.Event(), threading.Event(), queue.SimpleQueue()
+    one = worker(concurrency=1)
+
+    @one.on("")
+    def run(job):
+        began.set()
+        assert go_on.wait(HANG)
+        done.put(job.payload)
+
+    monkeypatch.setattr(worker_module, "Pace", lambda _: FixedPace())
+    one.start()
+    for n in range(5):
+        client.schedule(0, payload=n)
+    assert began.wait(HANG)
+    stopping = threading.Thread(target=one.stop)
+    stopping.start()
+    other, others = worker(), queue.SimpleQueue()
+    other.on("")(lambda job: others.put((job.payload, job.attempt)))
+    other.start()
+    assert sorted(others.get(timeout=HANG) for _ in range(4)) == [(n, 1) for n in range(1, 5)]
+    go_on.set()
+    stopping.join(HANG)
+    assert done.get(timeout=HANG) == 0
+    eventually(lambda: client.stats()["unacknowledged"] == 0)
+
+
+def test_a_handler_that_does_not_end(worker, client):
+    """A worker stops without it, and gives the job back."""
+    go_on, began = threading.Event(), threading.Event()
+    one = worker()
+
+    @one.on("")
+    def run(job):
+        began.set()
+        assert go_on.wait(HANG)
+
+    one.start()
+    client.schedule(0)
+    assert began.wait(HANG)
+    one.stop(0)
+    again = queue.SimpleQueue()
+    other = worker()
+    other.on("")(lambda job: again.put(job.attempt))
+    other.start()
+    assert again.get(timeout=HANG) == 1
+    go_on.set()
+
+
+def test_a_server_that_restarts(serve, connect):
+    """The worker connects again and asks again; tokens grow."""
+    first = serve()
+    address = first.address
+    jobs = queue.SimpleQueue()
+    worker = Worker(address, name="jobs", retry_delay=0)
+    worker.on("")(jobs.put)
+    with worker:
+        with Client(address, name="jobs", timeout=HANG) as client:
+            client.schedule(0, job_id="a")
+            before = jobs.get(timeout=HANG)
+            eventually(lambda: worker.counts.done == 1)
+            first.close()
+            serve(bind=address)
+            client.schedule(0, job_id="b")
+            after = jobs.get(timeout=HANG)
+            assert after.id == "b"
+            assert after.token > before.token
+
+
+def test_bad_arguments(server):
+    """Each error names the value."""
+    for arguments, error, words in [
+        ({"concurrency": 0}, ValueError, "concurrency is 0; expected 1 to 1000"),
+        ({"concurrency": 2.5}, TypeError, "concurrency is 2.5"),
+        ({"lease": 0.01}, ValueError, "lease is 0.01"),
+        ({"max_attempts": 0}, ValueError, "max_attempts is 0"),
+        ({"max_attempts": "5"}, TypeError, "max_attempts is '5'"),
+        ({"retry_delay": 5, "max_retry_delay": 1}, ValueError, "retry_delay is 5"),
+    ]:
+        with pytest.raises(error, match=words):
+            Worker(server.address, name="jobs", **arguments)
+    worker = Worker(server.address, name="jobs")
+    with pytest.raises(ValueError, match="no handler"):
+        worker.run()
+    worker.on("a")(print)
+    with pytest.raises(ValueError, match="kind 'a' has a handler"):
+        worker.on("a")(print)
+    with pytest.raises(TypeError, match="handler is 5"):
+        worker.on("b")(5)
+    with pytest.raises(ValueError, match="max_attempts is 0"):
+        worker.on("c", max_attempts=0)
+
+
+def test_a_server_that_refuses(server, monkeypatch):
+    """The error is that of `run`."""
+    monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
+    worker = Worker(server.address, name="jobs")
+    worker.on("a")(print)
+    with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
+        worker.run()
