@@ -62,6 +62,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["Durable operations", "Restart"],
             "timer-purgatory",
         ),
+        (
+            "bench_workers.py",
+            ["--jobs", "100", "--repeats", "1"],
+            ["Jobs a second"],
+            "timer-purgatory",
+        ),
     ],
 )
 def test_runs(script, arguments, tables, ours):
