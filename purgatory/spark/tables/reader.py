@@ -16,7 +16,7 @@ from functools import reduce
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -46,6 +46,13 @@ from purgatory.spark.tables.row_checks import (
     parse_rows,
 )
 from purgatory.spark.tables.schema import SEQUENCE
+from purgatory.spark.tables.timestamps import (
+    TIME_COLUMNS,
+    columns_of_nanoseconds,
+    ms_of_nanoseconds,
+    read_nanoseconds_as_integers,
+    reads_nanoseconds_as_integers,
+)
 
 _FORMATS: Final = {
     ".parquet": "parquet",
@@ -65,6 +72,9 @@ _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(_F
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
+# What Spark says of a type that it cannot hold, and of files without a footer.
+_ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
+_NO_SCHEMA: Final = "UNABLE_TO_INFER_SCHEMA"
 _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the settings of the caller's session are.
@@ -150,11 +160,32 @@ def _parse_parquet(
     spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
 ) -> ParsedRows:
     # Merge the schemas of all files, so that a column that only some of them have is not lost.
-    rows = spark.read.options(**options).option("mergeSchema", "true").parquet(path)
+    reader = spark.read.options(**options).option("mergeSchema", "true")
+    try:
+        rows = reader.parquet(path)
+    except PySparkException as error:
+        if error.getCondition() == _NO_SCHEMA:
+            raise TableError(f"{path}: an empty file is no Parquet") from error
+        if error.getCondition() != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
+            raise
+        read_nanoseconds_as_integers(spark)
+        rows = reader.parquet(path)
     parsed = parse_rows(table, rows, f"{path}: ")
+    if reads_nanoseconds_as_integers(spark):
+        parsed = _with_nanoseconds(spark, rows.inputFiles(), parsed)
     return _with_file_and_position(
         parsed, _names_of(table, rows.columns), F.col("_metadata.row_index")
     )
+
+
+def _with_nanoseconds(spark: SparkSession, files: Sequence[str], parsed: ParsedRows) -> ParsedRows:
+    """Let times that were read as integers of nanoseconds be milliseconds."""
+    columns = dict(parsed.columns)
+    for name in columns_of_nanoseconds(spark, files, TIME_COLUMNS):
+        if name in columns:
+            value = ms_of_nanoseconds(columns[name].value)
+            columns[name] = columns[name]._replace(value=value)
+    return parsed._replace(columns=columns)
 
 
 def _parse_csv(

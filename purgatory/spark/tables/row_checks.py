@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
+from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
 
 _MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
@@ -157,11 +158,14 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
     columns = {}
     for field in table.schema:
         if field.name in rows.columns:
-            _check_type(field, rows.schema[field.name].dataType, where)
+            found = rows.schema[field.name].dataType
             column = F.col(field.name)
-            columns[field.name] = ParsedColumn(
-                column.try_cast(_widest(field.dataType)), _text(column)
-            )
+            if is_time(field.name, found):
+                value = ms_of_timestamp(column, found)
+            else:
+                _check_type(field, found, where)
+                value = column.try_cast(_widest(field.dataType))
+            columns[field.name] = ParsedColumn(value, _text(column))
         else:
             columns[field.name] = absent_column(field.dataType)
     none = F.lit(None).cast("string")
