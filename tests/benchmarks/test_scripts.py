@@ -37,6 +37,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "shared timer",
         ),
         ("bench_rearm.py", ["--sizes", "100", "--repeats", "1"], ["Re-arm"], "timingwheel"),
+        ("bench_replay.py", ["--rows", "9000", "--repeats", "1"], ["A year of flights"], "Replay"),
         ("bench_tick.py", ["--seconds", "1", "--repeats", "1"], ["1000 timers"], "| 0.2 |"),
         (
             "bench_mq.py",
