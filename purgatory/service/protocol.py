@@ -183,6 +183,21 @@ class Unread(Struct, array_like=True, tag=11):
     after: int = 0
 
 
+class ReadOperations(Struct, array_like=True, tag=17):
+    """Ask for operations in order of submission, beyond number `after`: those that match.
+
+    `key`: only those that wait for it. A None matches any.
+    """
+
+    seq: int
+    after: int = 0
+    limit: int = 100
+    kind: str | None = None
+    key: str | None = None
+    client: str | None = None
+    state: str | None = None
+
+
 Request = (
     Hello
     | Submit
@@ -200,6 +215,7 @@ Request = (
     | Finish
     | ReadDead
     | EndDead
+    | ReadOperations
 )
 
 # Replies.
@@ -310,6 +326,14 @@ class Failed(Struct, array_like=True, tag=40):
     counts: list[int]
 
 
+class Operations(Struct, array_like=True, tag=48):
+    """Answer to `ReadOperations`: to go on, ask beyond `after`; None: there are no more."""
+
+    seq: int
+    states: list[OperationStatus]
+    after: int | None
+
+
 # Messages of the server that answer no request.
 
 
@@ -385,6 +409,7 @@ Answer = (
     | DeadJobs
     | DeadEnded
     | Jobs
+    | Operations
 )
 
 _M = TypeVar("_M")

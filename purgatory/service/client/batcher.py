@@ -22,6 +22,7 @@ from purgatory.service.protocol import (
     Extend,
     Fail,
     Query,
+    ReadOperations,
     Stats,
     Submit,
     Unread,
@@ -47,6 +48,7 @@ RequestType = (
     | type[Finish]
     | type[ReadDead]
     | type[EndDead]
+    | type[ReadOperations]
 )
 #: An item of the request (None for stats, fields of those that have several), and its reply.
 Call = tuple[Any, ReplyFuture[Any]]

@@ -4,15 +4,17 @@ Any thread may call any method, with one exception: callbacks of the client's fu
 thread, and must not call methods that wait for an answer, as that thread receives the answers.
 """
 
+import builtins
 import contextlib
 import inspect
 import itertools
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
@@ -41,9 +43,11 @@ from purgatory.service.protocol import (
     Extend,
     Fail,
     KeyFailure,
+    Operations,
     OperationStatus,
     OutcomeMessage,
     Query,
+    ReadOperations,
     Stats,
     Submission,
     Submit,
@@ -278,7 +282,7 @@ class Client:
         packed = _NOTHING if payload is None else Raw(pack(payload))
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
-    def dead_jobs(self, after: int = 0) -> list[DeadJob]:
+    def dead_jobs(self, after: int = 0) -> builtins.list[DeadJob]:
         """Return jobs of this client's name that were given up after their last attempt.
 
         Those with numbers above `after`, as many as fit into a message: go on after the last one,
@@ -388,7 +392,7 @@ class Client:
         """Like `query`, but returns the future of its answer at once."""
         return self._call(Query, _op_id(operation))
 
-    def unread(self, after: int = 0) -> list[OutcomeMessage]:
+    def unread(self, after: int = 0) -> builtins.list[OutcomeMessage]:
         """Return outcomes of this client's name that are not acknowledged, oldest first.
 
         Those with numbers above `after`, as many as fit into a message: go on after the last one,
@@ -397,7 +401,7 @@ class Client:
         self._refuse_in_callback()
         return self._wait(self.unread_later(after))
 
-    def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
+    def unread_later(self, after: int = 0) -> ReplyFuture[builtins.list[OutcomeMessage]]:
         """Like `unread`, but returns the future of its answer at once."""
         return self._call(Unread, after)
 
@@ -414,7 +418,52 @@ class Client:
 
         In one message: a server refuses more than its `max_items` numbers.
         """
-        return self._call(Acknowledge, list(numbers))
+        return self._call(Acknowledge, [*numbers])
+
+    def list(
+        self,
+        *,
+        kind: str | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        state: str | None = None,
+        cursor: int = 0,
+        limit: int | None = None,
+    ) -> Iterator[OperationStatus]:
+        """Yield operations that the server knows, in order of submission, page by page.
+
+        Those of all clients that this one may see, of a `kind`, waiting for a `key`, of a `client`,
+        in a `state`; at most `limit`. It is no snapshot: what ends or is submitted meanwhile may be
+        there or not. `cursor`: only those with greater numbers, see `list_page`.
+        """
+        left = sys.maxsize if limit is None else _checked_limit(limit)
+        after: int | None = cursor
+        while after is not None and left > 0:
+            page = self.list_page(
+                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, 500)
+            )
+            yield from page.states
+            left -= len(page.states)
+            after = page.after
+
+    def list_page(
+        self,
+        *,
+        kind: str | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        state: str | None = None,
+        cursor: int = 0,
+        limit: int = 100,
+    ) -> Operations:
+        """Return a page of `list`, which may be empty, and the `cursor` of the next.
+
+        That is its `after`; None: there are no more.
+        """
+        self._refuse_in_callback()
+        asked = (cursor, _checked_limit(limit), kind, key, client, state)
+        page: Operations = self._wait(self._call(ReadOperations, asked))
+        return page
 
     def stats(self) -> dict[str, int | float]:
         """Return the server's figures by name; see `ServerStats`."""

@@ -53,6 +53,7 @@ from purgatory.service.protocol import (
     OutcomeMessage,
     Outcomes,
     Query,
+    ReadOperations,
     Stats,
     Submit,
     Unread,
@@ -73,7 +74,7 @@ MAX_UNANSWERED: Final = 32
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 #: Requests of which each call is a message of its own.
-_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead)
+_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead, ReadOperations)
 #: Requests that a server of version 1 does not know.
 _OF_VERSION_2: Final = (
     Extend,
@@ -85,6 +86,7 @@ _OF_VERSION_2: Final = (
     Finish,
     ReadDead,
     EndDead,
+    ReadOperations,
 )
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
@@ -307,18 +309,10 @@ class Session:
             results = message.done
         elif isinstance(message, protocol.States):
             results = _as_values(message.states)
-        elif isinstance(message, protocol.StatsReply):
-            results = [message.figures]
-        elif isinstance(message, protocol.Acknowledged):
-            results = [message.count]
         elif isinstance(message, Working):
             results = [None]
-        elif isinstance(message, DeadEnded):
-            results = [sum(message.done)]
-        elif isinstance(message, DeadJobs):
-            results = [_payloads_as_values(message.jobs)]
         else:
-            results = [_as_values(message.outcomes)]
+            results = [_only_result(message)]
         for (_, future), result in zip(group.calls, results, strict=True):
             resolve(future, result)
 
@@ -472,11 +466,27 @@ class _CallGroup:
             return encode(Unread(seq, items[0]))
         if request is Acknowledge:
             return encode(Acknowledge(seq, items[0], answer=True))
-        if request is Work or request is EndDead:
+        if request in (Work, EndDead, ReadOperations):
             return encode(request(seq, *items[0]))
         if request is ReadDead:
             return encode(ReadDead(seq, items[0]))
         return encode(request(seq, items))
+
+
+def _only_result(message: Any) -> Any:
+    """Return the result of a request of which each call is a message of its own."""
+    if isinstance(message, protocol.StatsReply):
+        return message.figures
+    if isinstance(message, protocol.Acknowledged):
+        return message.count
+    if isinstance(message, DeadEnded):
+        return sum(message.done)
+    if isinstance(message, DeadJobs):
+        return _payloads_as_values(message.jobs)
+    if isinstance(message, protocol.Operations):
+        _as_values(message.states)
+        return message
+    return _as_values(message.outcomes)
 
 
 def _payloads_as_values(jobs: list[Any]) -> list[Any]:

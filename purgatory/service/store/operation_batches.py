@@ -155,6 +155,19 @@ class OperationBatches:
                     if number > after and number not in deleted:
                         yield row.operation(number, raw)
 
+    def some(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return the operations of the next so many batches with numbers above `after`, in order.
+
+        Also some that were deleted. None: there are no more.
+        """
+        sql = "SELECT * FROM batches WHERE last > ? ORDER BY first LIMIT ?"
+        found: list[StoredOperation] = []
+        for row in map(_Row._make, self._connection.execute(sql, (after, batches)).fetchall()):
+            for number, raw in zip(row.all_numbers(), _decode_list(row.operations), strict=True):
+                if number > after:
+                    found.append(row.operation(number, raw))
+        return found
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, of those of `numbers` that exist."""
         found: dict[int, StoredOperation] = {}

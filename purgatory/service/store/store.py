@@ -282,6 +282,14 @@ class Store:
         operations = self.by_numbers([outcome.number for outcome in outcomes])
         return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
+    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return operations of the next so many batches with numbers above `after`, in order.
+
+        Also some that were deleted. None: there are no more.
+        """
+        found = self._try("read", lambda: self._batches.some(after, batches))
+        return self._with_deadlines(found)
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, of those of `numbers` that exist."""
         found: dict[int, StoredOperation] = self._try(

@@ -39,11 +39,13 @@ from purgatory.service.protocol import (
     KeyFailure,
     Known,
     Limits,
+    Operations,
     OperationStatus,
     OutcomeMessage,
     Outcomes,
     Ping,
     Query,
+    ReadOperations,
     Refusal,
     States,
     Stats,
@@ -92,6 +94,10 @@ REQUESTS = [
     ),
     (ReadDead(15, 7), "930f0f07"),
     (EndDead(16, [7], drop=True), "9410109107c3"),
+    (
+        ReadOperations(17, 7, 5, "pay", None, "c", "pending"),
+        "9811110705a3706179c0a163a770656e64696e67",
+    ),
 ]
 
 ANSWERS = [
@@ -155,6 +161,7 @@ ANSWERS = [
         "932e0f919907a161a46d61696c0514a4453a20770000c0",
     ),
     (DeadEnded(16, [True]), "932f1091c3"),
+    (Operations(17, [], 9), "9430119009"),
     (
         Jobs([LeasedJob(7, 300, "a", "mail", 1, 10, 20, Raw(b"\x08"))]),
         "9242919807cd012ca161a46d61696c010a1408",

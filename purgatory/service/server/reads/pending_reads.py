@@ -16,6 +16,7 @@ from purgatory.service.protocol import (
     OutcomeMessage,
     Outcomes,
     Query,
+    ReadOperations,
     Stats,
     StatsReply,
     Unread,
@@ -32,6 +33,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.fair_queue import FairQueue
+from purgatory.service.server.reads.list_answer import answer_list
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
 from purgatory.service.server.reads.query_answer import answer_query
 from purgatory.service.server.reads.repeated_outcomes import RepeatedOutcomes
@@ -139,6 +141,9 @@ class PendingReads:
         elif isinstance(request, Unread):
             outcomes = self._next_outcomes(command.client, request.after)
             yield encode(UnreadOutcomes(request.seq, outcomes))
+        elif isinstance(request, ReadOperations):
+            owner = command.client if command.own_only else None
+            yield from answer_list(request, owner, self._state, self._store)
         elif isinstance(request, ReadDead):
             yield self._job_frames.dead(request.seq, command.client, request.after)
         else:

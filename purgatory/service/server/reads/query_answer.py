@@ -51,7 +51,7 @@ def answer_query(
     room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
     for start in range(0, len(ids), PORTION):
         for status in _look_up(ids[start : start + PORTION], find, store):
-            room -= _fit_values(status, room, times[status.op_id])
+            room -= fit_values(status, room, times[status.op_id])
             found[status.op_id] = raw = Raw(encode(status))
             size += len(raw) * times[status.op_id]
         if size > max_bytes and len(request.op_ids) > 1:
@@ -62,7 +62,7 @@ def answer_query(
     yield _encode_states(request.seq, [found[op_id] for op_id in request.op_ids])
 
 
-def _fit_values(status: OperationStatus, room: int, times: int) -> int:
+def fit_values(status: OperationStatus, room: int, times: int = 1) -> int:
     """Leave result and payload out if they do not fit; returns how many bytes of room they take."""
     size = len(status.result) + len(status.payload)
     if size <= _EMPTY_BYTES:
@@ -93,7 +93,7 @@ def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[Operat
     yield from _pending_statuses(pending, store)
     if ended:
         for outcome, row in store.outcomes_by_seqs(list(ended)):
-            yield _ended_status(outcome, row)
+            yield ended_status(outcome, row)
 
 
 def _pending_statuses(
@@ -103,10 +103,11 @@ def _pending_statuses(
     stored = store.by_numbers(numbers) if numbers else {}
     for operation in operations:
         row = stored.get(operation.number)
-        yield _pending_status(operation, None if row is None else row.payload)
+        yield pending_status(operation, None if row is None else row.payload)
 
 
-def _pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
+def pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
+    """Return the state of an operation that waits."""
     return OperationStatus(
         operation.op_id,
         "pending",
@@ -121,7 +122,8 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
     )
 
 
-def _ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
+def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
+    """Return the state of an operation that has ended."""
     return OperationStatus(
         row.op_id,
         outcome.outcome,

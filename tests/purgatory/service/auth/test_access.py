@@ -19,6 +19,7 @@ from purgatory.service.protocol import (
     Fail,
     Hello,
     Query,
+    ReadOperations,
     Request,
     Stats,
     Submit,
@@ -32,7 +33,7 @@ from tests.testing.step_server import operation
 TABLE = {
     "submit": {Submit, Extend, Cancel, Acknowledge},
     "complete": {Complete, Fail},
-    "read": {Query, Stats, Unread, ReadDead},
+    "read": {Query, Stats, Unread, ReadDead, ReadOperations},
     "work": {Work, Keep, Finish, EndDead},
 }
 

@@ -1,0 +1,85 @@
+"""Lists of operations, at a server in this process and at one that is stepped by hand."""
+
+import pytest
+
+from purgatory.service.protocol import Query, ReadOperations, Submit
+from purgatory.service.server.reads import list_answer
+from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import StepServer, operation, step_server
+
+__all__ = ["step_server"]
+
+
+@pytest.fixture
+def shop(server, connect):
+    """A client with operations of two kinds, some of which have ended."""
+    client = connect(server, name="shop")
+    for n in range(700):
+        client.submit_later(f"key {n % 7}", timeout=HANG, kind=f"kind {n % 2}", op_id=f"o{n}",
+                            payload=n)  # fmt: skip
+    client.flush()
+    assert client.complete("key 3", "done") == 100
+    client.cancel("o0")
+    return client
+
+
+def ids(found):
+    return [one.op_id for one in found]
+
+
+def test_pages(shop, server, connect):
+    """All come once, in order of submission, with state and payload, also to another client."""
+    everything = [f"o{n}" for n in range(700)]
+    found = list(shop.list())
+    assert ids(found) == everything
+    assert (found[3].state, found[3].result, found[3].payload) == ("completed", "done", 3)
+    assert (found[0].state, found[1].state) == ("cancelled", "pending")
+    assert ids(connect(server).list(limit=520)) == everything[:520]
+    pages, cursor = [], 0
+    while cursor is not None:
+        page = shop.list_page(cursor=cursor, limit=90)
+        pages += ids(page.states)
+        cursor = page.after
+    assert pages == everything
+
+
+@pytest.mark.parametrize("few", [0, 5000])
+def test_filters(shop, monkeypatch, few):
+    """By kind, key, client and state, also several of them; whether few wait for a key or many."""
+    monkeypatch.setattr(list_answer, "FEW_WATCHERS", few)
+    assert ids(shop.list(kind="kind 1")) == [f"o{n}" for n in range(1, 700, 2)]
+    assert ids(shop.list(state="completed")) == [f"o{n}" for n in range(3, 700, 7)]
+    assert ids(shop.list(state="cancelled", kind="kind 0")) == ["o0"]
+    assert ids(shop.list(key="key 1")) == [f"o{n}" for n in range(1, 700, 7)]
+    assert ids(shop.list(key="key 1", kind="kind 0", limit=2)) == ["o8", "o22"]
+    assert ids(shop.list(key="key 3")) == []
+    assert ids(shop.list(client="other")) == ids(shop.list(kind="none")) == []
+    with pytest.raises(ValueError, match="limit is 0"):
+        list(shop.list(limit=0))
+
+
+def test_a_request_looks_at_a_bounded_number(step_server, monkeypatch):
+    """Between its portions others are served, and one that finds nothing is answered soon."""
+    monkeypatch.setattr(list_answer, "BATCHES", 1)
+    monkeypatch.setattr(list_answer, "MAX_PORTIONS", 3)
+    for start in range(0, 1280, 128):
+        step_server.submit(*[operation(f"o{n}") for n in range(start, start + 128)])
+    step_server.store_loop.read_seconds = 0.0
+    step_server.post(ReadOperations, 0, 100, "none", client="other")
+    step_server.post(Query, ["o1"])
+    step_server.post(Submit, [operation("meanwhile")])
+    answers = [step_server.step(once=True)[0] for _ in range(6)]
+    order = [type(one).__name__ for some in answers for one in some]
+    assert order.index("Submitted") < order.index("Operations")
+    [answer] = [one for some in answers for one in some if type(one).__name__ == "Operations"]
+    assert (answer.states, answer.after) == ([], 384)
+    assert isinstance(step_server, StepServer)
+
+
+def test_large_payloads_are_left_out(step_server):
+    """Of an answer they take a part only; how many bytes is said."""
+    step_server.submit(*[operation(f"o{n}", payload="x" * 900) for n in range(300)])
+    answer = step_server.ask(ReadOperations, 0, 300)
+    left_out = [one.left_out for one in answer.states]
+    assert left_out[0] == 0
+    assert left_out[-1] > 900
