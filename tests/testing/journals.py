@@ -119,6 +119,7 @@ def _summary(kind: Kind, rows: list[Outcome], curve: curves.Curve) -> KindSummar
         now=curves.at_timeouts(curve, timeouts, median),
         completed_waited_ms=quantiles(waits_of(rows), lambda row: row.completed),
         lateness_ms=(0, 0, 0, 0),
+        distinct_timeouts=len({row.deadline_ms - row.submitted_ms for row in rows}),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.findings import LOST_COMPLETIONS, Action, Finding
+from purgatory.spark.report.findings import LOST_COMPLETIONS, Action, Finding, has_own_timeouts
 from purgatory.spark.report.wheel_choice import choose_wheel
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class Advice(NamedTuple):
 def headline(report: Report) -> str:
     """Say in one sentence what to do about timeouts."""
     kinds = sum(not row.kind.total for row in report.summaries)
+    if not report.findings and any(map(has_own_timeouts, report.summaries[1:])):
+        return (
+            "No timeout is proposed: operations of one kind have timeouts of their own, and one "
+            "for all would not suit them."
+        )
     if not report.findings:
         return "Leave the timeouts as they are: no change would gain much."
     if kinds == 1:

@@ -22,6 +22,8 @@ _MORE: Final = 0.01
 # An estimate rests on at least so many operations that waited so long, and a finding on so many
 # that completed.
 MIN_OPERATIONS: Final = 100
+# A kind with more timeouts than this sets them operation by operation.
+_MAX_TIMEOUTS: Final = 10
 # Completions are still coming if a percent of the operations completes in the last tenth of the
 # timeout.
 _LAST_PART: Final = 0.9
@@ -56,11 +58,20 @@ class Finding(NamedTuple):
         return self.summary.operations * (waiting + abs(self.proposed.share - now.share))
 
 
+def has_own_timeouts(summary: KindSummary) -> bool:
+    """Say whether the operations of a kind have timeouts of their own, as from a schedule.
+
+    Those with short ones then need not be like those with long ones, as the estimate assumes, and
+    one timeout for all would not suit them.
+    """
+    return summary.distinct_timeouts > _MAX_TIMEOUTS
+
+
 def find(summary: KindSummary, curve: Curve, waits: Histogram) -> Finding | None:
     """Decide what to do with the timeouts of a kind; None to leave them."""
     if not summary.completed and summary.expired >= MIN_OPERATIONS:
         return Finding(summary, Action.CHECK_KEYS, None)
-    if summary.completed < MIN_OPERATIONS:
+    if summary.completed < MIN_OPERATIONS or has_own_timeouts(summary):
         return None
     return _find_timeout(summary, curve, waits)
 

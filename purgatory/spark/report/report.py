@@ -214,6 +214,7 @@ def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: b
         now=curves.at_timeouts(curve, timeouts, median),
         completed_waited_ms=quantiles(waits, _completed),
         lateness_ms=quantiles(histograms[aggregates.LATENESS][kind], _ended),
+        distinct_timeouts=len(timeouts),
     )
 
 

@@ -74,6 +74,7 @@ class KindSummary(NamedTuple):
     now: CurvePoint
     completed_waited_ms: tuple[int, ...]
     lateness_ms: tuple[int, ...]
+    distinct_timeouts: int = 1
 
 
 class Change(NamedTuple):

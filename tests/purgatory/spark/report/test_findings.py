@@ -8,7 +8,7 @@ from purgatory.spark.report.advice import headline, timeout_advice
 from purgatory.spark.report.content import Report
 from purgatory.spark.report.findings import Action
 from purgatory.spark.report.histograms import ALL_KINDS
-from tests.testing.journals import finding_of, make_outcome
+from tests.testing.journals import finding_of, make_outcome, report_of
 
 
 def operations(count, timeouts, wait):
@@ -76,6 +76,7 @@ def test_nothing_completes():
         operations(99, [30_000], some_never),  # too few
         operations(5000, [5500], some_never),  # a tenth longer than needed
         operations(5000, [30_000], lambda rng: rng.randrange(1000)),  # nothing expires
+        operations(5000, [1000 * n for n in range(1, 12)], slow),  # each has its own
     ],
 )
 def test_a_timeout_that_does_is_left(rows):
@@ -87,6 +88,8 @@ def test_headline():
     """The first sentence counts the kinds to change."""
     empty = Report(1, 1, 0, 0, exact=True, bin_ms=1)
     assert "Leave the timeouts" in headline(empty)
+    own = report_of(operations(300, [1000 * n for n in range(1, 12)], slow))
+    assert "timeouts of their own" in headline(own)
     finding = finding_of(operations(5000, [30_000], some_never))
     kinds = [ALL_KINDS._replace(total=False, name=name) for name in "ab"]
     summaries = tuple(finding.summary._replace(kind=kind) for kind in kinds)
