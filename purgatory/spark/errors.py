@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from purgatory.errors import PurgatoryError
@@ -46,6 +46,9 @@ class OutputExists(SparkError):
 class CheckpointMismatch(SparkError):
     """A checkpoint does not fit the stream; the message says why."""
 
+
+# What a call raises once Spark's Java process has ended.
+JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
 
 # What Spark raises: its own errors in Python, and errors of Java without a class in Python.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)

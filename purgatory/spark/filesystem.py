@@ -1,8 +1,9 @@
 """The file operations of a checkpoint, on local disks and Hadoop's file systems.
 
-`file_system_for` chooses by the scheme of a path: without one, or with `file:`, it is a local disk,
-accessed by this process; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's Java process.
-Paths are strings, as Spark takes them. Any thread may call; no file stays open between calls.
+`file_system_for` resolves a path as Spark does: one without a scheme belongs to `fs.defaultFS`, the
+default file system of the session. A local disk is accessed by this process; anything else
+(`hdfs:`, `s3a:`, ...) goes through Spark's Java process. Paths are strings, as Spark takes them.
+Any thread may call; no file stays open between calls.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TMP: Final = ".tmp"
+_LOCAL: Final = "file"  # the scheme of local disks
 
 
 class FileSystem(Protocol):
@@ -48,39 +50,54 @@ class FileSystem(Protocol):
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and the path for it and for Spark."""
+    """Return the file system of a path, and the path for it and for Spark.
+
+    Spark resolves the returned path to the same file, whatever the default file system is.
+    """
     parts = urlsplit(path)
-    if parts.scheme and parts.scheme != "file" and "/" in path:
-        return HadoopFileSystem(spark), path.rstrip("/")
-    local = unquote(parts.path) if parts.scheme == "file" else path
-    return LocalFileSystem(), str(Path(local).absolute())
+    default = _default_scheme(spark)
+    scheme = parts.scheme if parts.scheme and "/" in path else default
+    if scheme == _LOCAL:
+        local = unquote(parts.path) if parts.scheme == _LOCAL else path
+        absolute = str(Path(local).absolute())
+        return LocalFileSystem(), absolute if default == _LOCAL else f"{_LOCAL}:{absolute}"
+    files = HadoopFileSystem(spark)
+    return files, path.rstrip("/") if parts.scheme == scheme else files.qualified(path)
+
+
+def _default_scheme(spark: SparkSession) -> str:
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    return urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
 
 
 class LocalFileSystem:
-    """The local disks of this machine, with all that is mounted there."""
+    """The local disks of this machine, with all that is mounted there.
+
+    A path may begin with `file:`, which Spark needs if its default file system is another one.
+    """
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is missing."""
         try:
-            return sorted(child.name for child in Path(path).iterdir())
+            return sorted(child.name for child in _local(path).iterdir())
         except FileNotFoundError:
             return []
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
-        return Path(path).exists()
+        return _local(path).exists()
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
-        return Path(path).read_text(encoding="utf-8")
+        return _local(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
         """Create a file atomically; see `FileSystem.create`."""
-        hidden = Path(_hidden(path))
+        hidden = _local(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
         try:
-            os.link(hidden, path)  # unlike a rename, it refuses a name that is taken
+            os.link(hidden, _local(path))  # unlike a rename, it refuses a name that is taken
         except FileExistsError:
             return False
         finally:
@@ -89,16 +106,16 @@ class LocalFileSystem:
 
     def move(self, source: str, target: str) -> None:
         """Rename a file; see `FileSystem.move`."""
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        _local(target).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            Path(source).replace(target)
+            _local(source).replace(_local(target))
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it exists."""
         try:
-            Path(path).unlink(missing_ok=True)
+            _local(path).unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(_local(path), ignore_errors=True)
 
 
 class HadoopFileSystem:
@@ -112,6 +129,11 @@ class HadoopFileSystem:
         context = spark.sparkContext
         self._jvm: Any = context._jvm
         self._conf: Any = context._jsc.hadoopConfiguration()
+
+    def qualified(self, path: str) -> str:
+        """Return a path with its scheme and authority, without a slash at the end."""
+        system, at = self._at(path)
+        return str(system.makeQualified(at).toString())
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is missing."""
@@ -168,6 +190,10 @@ class HadoopFileSystem:
     def _at(self, path: str) -> tuple[Any, Any]:
         at = self._jvm.org.apache.hadoop.fs.Path(path)
         return at.getFileSystem(self._conf), at
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix(f"{_LOCAL}:"))
 
 
 def _hidden(path: str) -> str:

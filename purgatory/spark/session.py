@@ -10,14 +10,14 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from purgatory.spark.errors import SPARK_ERRORS, SessionFailed
+from purgatory.spark.errors import JAVA_GONE, SPARK_ERRORS, SessionFailed
 from purgatory.spark.java import java_for_spark
 
 _MIB: Final = 2**20
@@ -68,8 +68,11 @@ def open_session(
         own = local_session(cores=cores, memory=memory, conf=conf)
     try:
         yield own
+    except JAVA_GONE as error:
+        raise SessionFailed("Spark's Java process has ended") from error
     finally:
-        own.stop()
+        with suppress(*JAVA_GONE):
+            own.stop()
 
 
 def local_session(
@@ -129,7 +132,10 @@ def _start(conf: SparkConf) -> SparkSession:
     """Start Java; show its output only if the start fails."""
     stderr = _StderrRelay()
     try:
-        gateway = launch_gateway(conf, {"stderr": stderr.write_end()})  # type: ignore[no-untyped-call]
+        # In a session of its own: a signal to this process's group, such as SIGTERM, would end
+        # Java before this process can stop its query. Java ends when its stdin does.
+        options = {"stderr": stderr.write_end(), "start_new_session": True}
+        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
         return SparkSession.builder.getOrCreate()
     except SPARK_ERRORS as error:

@@ -12,7 +12,7 @@ _DESCRIPTION = """\
 Give every operation its outcome, as a replay would, to the millisecond.
 
 Tables are files or directories of Parquet, CSV or JSON lines. The outcomes are written to DIR as
-Parquet. Rows that break a rule go to DIR/rejected, each with its reason; with --strict they stop
+Parquet. Rows that break a rule go to DIR/_rejected, each with its reason; with --strict they stop
 the job instead, before anything is written."""
 
 

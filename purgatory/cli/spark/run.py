@@ -25,8 +25,8 @@ directories (Parquet or JSON lines, moved there whole), or as Kafka topics; each
 once, as Parquet in the directory of --out, also when the command is killed and started again.
 
 Event time is over up to the latest time that both sources have shown, less the watermark; what is
-over has its outcome. Rows that come later than that go to late/ below --out, rows that break a
-rule to rejected/, each with its reason. One command runs on a checkpoint at a time; it belongs to
+over has its outcome. Rows that come later than that go to _late/ below --out, rows that break a
+rule to _rejected/, each with its reason. One command runs on a checkpoint at a time; it belongs to
 one pair of sources and one output."""
 
 _EXAMPLES = """\
@@ -204,7 +204,7 @@ def _print_result(done: CheckpointEntry, out: str) -> None:
     for fate in ("late", "rejected"):
         rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "events"))
         if rows:
-            print(f"{rows:,} rows {fate} -> {out}/{fate}")
+            print(f"{rows:,} rows {fate} -> {out}/_{fate}")
 
 
 def _seconds(text: str) -> float:

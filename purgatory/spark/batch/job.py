@@ -17,7 +17,7 @@ from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REJECTED_DIRECTORY: Final = "rejected"  # within the directory of the outcomes
+REJECTED_DIRECTORY: Final = "_rejected"  # beside the outcomes; readers skip such names
 
 _MAX_SHOWN_ROWS: Final = 5  # in an error message
 
@@ -47,7 +47,7 @@ def resolve_files(
 ) -> ResolveSummary:
     """Read the tables, resolve them, and count the outcomes.
 
-    Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/rejected,
+    Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/_rejected,
     if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
     `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
     for a later failure. All rows are checked before the resolving starts.

@@ -3,8 +3,8 @@
 An output directory holds:
 
     part-*.parquet     outcomes
-    late/TABLE/        rows of instants that were closed before they came
-    rejected/          rows that break a rule, with the reason
+    _late/TABLE/       rows of instants that were closed before they came
+    _rejected/         rows that break a rule, with the reason
     _staging/          files of micro-batches that are not committed, which no reader looks at
     _stream.json       the stream that the output belongs to
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from purgatory.spark.filesystem import FileSystem
 
 OUTCOMES: Final = "outcomes"  # published into the output directory itself
-LATE: Final = "late"  # with a directory for each table
-REJECTED: Final = "rejected"
+LATE: Final = "_late"  # with a directory for each table
+REJECTED: Final = "_rejected"
 
 Moves = tuple[tuple[str, str], ...]  # from staged files to their final names
 

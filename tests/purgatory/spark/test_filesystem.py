@@ -89,6 +89,29 @@ def test_the_scheme_decides(spark, path, kind, at):
     assert (type(file_system), found) == (kind, at)
 
 
+@pytest.fixture
+def other_default(spark, tmp_path):
+    """Make `viewfs` the default file system, with /data on a disk; return the path there."""
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    configuration.set("fs.viewfs.mounttable.cluster.link./data", tmp_path.as_uri())
+    configuration.set("fs.defaultFS", "viewfs://cluster/")
+    yield tmp_path
+    configuration.set("fs.defaultFS", before)
+
+
+def test_a_path_without_a_scheme_belongs_to_the_default_file_system(spark, other_default):
+    """Spark and these operations find the same file; `file:` still means a local disk."""
+    file_system, path = file_system_for(spark, "/data/a")
+    assert (type(file_system), path) == (HadoopFileSystem, "viewfs://cluster/data/a")
+    file_system.create(f"{path}/text", "here")
+    assert (other_default / "a" / "text").read_text() == "here"
+    local, path = file_system_for(spark, f"file:{other_default}/a")
+    assert (type(local), path) == (LocalFileSystem, f"file:{other_default}/a")
+    assert "text" in local.names(path)
+    assert [row.value for row in spark.read.text(f"{path}/text").collect()] == ["here"]
+
+
 def test_a_relative_path_is_made_absolute(spark, tmp_path, monkeypatch):
     """Paths are absolute, as the Java process may have another working directory."""
     monkeypatch.chdir(tmp_path)

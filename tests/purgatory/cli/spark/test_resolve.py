@@ -26,7 +26,7 @@ def test_resolve_writes_outcomes_and_says_how_many(spark, tables, capsys):
     assert main(["spark", "resolve", *tables]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 operations: 1 completed, 1 expired -> {tables[-1]}",
-        f"1 rows rejected -> {tables[-1]}/rejected",
+        f"1 rows rejected -> {tables[-1]}/_rejected",
     ]
     with read_outcomes(tables[-1]) as rows:
         assert {(row.op_id, row.outcome, row.at_ms) for row in rows} == {
@@ -46,7 +46,7 @@ def test_extensions_and_failures_are_told(spark, tables, tmp_path, capsys):
     assert main(["spark", "resolve", *given]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 operations: 1 completed, 1 failed, 0 expired -> {tables[-1]}",
-        f"4 rows rejected -> {tables[-1]}/rejected",
+        f"4 rows rejected -> {tables[-1]}/_rejected",
     ]
     with read_outcomes(tables[-1]) as rows:
         assert {(row.op_id, row.outcome, row.at_ms, row.deadline_ms) for row in rows} == {

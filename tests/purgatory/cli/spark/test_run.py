@@ -41,7 +41,7 @@ def test_once_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         f"3 operations: 1 completed, 2 expired, 0 pending -> {feed.out}",
-        f"1 rows late -> {feed.out}/late",
+        f"1 rows late -> {feed.out}/_late",
     ]
     assert (
         "batch 0, event time 1970-01-01 00:00:00.004+00:00, 2 operations, 0 completed" in said.err

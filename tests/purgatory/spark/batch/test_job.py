@@ -29,7 +29,7 @@ def test_without_bad_rows_there_are_only_outcomes(spark, files, tmp_path, strict
     if made:
         (tmp_path / "out").mkdir()
     assert resolve_files(spark, *files(), strict=strict) == (1, 1, 0, 0)
-    assert not (tmp_path / "out" / "rejected").exists()
+    assert not (tmp_path / "out" / "_rejected").exists()
 
 
 def test_bad_rows_of_both_tables_are_written_apart(spark, files, tmp_path):
@@ -37,7 +37,7 @@ def test_bad_rows_of_both_tables_are_written_apart(spark, files, tmp_path):
     done = resolve_files(spark, *files(BAD_OPERATIONS, BAD_EVENTS))
     assert done == (1, 1, 7, 0)
     assert done.operations == 2
-    rejected = spark.read.parquet(f"{tmp_path}/out/rejected").groupBy("table", "reason").count()
+    rejected = spark.read.parquet(f"{tmp_path}/out/_rejected").groupBy("table", "reason").count()
     assert {tuple(row) for row in rejected.collect()} == {
         (
             "operations",

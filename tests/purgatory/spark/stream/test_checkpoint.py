@@ -51,8 +51,11 @@ class FragileFileSystem(LocalFileSystem):
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(tmp_path, monkeypatch):
     """A function that opens the log of one checkpoint, as a run does."""
+    monkeypatch.setattr(
+        checkpoint_module, "file_system_for", lambda _, path: (LocalFileSystem(), path)
+    )
 
     def open_checkpoint_log(sources=SOURCES, out="out"):
         return CheckpointLog(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
@@ -77,7 +80,7 @@ def do_batch(checkpoint_log, number):
         for part in range(2):
             write(f"{staging}/outcomes/part-{part}.parquet", f"{number} {part}")
         write(f"{staging}/outcomes/_SUCCESS")
-        write(f"{staging}/late/events/part-0.parquet", f"late {number}")
+        write(f"{staging}/_late/events/part-0.parquet", f"late {number}")
         state = checkpoint_log.next_state_path()
         write(f"{state}/operations/part-0.parquet", f"{number}")
         checkpoint_log.commit(replace(checkpoint_log.entry, batch=number, state=state, pending=1))
@@ -118,7 +121,7 @@ def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeyp
         )
         checkpoint_log = run(opened)
         assert texts(tmp_path / "out") == [f"{n} {p}" for n in range(BATCHES) for p in range(2)]
-        assert texts(tmp_path / "out" / "late" / "events") == [f"late {n}" for n in range(BATCHES)]
+        assert texts(tmp_path / "out" / "_late" / "events") == [f"late {n}" for n in range(BATCHES)]
         assert Path(checkpoint_log.entry.state, "operations/part-0.parquet").read_text() == "2"
         assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
         assert not list((tmp_path / "out").glob("_staging/*"))

@@ -24,19 +24,19 @@ def stage(output, batch_name, *names):
 def visible(path):
     """Return the names of all files that a reader of the output sees, by path."""
     files = (file.relative_to(path) for file in path.rglob("part-*"))
-    return sorted(str(file) for file in files if not file.parts[0].startswith("_"))
+    return sorted(str(file) for file in files if file.parts[0] != "_staging")
 
 
 def test_publishing_is_idempotent(output, tmp_path):
     """A run that was killed while publishing is repeated by the next one, with the same files."""
-    stage(output, "7-run", "outcomes/part-a", "outcomes/_SUCCESS", "late/events/part-b")
+    stage(output, "7-run", "outcomes/part-a", "outcomes/_SUCCESS", "_late/events/part-b")
     moves = output.moves("7-run", 7)
     assert visible(tmp_path / "out") == []
     output.publish(moves[:1], "other")
     for _ in range(2):
         output.publish(moves, "7-run")
         assert visible(tmp_path / "out") == [
-            "late/events/part-000000007-000.parquet",
+            "_late/events/part-000000007-000.parquet",
             "part-000000007-000.parquet",
         ]
 

@@ -48,9 +48,9 @@ def test_what_is_later_than_the_watermark_is_written_apart_and_counted(spark, fe
         "waits": ("expired", 5_995),
     }
     assert (entry.counts["late_operations"], entry.counts["late_events"]) == (1, 1)
-    with read_operations(feed.out / "late" / "operations") as rows:
+    with read_operations(feed.out / "_late" / "operations") as rows:
         assert [row.op_id for row in rows] == ["late"]
-    with read_events(feed.out / "late" / "events") as rows:
+    with read_events(feed.out / "_late" / "events") as rows:
         assert list(rows) == [KeyEvent("z", 899)]
 
 
@@ -66,7 +66,7 @@ def test_rows_that_break_a_rule_are_written_apart_with_the_reason(spark, feed):
     (feed.path / "events" / "e.json").write_text('{"key": "a", "at_ms": 9}\n{"at_ms": 1}\n')
     entry = feed.stream(spark).run(once=True)
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("good", 9)]
-    rejected = spark.read.parquet(str(feed.out / "rejected")).collect()
+    rejected = spark.read.parquet(str(feed.out / "_rejected")).collect()
     assert sorted((row.table, row.file, row.reason.partition(",")[0]) for row in rejected) == [
         ("events", "e.json", "column key: nothing"),
         ("operations", "o.json", "column need: '2'"),
