@@ -142,13 +142,15 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            parts.append(self.recv(flags, copy=copy, track=track))
-            while self._core.rcvmore:
+            # Python 3.13 does not catch an interrupt at the end of a loop with a condition (CPython's
+            # issue 130279).
+            while True:
                 parts.append(self.recv(flags, copy=copy, track=track))
+                if not self._core.rcvmore:
+                    return parts
         except BaseException:  # an interrupt: the next call receives the whole message
             self._give_back(parts)
             raise
-        return parts
 
     def _give_back(self, received: list[Any]) -> None:
         core, parts = self._core, []
