@@ -142,8 +142,8 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            # Python 3.13 does not catch an interrupt at the end of a loop with a condition (CPython's
-            # issue 130279).
+            # Python 3.13 does not catch an interrupt at the end of a loop with a condition
+            # (CPython's issue 130279).
             while True:
                 parts.append(self.recv(flags, copy=copy, track=track))
                 if not self._core.rcvmore:

@@ -17,7 +17,14 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from purgatory.service.gateway.callers import Caller, Callers, check_right
 from purgatory.service.gateway.keys import change_key
-from purgatory.service.gateway.operations import cancel, extend, look, submit, submit_batch
+from purgatory.service.gateway.operations import (
+    cancel,
+    extend,
+    look,
+    schedule,
+    submit,
+    submit_batch,
+)
 from purgatory.service.gateway.origin_check import OriginCheck
 from purgatory.service.gateway.outcomes import acknowledge, follow, unread
 from purgatory.service.gateway.problems import HANDLERS
@@ -55,7 +62,7 @@ def make_application(callers: Callers, hosts: Sequence[str]) -> Litestar:
     api = Router(
         "/",
         route_handlers=[
-            *(submit, submit_batch, look, extend, cancel, change_key),
+            *(submit, submit_batch, schedule, look, extend, cancel, change_key),
             *(unread, follow, acknowledge),
         ],
         guards=[guard],

@@ -30,6 +30,20 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
     payload: Any = None
 
 
+class JobRequest(Struct, forbid_unknown_fields=True):
+    """A job for the workers of the token's client: one of them does it in `delay`, at least once.
+
+    Completing any of the keys `unless` before ends it. With the `op_id` of a job that is known it
+    changes nothing. `kind` chooses the worker's handler, which gets `payload`.
+    """
+
+    delay: Duration
+    kind: Annotated[str, Meta(max_length=1024)] = ""
+    payload: Any = None
+    op_id: Text | None = None
+    unless: Annotated[list[Text], Meta(max_length=100)] = []
+
+
 class BatchRequest(Struct, forbid_unknown_fields=True):
     """Operations to submit, each by itself: some may be refused."""
 

@@ -1,4 +1,4 @@
-"""`/v1/operations`: submit, look at, extend and cancel operations."""
+"""`/v1/operations` and `/v1/jobs`: submit, look at, extend and cancel operations."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from purgatory.service.gateway.messages import (
     BatchResult,
     Done,
     ExtensionRequest,
+    JobRequest,
     OperationReport,
     OperationRequest,
     Receipt,
@@ -54,6 +55,20 @@ _OPERATION: Final = "/v1/operations/"
 async def submit(caller: NamedDependency[Caller], data: JSONBody[OperationRequest]) -> Receipt:
     """Have an operation wait; it is on disk when this is answered."""
     return await _submit(caller, data)
+
+
+@post("/v1/jobs", opt={"right": "submit"}, responses=RESPONSES, summary="Schedule a job")
+async def schedule(caller: NamedDependency[Caller], data: JSONBody[JobRequest]) -> Receipt:
+    """Have a worker do a job when it is due; it is on disk when this is answered."""
+    future = caller.client.schedule_later(
+        seconds(data.delay),
+        kind=data.kind,
+        payload=data.payload,
+        job_id=data.op_id,
+        unless=data.unless,
+    )
+    receipt = await caller.reply(future)
+    return Receipt(receipt.op_id, receipt.state)
 
 
 @post(

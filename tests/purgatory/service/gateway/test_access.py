@@ -22,12 +22,15 @@ def test_no_token(gateway, shop):
 @pytest.mark.parametrize(
     ("right", "allowed"),
     [
-        ("submit", {"submit", "batch", "extend", "cancel", "acknowledge"}),
+        ("submit", {"submit", "batch", "job", "extend", "cancel", "acknowledge"}),
         ("complete", {"complete"}),
         ("read", {"look", "unread"}),
         (
             "administer",
-            {"submit", "batch", "extend", "cancel", "acknowledge", "complete", "look", "unread"},
+            {
+                *("submit", "batch", "job", "extend", "cancel", "acknowledge"),
+                *("complete", "look", "unread"),
+            },
         ),
     ],
 )
@@ -37,6 +40,7 @@ def test_rights(gateway, right, allowed):
         answers = {
             "submit": program.post("/v1/operations", json={"keys": ["k"]}),
             "batch": program.post("/v1/batch/operations", json={"operations": []}),
+            "job": program.post("/v1/jobs", json={"delay": 60}),
             "extend": program.patch("/v1/operations/none", json={"timeout": 1}),
             "cancel": program.delete("/v1/operations/none"),
             "acknowledge": program.post("/v1/outcomes/acknowledge", json={"numbers": []}),

@@ -24,6 +24,7 @@ def test_it_lists_all_routes(shop):
     document = shop.get("/v1/openapi.json").json()
     assert sorted(document["paths"]) == [
         "/v1/batch/operations",
+        "/v1/jobs",
         "/v1/keys/{key}",
         "/v1/operations",
         "/v1/operations/{op_id}",
