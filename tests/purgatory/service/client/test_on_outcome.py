@@ -11,6 +11,7 @@ from purgatory.service import AsyncClient, Client, OutcomeMessage
 from purgatory.service.client import outcome_handler as module
 from purgatory.service.client.outcome_handler import OutcomeHandled, OutcomeHandler
 from purgatory.service.protocol import Raw, unpack_values
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
 
@@ -152,8 +153,8 @@ class TestCoroutineFunctions:
 
         connect(server, name="jobs", on_outcome=hidden)
         assert called.wait(HANG)
+        eventually(lambda: "no loop awaits" in caplog.text)
         assert unread(server) == ["a"]
-        assert "no loop awaits" in caplog.text
 
 
 class TestRaising:

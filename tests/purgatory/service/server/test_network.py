@@ -35,15 +35,9 @@ from purgatory.service.protocol import (
     encode,
 )
 from purgatory.service.server import connections, network
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
-
-
-def eventually(condition):
-    """Ask `condition`, which makes a round trip to the server, until it is true."""
-    deadline = time.monotonic() + HANG
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never became true"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,8 @@ import purgatory
 from purgatory.service import Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
 from purgatory.service.worker import worker as worker_module
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
-
-
-def eventually(condition):
-    """Wait for what comes without being told, such as the answer to the end of a lease."""
-    while not condition():
-        threading.Event().wait(0.001)
 
 
 @pytest.fixture
