@@ -9,9 +9,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.access.tokens import add_directory_options, token_store
+from purgatory.cli.access.directory import add_directory_options
+from purgatory.cli.access.tokens import token_store
 from purgatory.cli.connection import add_connection_options, connector
 from purgatory.cli.extras import import_extra
+from purgatory.service.config import split_names
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
@@ -66,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         tokens=token_store(arguments),
         make_client=make_client,
         tls=module.TLSFiles(_path(arguments.tls_certificate), _path(arguments.tls_key)),
-        hosts=[name.strip() for name in arguments.hosts.split(",") if name.strip()],
+        hosts=split_names(arguments.hosts),
     )
     gateway.run(lambda: print(f"serving {gateway.url}", flush=True))
     return 0

@@ -115,6 +115,11 @@ class Config:
         return cls(**settings)
 
 
+def split_names(text: str) -> list[str]:
+    """Split a list of names, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:

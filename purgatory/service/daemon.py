@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from prometheus_client import CollectorRegistry
 
 from purgatory.service.auth.authenticator import authenticator_for
+from purgatory.service.config import split_names
 from purgatory.service.errors import ConfigError
 from purgatory.service.http.journal_metrics import JournalCollector
 from purgatory.service.http.metrics import ServerCollector
@@ -73,7 +74,7 @@ class ServiceDaemon:
                 registry=server.registry,
                 health=self._health_error,
                 ready=self._readiness_error,
-                hosts=_names(self._config.http_hosts),
+                hosts=split_names(self._config.http_hosts),
             )
         except BaseException:
             server.close()
@@ -121,11 +122,6 @@ class ServiceDaemon:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _names(text: str) -> list[str]:
-    """Split a list of names, separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _journal(config: Config) -> ParquetSink | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from purgatory.cli.access.directory import add_directory_options, keys_directory
 from purgatory.cli.extras import import_extra
-from purgatory.service.config import Config
 
 if TYPE_CHECKING:
     from purgatory.service.auth.access import Access
@@ -71,15 +71,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     shown = commands.add_parser("list", help="show the keys and the clients let in")
     shown.set_defaults(run=_list)
     for command in (new, allow, revoke, shown):
-        command.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
-        command.add_argument("--keys-dir", metavar="DIR", help="of the keys (DIR/keys)")
+        add_directory_options(command)
 
 
 def _keys(arguments: argparse.Namespace) -> KeyStore:
-    flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    keys: KeyStore = import_extra("purgatory.service.auth.key_store", "service").KeyStore(
-        Config.load(flags).keys_dir
-    )
+    module = import_extra("purgatory.service.auth.key_store", "service")
+    keys: KeyStore = module.KeyStore(keys_directory(arguments))
     return keys
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from purgatory.cli.access.directory import add_directory_options, keys_directory
 from purgatory.cli.extras import import_extra
-from purgatory.service.config import Config
 
 if TYPE_CHECKING:
     from purgatory.service.auth.access import Access
@@ -56,18 +56,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         add_directory_options(command)
 
 
-def add_directory_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where the tokens are."""
-    parser.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
-    parser.add_argument("--keys-dir", metavar="DIR", help="of keys and tokens (DIR/keys)")
-
-
 def token_store(arguments: argparse.Namespace) -> TokenStore:
     """Return the tokens of the directory that the options name."""
-    flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    directory = Config.load(flags).keys_dir
     module = import_extra("purgatory.service.auth.token_store", "service")
-    store: TokenStore = module.TokenStore(directory)
+    store: TokenStore = module.TokenStore(keys_directory(arguments))
     return store
 
 

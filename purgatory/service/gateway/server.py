@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,18 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
+from purgatory.service.auth.authenticator import is_local
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.streaming_protocol import StreamingProtocol
-from purgatory.service.http.server import host_and_port, listen
+from purgatory.service.http.listening import host_and_port, listen, server_config, url_of
 
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
     from purgatory.service.gateway.callers import MakeClient
 
-# Seconds that open requests may delay the end.
-_GRACE: Final = 1
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -58,7 +56,7 @@ class Gateway:
         hosts: Sequence[str] = (),
     ) -> None:
         host, _ = host_and_port(bind)
-        if tls.certificate is None and not _is_loopback(host):
+        if tls.certificate is None and not is_local(bind):
             raise ConfigError(
                 f"bind is {bind!r}: others could read the tokens; expected a loopback address, or "
                 "--tls-certificate and --tls-key"
@@ -66,26 +64,18 @@ class Gateway:
         callers = Callers(tokens, make_client)
         application: Any = make_application(callers, [host, *hosts])
         self._server = _Server(
-            uvicorn.Config(
+            server_config(
                 application,
                 http=StreamingProtocol,
-                loop="asyncio",
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=_GRACE,
                 ssl_certfile=tls.certificate,
                 ssl_keyfile=tls.key,
             )
         )
         self._server.on_end = callers.end_streams
         self._socket = listen(bind)
+        scheme = "http" if tls.certificate is None else "https"
         address, port = self._socket.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        self.url: str = f"http{'s' if tls.certificate else ''}://{shown}:{port}"
+        self.url: str = url_of(address, port, scheme)
 
     def run(self, on_start: Callable[[], None] = lambda: None) -> None:
         """Serve until SIGINT or SIGTERM, or `stop`; `on_start` is called when it listens."""
@@ -124,12 +114,3 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self.on_end()
         await super().shutdown(sockets)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -28,6 +27,7 @@ from purgatory.service.errors import ServerError
 from purgatory.service.http.accept_errors import AcceptErrors
 from purgatory.service.http.bounded_protocol import BoundedProtocol
 from purgatory.service.http.host_check import HostCheck
+from purgatory.service.http.listening import host_and_port, listen, server_config, url_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -41,8 +41,6 @@ log: logging.Logger = logging.getLogger(__name__)
 Check = Callable[[], str]
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
-# Seconds that open requests may delay closing.
-_GRACE: Final = 1
 # Connections that the system keeps until they are accepted.
 _LISTEN_BACKLOG: Final = 128
 # Seconds of history for the charts.
@@ -91,18 +89,11 @@ class WebServer:
         self._up = threading.Event()
         self._error: Exception | None = None
         history = _History(status, self._up.set)
-        config = uvicorn.Config(
-            _application(history, status, registry, health, ready, _names(bind, hosts)),
+        names = [host_and_port(bind)[0], *hosts]
+        config = server_config(
+            _application(history, status, registry, health, ready, names),
             http=BoundedProtocol,
-            loop="asyncio",
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
             backlog=_LISTEN_BACKLOG,
-            timeout_graceful_shutdown=_GRACE,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="purgatory-http", daemon=True)
@@ -114,8 +105,7 @@ class WebServer:
     @property
     def url(self) -> str:
         """The URL of the live page."""
-        host = f"[{self.addr}]" if ":" in self.addr else self.addr
-        return f"http://{host}:{self.port}/"
+        return url_of(self.addr, self.port) + "/"
 
     def _run(self) -> None:
         try:
@@ -137,25 +127,6 @@ class WebServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def host_and_port(bind: str) -> tuple[str, int]:
-    """Split "host:port" or "[address]:port". Raises ServerError for anything else."""
-    host, colon, port = bind.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ServerError(f"http_bind is {bind!r}; expected host:port")
-    return host, int(port)
-
-
-def listen(bind: str) -> socket.socket:
-    """Listen at "host:port". Raises ServerError."""
-    host, port = host_and_port(bind)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
 
 
 class _History:
@@ -186,10 +157,6 @@ class _History:
             yield
         finally:
             writing.cancel()
-
-
-def _names(bind: str, hosts: Sequence[str]) -> list[str]:
-    return [host_and_port(bind)[0], *hosts]
 
 
 def _application(

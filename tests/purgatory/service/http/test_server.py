@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.service.errors import ServerError
-from purgatory.service.http.server import WebServer, host_and_port
+from purgatory.service.http.listening import host_and_port
+from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness

@@ -142,7 +142,7 @@ def test_retries_and_dead_jobs(worker, client, caplog):
 
 
 def test_a_lease_is_kept_while_the_handler_runs(worker, client):
-    """However much longer it takes; the job is nobody else's."""
+    """However much longer it takes, no other worker gets the job."""
     go_on, began = threading.Event(), queue.SimpleQueue()
     workers = [worker(lease=0.15) for _ in range(2)]
 
