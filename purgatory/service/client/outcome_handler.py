@@ -13,19 +13,19 @@ import contextvars
 import heapq
 import inspect
 import logging
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatory.service.client.backoff import backoff_s
 from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
 
 #: How often an outcome is handed to `on_outcome`, on one connection.
 ATTEMPTS: Final = 10
-# Seconds until the second call, and at most between two; a random part of up to a half is left out.
+# Seconds until the second call, and at most between two; see `backoff_s`.
 FIRST_DELAY_S: Final = 0.2
 MAX_DELAY_S: Final = 30.0
 # So many outcomes may wait to be handed over again: of those beyond, the server has the only copy.
@@ -114,8 +114,7 @@ class OutcomeHandler:
                       self._name, outcome.op_id, delivery.attempts, ATTEMPTS,
                       exc_info=error)  # fmt: skip
             return
-        delay = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (delivery.attempts - 1))
-        delay *= random.uniform(0.5, 1.0)
+        delay = backoff_s(delivery.attempts, FIRST_DELAY_S, MAX_DELAY_S)
         heapq.heappush(self._retries, (time.monotonic() + delay, outcome.number))
         log.warning("on_outcome of client %r raised for %r, call %d of %d; the next in %.1f s",
                     self._name, outcome.op_id, delivery.attempts, ATTEMPTS, delay,

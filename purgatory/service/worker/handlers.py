@@ -1,17 +1,14 @@
 """Handlers: the functions of a worker, by kind of job. Used before the worker starts."""
 
 import inspect
-import random
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from purgatory.service.client.backoff import backoff_s
 from purgatory.service.worker.job import Job
 
 #: A function of a job, or a coroutine function.
 HandlerFunction = Callable[[Job], Any]
-
-# So often the delay is doubled at most: beyond, it is the longest anyhow.
-_MAX_DOUBLINGS: Final = 60
 
 
 class Retry(NamedTuple):
@@ -22,12 +19,8 @@ class Retry(NamedTuple):
     max_delay: float
 
     def seconds_after(self, attempt: int) -> float:
-        """Return the seconds to wait after an attempt: a random part of up to a half is left out.
-
-        So jobs that failed together are not tried again together.
-        """
-        delay = min(self.max_delay, self.delay * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS))
-        return delay * random.uniform(0.5, 1.0)
+        """Return the seconds to wait after an attempt; see `backoff_s`."""
+        return backoff_s(attempt, self.delay, self.max_delay)
 
 
 class Handler(NamedTuple):

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
+from purgatory.service.client import backoff
 from purgatory.service.client import outcome_handler as module
 from purgatory.service.client.outcome_handler import OutcomeHandled, OutcomeHandler
 from purgatory.service.protocol import Raw, unpack_values
@@ -214,7 +215,7 @@ class TestRaising:
         """They double, up to a bound; and what waits is not handed over twice."""
         now = [0.0]
         monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-        monkeypatch.setattr(module.random, "uniform", lambda _, most: most)
+        monkeypatch.setattr(backoff.random, "uniform", lambda _, most: most)
         calls = []
 
         def fail(outcome):
