@@ -61,7 +61,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Client]:
     """Connect a client as the options and the environment say. Raises ConfigError, KeysError."""
-    client = connector(arguments)()
+    client = _open(*connection(arguments))
     try:
         yield client
     except BaseException:
@@ -70,12 +70,8 @@ def connected(arguments: argparse.Namespace) -> Iterator[Client]:
     client.close()
 
 
-def connector(arguments: argparse.Namespace) -> Callable[..., Client]:
-    """Return what makes clients as the options and the environment say.
-
-    It takes further arguments of `Client`, which come before these; and raises ConfigError. Raises
-    ConfigError, KeysError.
-    """
+def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the address and the options of a client. Raises ConfigError, KeysError."""
 
     def setting(name: str, default: str = "") -> str:
         given = getattr(arguments, name)
@@ -91,8 +87,7 @@ def connector(arguments: argparse.Namespace) -> Callable[..., Client]:
         pair = keys.read_pair(Path(own))
         options |= {"server_key": keys.read_public(server)}
         options |= {"public_key": pair.public, "secret_key": pair.secret}
-    address = setting("address", ADDRESS)
-    return lambda **more: _open(address, options | more)
+    return setting("address", ADDRESS), options
 
 
 def _open(address: str, options: dict[str, Any]) -> Client:

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from purgatory.cli.access.directory import add_directory_options
 from purgatory.cli.access.tokens import token_store
-from purgatory.cli.connection import add_connection_options, connector
+from purgatory.cli.connection import add_connection_options, connection
 from purgatory.cli.extras import import_extra
 from purgatory.service.config import split_names
-
-if TYPE_CHECKING:
-    from purgatory.service.client.client import Client
-    from purgatory.service.client.outcome_handler import OnOutcome
 
 _BIND: Final = "127.0.0.1:7413"
 
@@ -58,15 +54,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
-    connect = connector(arguments)
-
-    def make_client(name: str, on_outcome: OnOutcome | None) -> Client:
-        return connect(name=name, on_outcome=on_outcome)
-
+    address, options = connection(arguments)
     gateway = module.Gateway(
         arguments.bind,
         tokens=token_store(arguments),
-        make_client=make_client,
+        connector=module.Connector(address, options),
         tls=module.TLSFiles(_path(arguments.tls_certificate), _path(arguments.tls_key)),
         hosts=split_names(arguments.hosts),
     )

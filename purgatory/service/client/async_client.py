@@ -5,22 +5,30 @@ their futures resolve there.
 """
 
 import asyncio
-import concurrent.futures
+import builtins
 import contextlib
-from collections.abc import Iterable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
+from purgatory.service.client.argument_checks import checked_limit
 from purgatory.service.client.batcher import in_messages
-from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, Client
+from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, PAGE, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.loop_handler import LoopHandler
 from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.protocol import OperationStatus, OutcomeMessage
+from purgatory.service.job_messages import DeadJob
+from purgatory.service.protocol import Operations, OperationStatus, OutcomeMessage
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from purgatory.service.client.later_calls import LaterCalls
 
 _T = TypeVar("_T")
 
@@ -56,6 +64,8 @@ class AsyncClient:
             on_outcome=self._handler,
             tracer=tracer,
         )
+        #: The calls themselves, whose futures `result_of` waits for.
+        self.calls: LaterCalls = self._client
         self.name: str = self._client.name
         self.address = address
 
@@ -89,7 +99,7 @@ class AsyncClient:
         reply = self._client.submit_later(
             *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
         )
-        return await self._reply(reply)
+        return await self.result_of(reply)
 
     async def schedule(
         self,
@@ -104,7 +114,7 @@ class AsyncClient:
         reply = self._client.schedule_later(
             delay, kind=kind, payload=payload, job_id=job_id, unless=unless
         )
-        return (await self._reply(reply)).op_id
+        return (await self.result_of(reply)).op_id
 
     async def complete(
         self,
@@ -116,47 +126,104 @@ class AsyncClient:
     ) -> int:
         """Like `Client.complete`."""
         reply = self._client.complete_later(key, value, limit=limit, hold=hold)
-        return await self._reply(reply)
+        return await self.result_of(reply)
 
     async def fail(self, key: str, error: Exception | type[Exception]) -> int:
         """Like `Client.fail`."""
-        return await self._reply(self._client.fail_later(key, error))
+        return await self.result_of(self._client.fail_later(key, error))
 
     async def extend(
         self, operation: "str | asyncio.Future[Any]", timeout: float | timedelta
     ) -> bool:
         """Like `Client.extend`."""
         reply = self._client.extend_later(_op_id(operation), timeout)
-        return await self._reply(reply)
+        return await self.result_of(reply)
 
     async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
         """Like `Client.cancel`."""
-        return await self._reply(self._client.cancel_later(_op_id(operation)))
+        return await self.result_of(self._client.cancel_later(_op_id(operation)))
 
     async def query(self, operation: "str | asyncio.Future[Any]") -> OperationStatus:
         """Like `Client.query`."""
-        return await self._reply(self._client.query_later(_op_id(operation)))
+        return await self.result_of(self._client.query_later(_op_id(operation)))
 
-    async def unread(self, after: int = 0) -> list[OutcomeMessage]:
+    async def unread(self, after: int = 0) -> builtins.list[OutcomeMessage]:
         """Like `Client.unread`."""
-        return await self._reply(self._client.unread_later(after))
+        return await self.result_of(self._client.unread_later(after))
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
         """Like `Client.acknowledge`."""
-        counts = [
-            await self._reply(self._client.acknowledge_later(some)) for some in in_messages(numbers)
-        ]
-        return sum(counts)
+        return await self._total(self._client.acknowledge_later, numbers)
+
+    async def dead_jobs(self, after: int = 0) -> builtins.list[DeadJob]:
+        """Like `Client.dead_jobs`."""
+        return await self.result_of(self._client.dead_jobs_later(after))
+
+    async def retry_dead(self, numbers: Iterable[int]) -> int:
+        """Like `Client.retry_dead`."""
+        return await self._total(self._client.retry_dead_later, numbers)
+
+    async def drop_dead(self, numbers: Iterable[int]) -> int:
+        """Like `Client.drop_dead`."""
+        return await self._total(self._client.drop_dead_later, numbers)
+
+    async def list(
+        self,
+        *,
+        kind: str | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        state: str | None = None,
+        cursor: int = 0,
+        limit: int | None = None,
+    ) -> AsyncIterator[OperationStatus]:
+        """Like `Client.list`: `async for operation in client.list()`."""
+        left = sys.maxsize if limit is None else checked_limit(limit)
+        after: int | None = cursor
+        while after is not None and left > 0:
+            page = await self.list_page(
+                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
+            )
+            for status in page.states:
+                yield status
+            left -= len(page.states)
+            after = page.after
+
+    async def list_page(
+        self,
+        *,
+        kind: str | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        state: str | None = None,
+        cursor: int = 0,
+        limit: int = 100,
+    ) -> Operations:
+        """Like `Client.list_page`."""
+        reply = self._client.list_page_later(
+            kind=kind, key=key, client=client, state=state, cursor=cursor, limit=limit
+        )
+        return await self.result_of(reply)
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""
-        return await self._reply(self._client.stats_later())
+        return await self.result_of(self._client.stats_later())
 
     async def flush(self, timeout: float | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
-    async def _reply(self, future: ReplyFuture[_T]) -> _T:
+    async def _total(
+        self, call: Callable[[builtins.list[int]], ReplyFuture[int]], numbers: Iterable[int]
+    ) -> int:
+        """Sum what a call returns for numbers, which are sent in several messages if they are many.
+
+        One after the other: of what is refused, nothing more is sent.
+        """
+        return sum([await self.result_of(call(some)) for some in in_messages(numbers)])
+
+    async def result_of(self, future: ReplyFuture[_T]) -> _T:
+        """Return the result of one of `calls`; raises RequestTimeout, and what it raises."""
         try:
             return await asyncio.wait_for(_wrapped(future), self._client.timeout)
         except TimeoutError as error:

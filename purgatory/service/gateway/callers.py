@@ -7,25 +7,19 @@ outcomes are open. Used by the gateway's event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 from litestar import Request
 from litestar.connection import ASGIConnection
 
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
-from purgatory.service.client.client import Client
-from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.outcome_handler import OnOutcome
-from purgatory.service.errors import NotAllowed, RequestTimeout
+from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.errors import NotAllowed
+from purgatory.service.gateway.connector import Connector
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
-
-_T = TypeVar("_T")
-
-#: Makes a client of a name; it calls the function, if there is one, with each outcome.
-MakeClient = Callable[[str, OnOutcome | None], Client]
 
 
 class Caller:
@@ -41,25 +35,18 @@ class Caller:
         """The name of the client, to which its operations belong."""
         return self.access.label
 
-    async def reply(self, future: ReplyFuture[_T]) -> _T:
-        """Wait for a reply. Raises RequestTimeout and what the server refuses."""
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self.client.timeout)
-        except TimeoutError as error:
-            raise RequestTimeout(f"no answer within {self.client.timeout:g} s") from error
-
 
 class _Connection(NamedTuple):
-    client: Client
+    client: AsyncClient
     feed: OutcomeFeed
 
 
 class Callers:
     """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`."""
 
-    def __init__(self, tokens: TokenStore, make_client: MakeClient) -> None:
+    def __init__(self, tokens: TokenStore, connector: Connector) -> None:
         self._tokens = tokens
-        self._make_client = make_client
+        self._connector = connector
         self._connections: dict[str, _Connection] = {}
 
     async def of(self, request: Request[Any, Any, Any]) -> Caller:
@@ -79,8 +66,8 @@ class Callers:
         return access
 
     def _connect(self, name: str) -> _Connection:
-        feed = OutcomeFeed(lambda on_outcome: self._make_client(name, on_outcome))
-        return _Connection(self._make_client(name, None), feed)
+        feed = OutcomeFeed(partial(self._connector.taker, name))
+        return _Connection(self._connector.client(name), feed)
 
     def end_streams(self) -> None:
         """End the streams of outcomes, which would go on for ever."""
@@ -91,9 +78,7 @@ class Callers:
         """Close all connections."""
         connections = list(self._connections.values())
         self._connections.clear()
-        await asyncio.gather(
-            *[asyncio.to_thread(connection.client.close) for connection in connections]
-        )
+        await asyncio.gather(*[connection.client.close() for connection in connections])
 
 
 def check_right(access: Access, right: str) -> None:

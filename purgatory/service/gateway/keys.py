@@ -6,7 +6,7 @@ from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.json_values import seconds
@@ -27,14 +27,13 @@ async def change_key(
     caller: NamedDependency[Caller], name: NamedDependency[str], data: JSONBody[KeyChange]
 ) -> Count:
     """Return how many operations that ended; it is on disk then."""
-    return Count(await caller.reply(_sent(caller, name, data)))
+    return Count(await _change(caller.client, name, data))
 
 
-def _sent(caller: Caller, key: str, event: KeyChange) -> ReplyFuture[int]:
-    if event.error is None:
-        return caller.client.complete_later(
-            key, event.value, limit=event.limit, hold=seconds(event.hold)
-        )
-    if event.value is not None or event.limit is not None or seconds(event.hold):
+async def _change(client: AsyncClient, key: str, change: KeyChange) -> int:
+    hold = seconds(change.hold)
+    if change.error is None:
+        return await client.complete(key, change.value, limit=change.limit, hold=hold)
+    if change.value is not None or change.limit is not None or hold:
         raise ValueError("error comes alone; expected no value, limit or hold beside it")
-    return caller.client.fail_later(key, OperationFailed(event.error.type, event.error.message))
+    return await client.fail(key, OperationFailed(change.error.type, change.error.message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -10,7 +11,6 @@ from litestar import Request, delete, get, patch, post
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
-from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.errors import Refused
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.json_values import as_json, seconds
@@ -60,14 +60,14 @@ async def submit(caller: NamedDependency[Caller], data: JSONBody[OperationReques
 @post("/v1/jobs", opt={"right": "submit"}, responses=RESPONSES, summary="Schedule a job")
 async def schedule(caller: NamedDependency[Caller], data: JSONBody[JobRequest]) -> Receipt:
     """Have a worker do a job when it is due; it is on disk when this is answered."""
-    future = caller.client.schedule_later(
+    reply = caller.client.calls.schedule_later(
         seconds(data.delay),
         kind=data.kind,
         payload=data.payload,
         job_id=data.op_id,
         unless=data.unless,
     )
-    receipt = await caller.reply(future)
+    receipt = await caller.client.result_of(reply)
     return Receipt(receipt.op_id, receipt.state)
 
 
@@ -87,7 +87,7 @@ async def submit_batch(caller: NamedDependency[Caller], data: JSONBody[BatchRequ
 
 
 async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
-    future = caller.client.submit_later(
+    receipt = await caller.client.submit(
         *wanted.keys,
         timeout=seconds(wanted.timeout),
         need=wanted.need,
@@ -95,7 +95,6 @@ async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
         op_id=wanted.op_id,
         payload=wanted.payload,
     )
-    receipt = await caller.reply(future)
     return Receipt(receipt.op_id, receipt.state)
 
 
@@ -131,7 +130,7 @@ async def extend(
 ) -> Done:
     """Have its timeout count anew from now, unless it has ended."""
     timeout = seconds(data.timeout)
-    return await _change(caller, name, lambda: caller.client.extend_later(name, timeout))
+    return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
 
 @delete(
@@ -144,18 +143,17 @@ async def extend(
 )
 async def cancel(caller: NamedDependency[Caller], name: NamedDependency[str]) -> Done:
     """End it as cancelled, unless it has ended."""
-    return await _change(caller, name, lambda: caller.client.cancel_later(name))
+    return await _change(caller, name, lambda: caller.client.cancel(name))
 
 
-async def _change(caller: Caller, op_id: str, make: Any) -> Done:
+async def _change(caller: Caller, op_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
     """Change an operation that the caller may see; whose it is never changes."""
     await _status(caller, op_id)
-    future: ReplyFuture[bool] = make()
-    return Done(await caller.reply(future))
+    return Done(await change())
 
 
 async def _status(caller: Caller, op_id: str) -> OperationStatus:
-    status = await caller.reply(caller.client.query_later(op_id))
+    status = await caller.client.query(op_id)
     foreign = caller.access.own_only and status.client != caller.name
     if status.state == _UNKNOWN or foreign:
         raise ApiError(404, "unknown", f"operation {op_id!r} is not known")

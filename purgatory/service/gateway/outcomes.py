@@ -28,7 +28,7 @@ _Number = Annotated[
 @get("/v1/outcomes", opt={"right": "read"}, responses=RESPONSES, summary="Read outcomes")
 async def unread(caller: NamedDependency[Caller], after: _Number = 0) -> OutcomeList:
     """Return the first unacknowledged outcomes beyond number `after`, in order."""
-    found = await caller.reply(caller.client.unread_later(after))
+    found = await caller.client.unread(after)
     return OutcomeList([_shown(outcome) for outcome in found])
 
 
@@ -41,7 +41,7 @@ async def unread(caller: NamedDependency[Caller], after: _Number = 0) -> Outcome
 )
 async def acknowledge(caller: NamedDependency[Caller], data: JSONBody[Acknowledgement]) -> Count:
     """Have the server forget outcomes; returns how many of them were unread."""
-    count = await caller.reply(caller.client.acknowledge_later(data.numbers))
+    count = await caller.client.acknowledge(data.numbers)
     caller.feed.forget(data.numbers)
     return Count(count)
 

@@ -15,12 +15,12 @@ from purgatory.service.auth.authenticator import is_local
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers
+from purgatory.service.gateway.connector import Connector
 from purgatory.service.gateway.streaming_protocol import StreamingProtocol
 from purgatory.service.http.listening import host_and_port, listen, server_config, url_of
 
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
-    from purgatory.service.gateway.callers import MakeClient
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,7 +41,7 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
-    `make_client` connects to the server under a client's name. `hosts`: names, besides that of
+    `connector` connects to the server. `hosts`: names, besides that of
     `bind`, by which requests may name this machine. Beyond loopback there must be TLS: a token
     that is sent in plain text is anyone's. Raises ConfigError and ServerError.
     """
@@ -51,7 +51,7 @@ class Gateway:
         bind: str,
         *,
         tokens: TokenStore,
-        make_client: MakeClient,
+        connector: Connector,
         tls: TLSFiles,
         hosts: Sequence[str] = (),
     ) -> None:
@@ -61,7 +61,7 @@ class Gateway:
                 f"bind is {bind!r}: others could read the tokens; expected a loopback address, or "
                 "--tls-certificate and --tls-key"
             )
-        callers = Callers(tokens, make_client)
+        callers = Callers(tokens, connector)
         application: Any = make_application(callers, [host, *hosts])
         self._server = _Server(
             server_config(

@@ -1,7 +1,10 @@
 """Lists of operations, at a server in this process and at one that is stepped by hand."""
 
+import asyncio
+
 import pytest
 
+from purgatory.service import AsyncClient
 from purgatory.service.protocol import Query, ReadOperations, Submit
 from purgatory.service.server.reads import list_answer
 from tests.testing.purgatory_harness import HANG
@@ -56,6 +59,22 @@ def test_filters(shop, monkeypatch, few):
     assert ids(shop.list(client="other")) == ids(shop.list(kind="none")) == []
     with pytest.raises(ValueError, match="limit is 0"):
         list(shop.list(limit=0))
+
+
+def test_async(shop, server):
+    """The same from an event loop, page by page."""
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            found = [one.op_id async for one in client.list(kind="kind 1", limit=320)]
+            assert found == ids(shop.list(kind="kind 1", limit=320))
+            assert len([one async for one in client.list()]) == 700
+            page = await client.list_page(cursor=0, limit=90)
+            assert (ids(page.states), page.after) == (ids(shop.list(limit=90)), 90)
+            with pytest.raises(ValueError, match="limit is 0"):
+                await anext(client.list(limit=0))
+
+    asyncio.run(main())
 
 
 def test_a_request_looks_at_a_bounded_number(step_server, monkeypatch):

@@ -9,9 +9,9 @@ pytest.importorskip("litestar", reason="pip install 'timer-purgatory[gateway]'")
 
 import httpx
 
-from purgatory.service import Client
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
+from purgatory.service.gateway.connector import Connector
 from purgatory.service.gateway.server import Gateway, TLSFiles
 from tests.testing.purgatory_harness import HANG
 
@@ -21,15 +21,11 @@ class RunningGateway:
 
     def __init__(self, address, directory, **others):
         self.tokens = TokenStore(directory)
-
-        def make_client(name, on_outcome):
-            return Client(address, name=name, timeout=HANG, on_outcome=on_outcome)
-
         self.gateway = Gateway(
             **{
                 "bind": "127.0.0.1:0",
                 "tokens": self.tokens,
-                "make_client": make_client,
+                "connector": Connector(address, {"timeout": HANG}),
                 "tls": TLSFiles(None, None),
             }
             | others,

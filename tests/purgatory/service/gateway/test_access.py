@@ -3,6 +3,7 @@
 import pytest
 
 from purgatory.service.errors import ConfigError
+from purgatory.service.gateway.connector import Connector
 from purgatory.service.gateway.server import TLSFiles
 
 
@@ -90,16 +91,10 @@ def test_beyond_loopback(start, tmp_path):
 def test_the_end_of_the_server(serve, start):
     """Requests are answered 504 then, and the gateway goes on."""
     server = serve(memory=True)
-    gateway = start(server.address, make_client=_impatient(server.address))
+    gateway = start(server.address, connector=Connector(server.address, {"timeout": 0.2}))
     with gateway.program() as program:
         assert program.get("/v1/outcomes").is_success
         server.close()
         answer = program.get("/v1/outcomes")
         assert (answer.status_code, answer.json()["code"]) == (504, "timeout")
         assert program.get("/healthz").text == "ok\n"
-
-
-def _impatient(address):
-    from purgatory.service import Client  # noqa: PLC0415
-
-    return lambda name, on_outcome: Client(address, name=name, timeout=0.2, on_outcome=on_outcome)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import purgatory
-from purgatory.service import Client, OperationIdTaken, Worker
+from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
 from purgatory.service.worker import worker as worker_module
 from tests.testing.eventually import eventually
@@ -139,6 +139,31 @@ def test_retries_and_dead_jobs(worker, client, caplog):
         assert client.drop_dead([dead["other"].number, dead["bad"].number]) == 1
         assert client.dead_jobs() == []
         assert client.stats()["unacknowledged"] == 0
+
+
+def test_from_an_event_loop(server, worker):
+    """`AsyncClient` schedules jobs, looks at dead ones, and sends them again or drops them."""
+    one = worker(max_attempts=1)
+
+    @one.on("mail")
+    def run(job):
+        raise ValueError(job.payload)
+
+    async def main():
+        async with AsyncClient(server.address, name="jobs", timeout=HANG) as client:
+            assert await client.schedule(0, kind="mail", payload="no", job_id="a") == "a"
+            while not (dead := await client.dead_jobs()):
+                await asyncio.sleep(0)
+            assert (dead[0].op_id, dead[0].error) == ("a", "ValueError: no")
+            assert await client.dead_jobs(after=dead[0].number) == []
+            assert await client.retry_dead([dead[0].number]) == 1
+            while not (dead := await client.dead_jobs()):
+                await asyncio.sleep(0)
+            assert await client.drop_dead(range(2000)) == 1  # in several messages
+            assert await client.dead_jobs() == []
+
+    with one:
+        asyncio.run(main())
 
 
 def test_a_lease_is_kept_while_the_handler_runs(worker, client):

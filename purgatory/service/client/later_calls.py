@@ -1,0 +1,231 @@
+"""LaterCalls: the calls of a client that return the future of their answer at once.
+
+`Client` waits for these futures in the caller's thread, `AsyncClient` in its event loop. Any thread
+may make them.
+"""
+
+import itertools
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from msgspec import Raw
+
+from purgatory.core.keys import check_need, distinct_keys
+from purgatory.service.client.argument_checks import (
+    checked_limit,
+    checked_text,
+    error_texts,
+    op_id_of,
+)
+from purgatory.service.client.batcher import RequestType
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
+from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.job_calls import JobCalls
+from purgatory.service.client.session import Session
+from purgatory.service.client.trace_context import OperationTracer, wrap
+from purgatory.service.job_messages import DeadJob, EndDead, ReadDead
+from purgatory.service.protocol import (
+    NOTHING,
+    Acknowledge,
+    Cancel,
+    Complete,
+    Completion,
+    Extend,
+    Fail,
+    KeyFailure,
+    Operations,
+    OperationStatus,
+    OutcomeMessage,
+    Query,
+    ReadOperations,
+    Stats,
+    Submission,
+    Submit,
+    TimeoutExtension,
+    Unread,
+    pack,
+)
+from timingwheel.lowlevel import to_ms
+
+_NOTHING: Final = Raw(NOTHING)
+
+
+class LaterCalls:
+    """The calls of a client, to be sent by its I/O thread."""
+
+    def __init__(
+        self, io_thread: ClientIOThread, session: Session, tracer: OperationTracer | None
+    ) -> None:
+        self._io_thread = io_thread
+        # Its lock also guards `_count`, and that an id is looked up and entered in one step.
+        self._batcher = io_thread.batcher
+        self._tracer = tracer
+        self._prefix = f"{uuid.uuid4().hex[:16]}-"
+        self._count = itertools.count()
+        #: For workers.
+        self.job_calls: JobCalls = JobCalls(self._call, session)
+
+    def submit_later(
+        self,
+        *keys: str,
+        timeout: float | timedelta = 30.0,
+        need: int = 1,
+        kind: str = "",
+        op_id: str | None = None,
+        payload: Any = None,
+    ) -> ReplyFuture[SubmissionReceipt]:
+        """Like `submit`, but returns the future of its answer at once."""
+        submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
+        with self._batcher.lock:
+            if op_id is None:
+                submission.op_id = self._next_id()
+            self._batcher.add(Submit, submission, future)
+        return future
+
+    def _submission(
+        self,
+        keys: tuple[str, ...],
+        timeout: float | timedelta,
+        need: int,
+        kind: str,
+        op_id: str | None,
+        payload: Any,
+    ) -> Submission:
+        """Check and pack an operation; without an `op_id` it has none yet."""
+        watch_keys = distinct_keys(tuple([checked_text(key, "key") for key in keys]))
+        check_need(need, len(watch_keys))
+        texts = cast("tuple[str, ...]", watch_keys)
+        timeout_ms = to_ms(timeout)
+        kind = checked_text(kind, "kind")
+        checked_id = "" if op_id is None else checked_text(op_id, "op_id")
+        packed = self._packed(payload)
+        if self._batcher.open_batch is None:
+            self._apply_backpressure()
+        return Submission(checked_id, texts, timeout_ms, need, kind, packed)
+
+    def _next_id(self) -> str:
+        """Return a new operation id. The caller holds the batcher's lock."""
+        return f"{self._prefix}{next(self._count)}"
+
+    def schedule_later(
+        self,
+        delay: float | timedelta,
+        *,
+        kind: str = "",
+        payload: Any = None,
+        job_id: str | None = None,
+        unless: Iterable[str] = (),
+    ) -> ReplyFuture[SubmissionReceipt]:
+        """Like `schedule`, but returns the future of its answer at once."""
+        if isinstance(unless, str):
+            raise TypeError(f"unless is {unless!r}; expected some keys")
+        if job_id is None:
+            with self._batcher.lock:
+                job_id = self._next_id()
+        job_id = checked_text(job_id, "job_id")
+        keys = tuple([checked_text(key, "key") for key in unless]) or (job_id,)
+        submission = Submission(
+            job_id, keys, to_ms(delay), 0, checked_text(kind, "kind"), self._packed(payload)
+        )
+        return self._call(Submit, submission)
+
+    def _packed(self, payload: Any) -> Raw:
+        """Encode a payload, with the context of the trace. Raises TypeError."""
+        packed = _NOTHING if payload is None else Raw(pack(payload))
+        return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
+
+    def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
+        """Like `dead_jobs`, but returns the future of its answer at once."""
+        return self._call(ReadDead, after)
+
+    def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
+        """Like `retry_dead`, but returns the future of its answer at once.
+
+        In one message: a server refuses more than its `max_items` numbers.
+        """
+        return self._call(EndDead, ([*numbers], False))
+
+    def drop_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
+        """Like `drop_dead`, but returns the future of its answer at once, as `retry_dead_later`."""
+        return self._call(EndDead, ([*numbers], True))
+
+    def complete_later(
+        self,
+        key: str,
+        value: Any = None,
+        *,
+        limit: int | None = None,
+        hold: float | timedelta = 0.0,
+    ) -> ReplyFuture[int]:
+        """Like `complete`, but returns the future of its answer at once."""
+        completion = Completion(
+            checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
+        )
+        if limit is not None:
+            completion.limit = checked_limit(limit)
+        if hold:
+            completion.hold_ms = to_ms(hold)
+        return self._call(Complete, completion)
+
+    def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
+        """Like `fail`, but returns the future of its answer at once."""
+        return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
+
+    def extend_later(
+        self, operation: str | ServiceFuture, timeout: float | timedelta
+    ) -> ReplyFuture[bool]:
+        """Like `extend`, but returns the future of its answer at once."""
+        return self._call(Extend, TimeoutExtension(op_id_of(operation), to_ms(timeout)))
+
+    def cancel_later(self, operation: str | ServiceFuture) -> ReplyFuture[bool]:
+        """Like `cancel`, but returns the future of its answer at once."""
+        return self._call(Cancel, op_id_of(operation))
+
+    def query_later(self, operation: str | ServiceFuture) -> ReplyFuture[OperationStatus]:
+        """Like `query`, but returns the future of its answer at once."""
+        return self._call(Query, op_id_of(operation))
+
+    def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
+        """Like `unread`, but returns the future of its answer at once."""
+        return self._call(Unread, after)
+
+    def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
+        """Like `acknowledge`, but returns the future of its answer at once.
+
+        In one message: a server refuses more than its `max_items` numbers.
+        """
+        return self._call(Acknowledge, [*numbers])
+
+    def list_page_later(
+        self,
+        *,
+        kind: str | None = None,
+        key: str | None = None,
+        client: str | None = None,
+        state: str | None = None,
+        cursor: int = 0,
+        limit: int = 100,
+    ) -> ReplyFuture[Operations]:
+        """Like `list_page`, but returns the future of its answer at once."""
+        asked = (cursor, checked_limit(limit), kind, key, client, state)
+        return self._call(ReadOperations, asked)
+
+    def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
+        """Like `stats`, but returns the future of its answer at once."""
+        return self._call(Stats, None)
+
+    def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
+        if self._batcher.open_batch is None:
+            self._apply_backpressure()
+        future: ReplyFuture[Any] = ReplyFuture()
+        self._batcher.add(request, item, future)
+        return future
+
+    def _apply_backpressure(self) -> None:
+        """Block the caller while more than BACKLOG calls are unsent."""
+        if self._batcher.has_room() or self._io_thread.turn.is_mine:
+            return
+        self._batcher.wait_for_room()
