@@ -26,6 +26,11 @@ class Process:
             command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """Return the processor time that the process has used."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").split()

@@ -69,6 +69,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["Jobs a second"],
             "timer-purgatory",
         ),
+        (
+            "soak_workers.py",
+            ["--seconds", "1", "--rate", "50"],
+            ["The load", "At the end"],
+            "| done |",
+        ),
     ],
 )
 def test_runs(script, arguments, tables, ours):
