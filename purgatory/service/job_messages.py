@@ -42,13 +42,16 @@ class LeaseEnd(Struct, array_like=True, gc=False):
 class Work(Struct, array_like=True, tag=12):
     """Have jobs of some kinds leased to this connection, at most `room` at a time.
 
-    `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before.
+    `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
+    leases last for their time, also when this connection has ended; any connection of the client
+    keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
     """
 
     seq: int
     kinds: dict[str, int]
     room: int
     lease_ms: int
+    detached: bool = False
 
 
 class Keep(Struct, array_like=True, tag=13):

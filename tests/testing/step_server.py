@@ -254,11 +254,20 @@ class StepServer:
         """Cancel an operation; returns the reply."""
         return self.ask(Cancel, [op_id])
 
-    def work(self, *kinds, route=b"w", client="c", room=8, lease_ms=60_000, attempts=3):
+    def work(
+        self,
+        *kinds,
+        route=b"w",
+        client="c",
+        room=8,
+        lease_ms=60_000,
+        attempts=3,
+        detached=False,
+    ):
         """Have jobs leased to a connection; returns those that it is given."""
         self.seq += 1
         wanted = dict.fromkeys(kinds or ("",), attempts)
-        message = Work(self.seq, wanted, room, lease_ms)
+        message = Work(self.seq, wanted, room, lease_ms, detached)
         self.store_loop.mailbox.send(ClientRequest(route, client, message, 1))
         self.step()
         return self.leased

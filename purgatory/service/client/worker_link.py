@@ -11,12 +11,12 @@ from purgatory.service.job_messages import LeasedJob
 
 @dataclass(slots=True)
 class WorkerLink:
-    """`asks`: kinds with their attempts, room, and milliseconds of a lease; see `Work`.
+    """`asks`: kinds with their attempts, room, milliseconds of a lease, `detached`; see `Work`.
 
     `on_jobs` gets jobs that are leased from now on; `on_connected` is called before the first ones
     of a connection: leases of the connection before have ended, or will.
     """
 
-    asks: tuple[dict[str, int], int, int]
+    asks: tuple[dict[str, int], int, int, bool]
     on_jobs: Callable[[list[LeasedJob]], None]
     on_connected: Callable[[], None]

@@ -17,6 +17,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from purgatory.service.gateway.callers import Caller, Callers, check_right
 from purgatory.service.gateway.keys import change_key
+from purgatory.service.gateway.leases import finish, give_back, keep, take
 from purgatory.service.gateway.operations import (
     cancel,
     extend,
@@ -64,6 +65,7 @@ def make_application(callers: Callers, hosts: Sequence[str]) -> Litestar:
         route_handlers=[
             *(submit, submit_batch, schedule, look, extend, cancel, change_key),
             *(unread, follow, acknowledge),
+            *(take, keep, finish, give_back),
         ],
         guards=[guard],
         dependencies={"caller": Provide(caller_of)},

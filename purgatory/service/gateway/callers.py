@@ -1,7 +1,7 @@
 """Callers: what each token may do, and the connection to the server that it has.
 
-A client name has one connection, made with its first request, and one more while streams of its
-outcomes are open. Used by the gateway's event loop.
+A client name has one connection, made with its first request, one more while streams of its
+outcomes are open, and some over which it takes jobs. Used by the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import NotAllowed
 from purgatory.service.gateway.connector import Connector
+from purgatory.service.gateway.job_takers import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 
@@ -25,10 +26,12 @@ from purgatory.service.gateway.problems import ApiError
 class Caller:
     """A request's client, as far as its token goes."""
 
-    def __init__(self, access: Access, connection: _Connection) -> None:
+    def __init__(self, access: Access, connection: _Connection, max_wait: float) -> None:
         self.access = access
         self.client = connection.client
         self.feed = connection.feed
+        self.takers = connection.takers
+        self.max_wait = max_wait
 
     @property
     def name(self) -> str:
@@ -39,14 +42,19 @@ class Caller:
 class _Connection(NamedTuple):
     client: AsyncClient
     feed: OutcomeFeed
+    takers: JobTakers
 
 
 class Callers:
-    """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`."""
+    """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`.
 
-    def __init__(self, tokens: TokenStore, connector: Connector) -> None:
+    `max_wait`: seconds that a request waits for jobs, at most.
+    """
+
+    def __init__(self, tokens: TokenStore, connector: Connector, max_wait: float) -> None:
         self._tokens = tokens
         self._connector = connector
+        self._max_wait = max_wait
         self._connections: dict[str, _Connection] = {}
 
     async def of(self, request: Request[Any, Any, Any]) -> Caller:
@@ -55,7 +63,7 @@ class Callers:
         connection = self._connections.get(access.label)
         if connection is None:
             connection = self._connections[access.label] = self._connect(access.label)
-        return Caller(access, connection)
+        return Caller(access, connection, self._max_wait)
 
     def access_of(self, request: ASGIConnection[Any, Any, Any, Any]) -> Access:
         """Return what a request's token may do. Raises ApiError without a good one."""
@@ -67,18 +75,23 @@ class Callers:
 
     def _connect(self, name: str) -> _Connection:
         feed = OutcomeFeed(partial(self._connector.taker, name))
-        return _Connection(self._connector.client(name), feed)
+        takers = JobTakers(partial(self._connector.client, name))
+        return _Connection(self._connector.client(name), feed, takers)
 
-    def end_streams(self) -> None:
-        """End the streams of outcomes, which would go on for ever."""
+    def end_waits(self) -> None:
+        """End the streams of outcomes, which would go on for ever, and the waits for jobs."""
         for connection in self._connections.values():
             connection.feed.close()
+            connection.takers.end()
 
     async def close(self) -> None:
         """Close all connections."""
         connections = list(self._connections.values())
         self._connections.clear()
-        await asyncio.gather(*[connection.client.close() for connection in connections])
+        await asyncio.gather(
+            *[connection.client.close() for connection in connections],
+            *[connection.takers.close() for connection in connections],
+        )
 
 
 def check_right(access: Access, right: str) -> None:

@@ -15,9 +15,9 @@ class Connector:
         self._options = options
 
     def client(self, name: str) -> AsyncClient:
-        """Return a client of a name, for its requests."""
+        """Return a client of a name."""
         return AsyncClient(self._address, **self._options | {"name": name})
 
-    def taker(self, name: str, on_outcome: OnOutcome | None = None) -> Client:
-        """Return a client that takes the outcomes of a name, or its jobs."""
+    def taker(self, name: str, on_outcome: OnOutcome) -> Client:
+        """Return a client that takes the outcomes of a name."""
         return Client(self._address, **self._options | {"name": name, "on_outcome": on_outcome})

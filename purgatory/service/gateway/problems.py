@@ -43,7 +43,7 @@ _MEANING: Final = {
     409: "the operation id belongs to another client",
     413: "the request is too large",
     421: "the request names another host",
-    429: "there are too many operations, for now",
+    429: "there are too many operations, or requests that wait, for now",
     503: "the server cannot be reached, or its disk fails",
     504: "the server did not answer in time",
 }

@@ -22,6 +22,9 @@ from purgatory.service.http.listening import host_and_port, listen, server_confi
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
 
+#: Seconds that a request waits for jobs, at most: what is between here and a worker may end others.
+MAX_WAIT_S: Final = 30.0
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -42,7 +45,8 @@ class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
     `connector` connects to the server. `hosts`: names, besides that of
-    `bind`, by which requests may name this machine. Beyond loopback there must be TLS: a token
+    `bind`, by which requests may name this machine. `max_wait`: seconds that a request waits for
+    jobs, at most. Beyond loopback there must be TLS: a token
     that is sent in plain text is anyone's. Raises ConfigError and ServerError.
     """
 
@@ -54,6 +58,7 @@ class Gateway:
         connector: Connector,
         tls: TLSFiles,
         hosts: Sequence[str] = (),
+        max_wait: float = MAX_WAIT_S,
     ) -> None:
         host, _ = host_and_port(bind)
         if tls.certificate is None and not is_local(bind):
@@ -61,7 +66,7 @@ class Gateway:
                 f"bind is {bind!r}: others could read the tokens; expected a loopback address, or "
                 "--tls-certificate and --tls-key"
             )
-        callers = Callers(tokens, connector)
+        callers = Callers(tokens, connector, max_wait)
         application: Any = make_application(callers, [host, *hosts])
         self._server = _Server(
             server_config(
@@ -71,7 +76,7 @@ class Gateway:
                 ssl_keyfile=tls.key,
             )
         )
-        self._server.on_end = callers.end_streams
+        self._server.on_end = callers.end_waits
         self._socket = listen(bind)
         scheme = "http" if tls.certificate is None else "https"
         address, port = self._socket.getsockname()[:2]

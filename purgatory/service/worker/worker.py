@@ -245,7 +245,7 @@ class Worker:
     def _ask(self, room: int) -> None:
         assert self._client is not None
         kinds = {kind: handler.retry.max_attempts for kind, handler in self._handlers.items()}
-        asks = kinds, room, self._lease_ms
+        asks = kinds, room, self._lease_ms, False
         link = WorkerLink(asks, self._on_jobs, self._on_connected)
         self._asked = self._client.job_calls.ask(link)
 

@@ -86,7 +86,8 @@ REQUESTS = [
     (Extend(9, [TimeoutExtension("a", 1500)]), "9309099192a161cd05dc"),
     (Fail(10, [KeyFailure("k", "E", "w")]), "930a0a9193a16ba145a177"),
     (Unread(11, 300), "930b0bcd012c"),
-    (Work(12, {"mail": 5}, 8, 60000), "950c0c81a46d61696c0508cdea60"),
+    (Work(12, {"mail": 5}, 8, 60000), "960c0c81a46d61696c0508cdea60c2"),
+    (Work(12, {"mail": 5}, 8, 60000, detached=True), "960c0c81a46d61696c0508cdea60c3"),
     (Keep(13, [Lease(7, 300)]), "930d0d919207cd012c"),
     (
         Finish(14, [LeaseEnd(7, 300, How.FAILED, 1000, "E: w")]),
@@ -188,6 +189,7 @@ VERSION_1 = [
     (Hello(1, 1, "c"), "94010101a163"),
     (Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]), "9303039292a16b0792a16cc0"),
     (Acknowledge(6, [1, 300]), "9306069201cd012c"),
+    (Work(12, {"mail": 5}, 8, 60000), "950c0c81a46d61696c0508cdea60"),  # before `detached`
 ]
 # Of version 2, before there was `take`.
 OUTCOMES_2 = "9240919a02a162a76578706972656414c0c0a00000c0"

@@ -52,7 +52,7 @@ class JobGroup:
                 idle += 1
                 continue
             idle = 0
-            worker.held[job.record.seq] = None
+            worker.take(job.record.seq)
             given.append((worker, job))
         return given
 

@@ -74,17 +74,24 @@ class JobLeases:
             del self._groups[name]
 
     def ask(
-        self, route: bytes, client: str, kinds: dict[str, int], room: int, lease_ms: int
+        self,
+        route: bytes,
+        client: str,
+        kinds: dict[str, int],
+        room: int,
+        lease_ms: int,
+        *,
+        detached: bool = False,
     ) -> None:
         """Note what a connection asks for."""
         group = self._staffed[client] = self._group(client)
         workers = group.workers
         if route not in workers:
             workers[route] = WorkerConnection(route, client)
-        workers[route].ask(kinds, room, lease_ms)
+        workers[route].ask(kinds, room, lease_ms, detached=detached)
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget a connection that has gone; returns the jobs that it holds."""
+        """Forget a connection that has gone; returns the jobs whose leases end with it."""
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
         if group is None or worker is None:

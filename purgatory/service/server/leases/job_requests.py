@@ -52,8 +52,9 @@ class JobRequests:
             )
         assert isinstance(request, Work)
         self._check_work(request)
-        kinds = request.kinds
-        self._leases.ask(command.route, command.client, kinds, request.room, request.lease_ms)
+        route, client = command.route, command.client
+        kinds, room, lease_ms = request.kinds, request.room, request.lease_ms
+        self._leases.ask(route, client, kinds, room, lease_ms, detached=request.detached)
         return Working(request.seq)
 
     def change(self, transaction: "Transaction", command: "ClientRequest") -> Any:

@@ -41,10 +41,14 @@ class RunningGateway:
 
     def __exit__(self, *_):
         self.gateway.stop()
+        self.wait()
+
+    def wait(self):
+        """Wait until it has ended."""
         self._thread.join(HANG)
         assert not self._thread.is_alive()
 
-    def program(self, name="shop", rights=("submit", "complete", "read"), **others):
+    def program(self, name="shop", rights=("submit", "complete", "read", "work"), **others):
         """Return what sends requests with a new token."""
         token = self.tokens.new(Access(name, rights=rights))
         headers = {"Authorization": f"Bearer {token}"}

@@ -26,11 +26,12 @@ def test_no_token(gateway, shop):
         ("submit", {"submit", "batch", "job", "extend", "cancel", "acknowledge"}),
         ("complete", {"complete"}),
         ("read", {"look", "unread"}),
+        ("work", {"take", "keep", "finish", "return"}),
         (
             "administer",
             {
                 *("submit", "batch", "job", "extend", "cancel", "acknowledge"),
-                *("complete", "look", "unread"),
+                *("complete", "look", "unread", "take", "keep", "finish", "return"),
             },
         ),
     ],
@@ -48,6 +49,10 @@ def test_rights(gateway, right, allowed):
             "complete": program.post("/v1/keys/k", json={}),
             "look": program.get("/v1/operations/none"),
             "unread": program.get("/v1/outcomes"),
+            "take": program.post("/v1/leases", json={"kinds": ["x"], "wait": 0}),
+            "keep": program.post("/v1/leases/keep", json={"leases": []}),
+            "finish": program.post("/v1/leases/acknowledge", json={"leases": []}),
+            "return": program.post("/v1/leases/return", json={"leases": []}),
         }
     refused = {name for name, answer in answers.items() if answer.status_code == 403}
     assert refused == set(answers) - allowed

@@ -150,6 +150,22 @@ class TestLeases:
         ]
         assert set(step_server.routes.values()) == {b"other"}
 
+    def test_one_that_is_detached(self, step_server):
+        """It outlasts its connection, any other one keeps and ends it, and it ends by time."""
+        step_server.work(room=2, lease_ms=500, detached=True)
+        first, second = due(step_server, *"abc")
+        step_server.finish(first)
+        assert step_server.leased == []  # two more it was, and those it was given
+        step_server.send(ClientDisconnected("c", b"w"))
+        assert ids(step_server.work(route=b"other", room=1, detached=True)) == ["c"]
+        step_server.pass_time(400)
+        lease = Lease(second.number, second.token)
+        assert step_server.ask(Keep, [lease]).done == [True]
+        step_server.pass_time(400)
+        assert step_server.finish(second) == [True]
+        step_server.pass_time(60_000)
+        assert ids(step_server.work(route=b"other", room=1, detached=True)) == ["c"]
+
     def test_what_is_given_back(self, step_server):
         """The attempt does not count, and the job comes before the others."""
         step_server.work(room=1)

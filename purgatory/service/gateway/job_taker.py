@@ -1,0 +1,142 @@
+"""JobTaker: takes leases of jobs for the requests that wait for some of the same kinds.
+
+It has a connection to the server, which gives it as many jobs as the waiting requests can take. The
+leases are detached: they last for their time, whatever becomes of this connection, and each gateway
+can keep and end them. Used by the gateway's event loop.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple
+
+from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.client.worker_link import WorkerLink
+from purgatory.service.job_messages import How, LeasedJob, LeaseEnd
+
+# Jobs that a connection may ask for.
+_MAX_ROOM: Final = 4096
+
+
+class Ask(NamedTuple):
+    """What requests ask for; those that ask for the same share a `JobTaker`."""
+
+    kinds: tuple[str, ...]
+    max_attempts: int
+    lease_ms: int
+
+
+class _Waiting:
+    """A request that waits for up to `limit` jobs."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.jobs: list[LeasedJob] = []
+        self.is_over = asyncio.Event()
+
+    @property
+    def wanted(self) -> int:
+        return 0 if self.is_over.is_set() else self.limit
+
+    def give(self, jobs: list[LeasedJob]) -> list[LeasedJob]:
+        """Take what there is room for; returns the others."""
+        room = self.limit - len(self.jobs)
+        self.jobs += jobs[:room]
+        if self.jobs:
+            self.is_over.set()
+        return jobs[room:]
+
+
+class JobTaker:
+    """Takes jobs over the connection `client`, which is its own."""
+
+    def __init__(self, client: AsyncClient, ask: Ask) -> None:
+        self._client = client
+        self._kinds = dict.fromkeys(ask.kinds, ask.max_attempts)
+        self._lease_ms = ask.lease_ms
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[_Waiting] = []  # the oldest first
+        self._has_ended = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits."""
+        return not self._waiting
+
+    async def take(
+        self, limit: int, seconds: float, gone: Coroutine[Any, Any, None]
+    ) -> list[LeasedJob]:
+        """Return up to `limit` jobs: those that are due, or the first ones within `seconds`.
+
+        When `gone` returns, the program that asked has hung up: then none is returned. Raises what
+        the server refuses, and RequestTimeout.
+        """
+        waiting = _Waiting(limit)
+        self._waiting.append(waiting)
+        try:
+            has_hung_up = await self._wait(waiting, seconds, gone)
+        except BaseException:
+            self._leave(waiting)
+            self._give_back(waiting.jobs)
+            raise
+        self._leave(waiting)
+        if has_hung_up:
+            self._give_back(waiting.jobs)
+            return []
+        return waiting.jobs
+
+    async def _wait(
+        self, waiting: _Waiting, seconds: float, gone: Coroutine[Any, Any, None]
+    ) -> bool:
+        """Wait until there are jobs, or it is time; returns whether the program has hung up."""
+        hanging_up = asyncio.ensure_future(gone)
+        hanging_up.add_done_callback(lambda _: waiting.is_over.set())
+        try:
+            await self._ask()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(waiting.is_over.wait(), 0 if self._has_ended else seconds)
+            if not waiting.jobs:
+                waiting.is_over.set()
+                await self._ask()  # what is on its way comes before the answer
+            return hanging_up.done()
+        finally:
+            hanging_up.cancel()
+
+    def _leave(self, waiting: _Waiting) -> None:
+        self._waiting.remove(waiting)
+        waiting.is_over.set()
+        self._send_ask()
+
+    async def _ask(self) -> None:
+        await self._client.result_of(self._send_ask())
+
+    def _send_ask(self) -> Any:
+        """Have the server lease as many jobs as the waiting requests can take."""
+        room = min(_MAX_ROOM, sum(each.wanted for each in self._waiting))
+        asks = self._kinds, room, self._lease_ms, True
+        link = WorkerLink(asks, self._on_jobs, lambda: None)
+        return self._client.calls.job_calls.ask(link)
+
+    def _on_jobs(self, jobs: list[LeasedJob]) -> None:
+        """Hand jobs to the event loop. Called by the client's I/O thread."""
+        with contextlib.suppress(RuntimeError):  # a closed loop: the leases end by themselves
+            self._loop.call_soon_threadsafe(self._receive, jobs)
+
+    def _receive(self, jobs: list[LeasedJob]) -> None:
+        for waiting in self._waiting:
+            jobs = waiting.give(jobs)
+        self._give_back(jobs)
+
+    def _give_back(self, jobs: list[LeasedJob]) -> None:
+        for job in reversed(jobs):  # each comes before those that wait
+            self._client.calls.job_calls.finish(LeaseEnd(job.number, job.token, How.RETURNED))
+
+    def end(self) -> None:
+        """Have no request wait any longer."""
+        self._has_ended = True
+        for waiting in self._waiting:
+            waiting.is_over.set()
+
+    async def close(self) -> None:
+        """End the connection; leases last."""
+        await self._client.close()

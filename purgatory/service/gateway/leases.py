@@ -1,0 +1,142 @@
+"""`/v1/leases`: be a worker: take jobs that are due, keep their leases, and end them.
+
+A lease belongs to whatever program knows its name, for the time that it asked for: if that program
+vanishes, the lease ends by time, and the job is another's. A gateway that restarts changes nothing:
+it remembers no lease, and a program goes on with any gateway of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from litestar import Request, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+
+from purgatory.service.client.backoff import backoff_s
+from purgatory.service.client.trace_context import unwrap
+from purgatory.service.gateway.callers import Caller
+from purgatory.service.gateway.job_taker import Ask
+from purgatory.service.gateway.json_values import as_json, seconds
+from purgatory.service.gateway.lease_messages import (
+    LeasedJobReport,
+    LeasedJobs,
+    LeaseList,
+    LeaseResults,
+    ReturnRequest,
+    TakeRequest,
+)
+from purgatory.service.gateway.problems import RESPONSES
+from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
+from purgatory.service.protocol import unpack_or_raw
+from timingwheel.lowlevel import to_ms
+
+# Seconds until the second attempt, and at most between two, as of a `Worker`.
+_RETRY_DELAY_S: Final = 1.0
+_MAX_RETRY_DELAY_S: Final = 600.0
+
+
+@post(
+    "/v1/leases", opt={"right": "work"}, responses=RESPONSES, status_code=200, summary="Take jobs"
+)
+async def take(
+    caller: NamedDependency[Caller], data: JSONBody[TakeRequest], request: Request[Any, Any, Any]
+) -> LeasedJobs:
+    """Return jobs that are due, leased to the caller: those that there are, or the first to come.
+
+    To be asked again at once if there was none.
+    """
+    ask = Ask(tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease)))
+    wait = min(seconds(data.wait), caller.max_wait)
+    jobs = await caller.takers.of(ask).take(data.limit, wait, _hanging_up(request))
+    return LeasedJobs([_shown(job) for job in jobs])
+
+
+async def _hanging_up(request: Request[Any, Any, Any]) -> None:
+    """Return when the program that has sent a request has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@post(
+    "/v1/leases/keep",
+    opt={"right": "work"},
+    responses=RESPONSES,
+    status_code=200,
+    summary="Keep leases",
+)
+async def keep(caller: NamedDependency[Caller], data: JSONBody[LeaseList]) -> LeaseResults:
+    """Have leases last as long again as when they were taken, from now on."""
+    calls = caller.client.calls.job_calls
+    replies = [calls.keep(Lease(*_numbers(name)[:2])) for name in data.leases]
+    return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
+
+
+@post(
+    "/v1/leases/acknowledge",
+    opt={"right": "work"},
+    responses=RESPONSES,
+    status_code=200,
+    summary="Acknowledge jobs",
+)
+async def finish(caller: NamedDependency[Caller], data: JSONBody[LeaseList]) -> LeaseResults:
+    """Say that jobs are done: whatever was held is never leased again, and that is on disk."""
+    return await _end(caller, [_end_of(name, How.DONE) for name in data.leases])
+
+
+@post(
+    "/v1/leases/return",
+    opt={"right": "work"},
+    responses=RESPONSES,
+    status_code=200,
+    summary="Give jobs back",
+)
+async def give_back(caller: NamedDependency[Caller], data: JSONBody[ReturnRequest]) -> LeaseResults:
+    """Give back jobs that were not done, or at which an attempt has failed."""
+    if data.error is None:
+        if data.delay is not None:
+            raise ValueError("delay comes with an error; expected none without")
+        return await _end(caller, [_end_of(name, How.RETURNED) for name in data.leases])
+    delay = None if data.delay is None else seconds(data.delay)
+    text = f"{data.error.type}: {data.error.message}" if data.error.message else data.error.type
+    return await _end(caller, [_failure(name, delay, text) for name in data.leases])
+
+
+async def _end(caller: Caller, ends: list[LeaseEnd]) -> LeaseResults:
+    replies = [caller.client.calls.job_calls.finish(end) for end in ends]
+    return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
+
+
+def _failure(name: str, delay: float | None, error: str) -> LeaseEnd:
+    end = _end_of(name, How.FAILED)
+    if delay is None:
+        delay = backoff_s(max(1, _numbers(name)[2]), _RETRY_DELAY_S, _MAX_RETRY_DELAY_S)
+    end.delay_ms, end.error = to_ms(delay), error
+    return end
+
+
+def _end_of(name: str, how: How) -> LeaseEnd:
+    number, token, _ = _numbers(name)
+    return LeaseEnd(number, token, how)
+
+
+def _numbers(name: str) -> tuple[int, int, int]:
+    """Return the job's number, the token and the attempt of a lease, which its name is made of."""
+    number, token, attempt = name.split(".")
+    return int(number), int(token), int(attempt)
+
+
+def _shown(job: LeasedJob) -> LeasedJobReport:
+    traceparent, payload = unwrap(job.payload)
+    return LeasedJobReport(
+        f"{job.number}.{job.token}.{job.attempt}",
+        job.token,
+        job.op_id,
+        job.kind,
+        job.attempt,
+        job.submitted_ms,
+        job.deadline_ms,
+        as_json(unpack_or_raw(payload)),
+        traceparent or None,
+    )
