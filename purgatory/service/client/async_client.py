@@ -23,6 +23,7 @@ from purgatory.service.client.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import DeadJob
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Operations, OperationStatus, OutcomeMessage
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class AsyncClient:
         secret_key: str | bytes | None = None,
         on_outcome: OnOutcome | None = None,
         tracer: OperationTracer | None = None,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
         self._handler = None if on_outcome is None else LoopHandler(on_outcome)
         self._client = Client(
@@ -63,6 +65,7 @@ class AsyncClient:
             secret_key=secret_key,
             on_outcome=self._handler,
             tracer=tracer,
+            platform=platform,
         )
         #: The calls themselves, whose futures `result_of` waits for.
         self.calls: LaterCalls = self._client

@@ -11,8 +11,6 @@ import os
 import socket
 import sys
 import threading
-import time
-import uuid
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from types import TracebackType
@@ -34,6 +32,7 @@ from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.job_messages import DeadJob
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     NOTHING,
     Operations,
@@ -75,6 +74,8 @@ class Client(LaterCalls):
     `tracer`: makes a span for each operation, in the trace in which it was submitted; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the operation's payload.
 
+    `platform`: the machine that it runs on; another one than the real one is for simulations.
+
     Raises TypeError and ValueError for bad arguments. Use it as a context manager, or `close` it.
     """
 
@@ -89,6 +90,7 @@ class Client(LaterCalls):
         secret_key: str | bytes | None = None,
         on_outcome: OnOutcome | None = None,
         tracer: OperationTracer | None = None,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
         if not isinstance(address, str):
             raise TypeError(f"address is {address!r}; expected a str")
@@ -99,19 +101,22 @@ class Client(LaterCalls):
             )
         self.timeout: float = to_ms(timeout) / 1000
         self.address = address
-        self.name: str = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.name: str = name or _unique_name(platform)
+        self._monotonic = platform.monotonic
         # The unfinished operations, by id. Callers add entries and the I/O thread removes them;
         # both by single, atomic operations of a dict.
         self._futures: dict[str, ServiceFuture] = {}
-        self._session = Session(self.name, self._futures, on_outcome, tracer)
+        self._session = Session(self.name, self._futures, on_outcome, tracer, platform)
         configure = None
         if server_key is not None:
             configure = CurveKeys(server_key, public_key, secret_key)
         try:
-            io_thread = ClientIOThread(address, self._session, configure, f"{self.name}-io")
+            io_thread = ClientIOThread(
+                address, self._session, configure, f"{self.name}-io", platform
+            )
         except zmq.ZMQError as error:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
-        super().__init__(io_thread, self._session, tracer)
+        super().__init__(io_thread, self._session, tracer, platform)
 
     def defer(
         self,
@@ -354,10 +359,10 @@ class Client(LaterCalls):
 
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
-        deadline = time.monotonic() + seconds
+        deadline = self._monotonic() + seconds
         self._io_thread.lead(lambda: future._state != PENDING, seconds)
         try:
-            return future.result(max(0.0, deadline - time.monotonic()))
+            return future.result(max(0.0, deadline - self._monotonic()))
         except TimeoutError as error:
             if future.done():  # the answer is a TimeoutError, as OperationExpired is
                 raise
@@ -396,3 +401,7 @@ class Client(LaterCalls):
 
     def __repr__(self) -> str:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"
+
+
+def _unique_name(platform: Platform) -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{platform.new_id()[:8]}"

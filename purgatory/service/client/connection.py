@@ -10,7 +10,6 @@ then says hello, and sends again what was not answered.
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -18,9 +17,10 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service import protocol
-from purgatory.service.client.doorbell import Doorbell
 from purgatory.service.client.session import Session
 from purgatory.service.errors import Malformed
+from purgatory.service.platform.doorbell import Doorbell
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Bye, encode
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -54,12 +54,14 @@ class ServerConnection:
         session: Session,
         configure: ConfigureSocket | None,
         doorbell: Doorbell,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
+        self._monotonic = platform.monotonic
         self._address = address
         self._session = session
         self._configure = configure
         self._doorbell = doorbell
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context: zmq.Context[zmq.Socket[bytes]] = platform.context()
         self._socket: zmq.Socket[bytes]
         self._monitor: zmq.Socket[bytes]
         self._sent = False  # whether frames were sent since the socket's events were read
@@ -125,7 +127,7 @@ class ServerConnection:
     def step(self) -> None:
         """Do what is to be done: connect, receive, send."""
         if self.reconnect_at is not None:
-            if time.monotonic() >= self.reconnect_at:
+            if self._monotonic() >= self.reconnect_at:
                 self.reconnect_at = None
                 self.open()
             return
@@ -185,7 +187,7 @@ class ServerConnection:
         self._session.connection_lost = False
         self._disconnect()
         self.frames_pending = self.monitor_pending = False
-        self.reconnect_at = time.monotonic() + seconds
+        self.reconnect_at = self._monotonic() + seconds
 
     def _receive(self) -> None:
         """Receive some frames; `frames_pending` then tells whether there may be more."""
@@ -196,7 +198,7 @@ class ServerConnection:
         except zmq.Again:
             self.frames_pending = self._sent = False
         if frames and self.silent_since is not None:
-            self.silent_since = time.monotonic()
+            self.silent_since = self._monotonic()
         for frame in frames:
             message = _decode(frame)
             if message is not None:

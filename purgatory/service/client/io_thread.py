@@ -18,8 +18,6 @@ would compete with this thread for the interpreter.
 
 import contextlib
 import logging
-import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -27,12 +25,12 @@ from mq import Mailbox, MailboxClosed
 from purgatory.service.client.batcher import CallBatcher, RequestType
 from purgatory.service.client.commands import CloseCommand, FlushCommand, IOCommand, WakeCommand
 from purgatory.service.client.connection import ConfigureSocket, ServerConnection
-from purgatory.service.client.doorbell import CAN_LEND, Doorbell
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.outcome_handler import OutcomeHandled
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable
+from purgatory.service.platform.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -48,24 +46,32 @@ class ClientIOThread:
     """
 
     def __init__(
-        self, address: str, session: Session, configure: ConfigureSocket | None, name: str
+        self,
+        address: str,
+        session: Session,
+        configure: ConfigureSocket | None,
+        name: str,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
-        self._mailbox: Mailbox[IOCommand] = Mailbox()
+        self._platform = platform
+        self._monotonic = platform.monotonic
+        self._mailbox: Mailbox[IOCommand] = platform.mailbox()
         self.batcher: CallBatcher = CallBatcher(self.post, self.is_closed, self.send_now)
         #: Held by the thread that uses the session, the connection and what follows below.
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:
             session.handler.post = self._post_handled
-        self._doorbell = Doorbell()
-        self._connection = ServerConnection(address, session, configure, self._doorbell)
+        self._doorbell = platform.doorbell()
+        self._connection = ServerConnection(address, session, configure, self._doorbell, platform)
         self._left: list[Any] = []  # messages that a caller has received for this thread
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the descriptors, to a caller
         self._close_deadline: float | None = None  # set while closing
         self._flushes: list[FlushCommand] = []
         self._closed = False
-        self.thread: threading.Thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._error: ServiceError = Unavailable("the client is closed")
+        self.thread: LoopThread = platform.thread(self, name)
         self._doorbell.register(self._mailbox.fileno())
         try:
             self._connection.open()  # not in the thread, so that a bad address raises here
@@ -97,45 +103,44 @@ class ClientIOThread:
         """Tell whether `post` raises: the thread has ended, or this is a forked child."""
         return self._mailbox.closed
 
-    def _run(self) -> None:
-        error: ServiceError = Unavailable("the client is closed")
+    def run(self) -> None:
+        """Run until told to close; the target of the thread."""
         try:
-            while not self._is_finished():
-                self._step()
+            while not self.finished():
+                self._doorbell.sleep(self.sleep_seconds())
+                self.step()
         except Exception as failure:
             log.exception("the I/O thread of a client failed")
-            error = Unavailable(f"the client has failed: {failure}")
+            self._error = Unavailable(f"the client has failed: {failure}")
         finally:
-            self._shut_down(error)
+            self.shut_down()
 
-    def _is_finished(self) -> bool:
+    def finished(self) -> bool:
+        """Tell whether it was told to close, and is ready to."""
         if self._close_deadline is None:
             return False
-        return not self._session.busy or time.monotonic() >= self._close_deadline
+        return not self._session.busy or self._monotonic() >= self._close_deadline
 
-    def _step(self) -> None:
-        self._wait_for_events()
-        self.turn.take()
-        try:
-            self._look_at_descriptors()
-            self._finish_for_callers()
-            self._session.retry_outcomes(time.monotonic())
-            self._connection.step()
-            self._wake_callers()
-        finally:
-            self.turn.give_up()
-
-    def _wait_for_events(self) -> None:
-        """Sleep until there is something to do."""
-        self._doorbell.sleep(self._sleep_seconds())
-
-    def _sleep_seconds(self) -> float | None:
+    def sleep_seconds(self) -> float | None:
+        """Return for how long it may sleep, if nothing comes; None: until something comes."""
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
         planned = (connection.reconnect_at, self._close_deadline, self._session.next_retry_at)
         times = [at for at in planned if at is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min(times) - self._monotonic()) if times else None
+
+    def step(self) -> None:
+        """Do what there is to do; does not sleep."""
+        self.turn.take()
+        try:
+            self._look_at_descriptors()
+            self._finish_for_callers()
+            self._session.retry_outcomes(self._monotonic())
+            self._connection.step()
+            self._wake_callers()
+        finally:
+            self.turn.give_up()
 
     def _look_at_descriptors(self) -> None:
         """Note which descriptors are readable, and take what was posted."""
@@ -161,10 +166,10 @@ class ClientIOThread:
             elif not isinstance(command, WakeCommand):
                 self._session.add(command.request, command.take())
                 if self._connection.silent_since is None:
-                    self._connection.silent_since = time.monotonic()
+                    self._connection.silent_since = self._monotonic()
 
     def _deadline_of(self, command: CloseCommand) -> float:
-        now = time.monotonic()
+        now = self._monotonic()
         silent_since = self._connection.silent_since
         if silent_since is None:
             silent_since = now
@@ -203,11 +208,13 @@ class ClientIOThread:
 
         False at once if the caller cannot do so, or no longer: then the I/O thread goes on.
         """
-        return self._run_in_caller(lambda: self._lead(done, time.monotonic() + seconds))
+        if self._platform.run_until(done, seconds):
+            return True
+        return self._run_in_caller(lambda: self._lead(done, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
         """Run a step in the thread of a caller, if the turn is free and there is no other work."""
-        if not CAN_LEND or self.turn.is_mine:
+        if not self._doorbell.can_lend or self.turn.is_mine:
             return False
         try:
             try:
@@ -239,7 +246,7 @@ class ClientIOThread:
             return False
         self._interrupted = True
         self._session.add(request, [(item, future)])
-        self._connection.silent_since = time.monotonic()
+        self._connection.silent_since = self._monotonic()
         self._connection.send_messages()
         if self._connection.frames_pending:  # the reply may be here already
             self._receive_replies()
@@ -253,7 +260,7 @@ class ClientIOThread:
         self._is_lent = True
         self._doorbell.lend()
         while not done():
-            ready = self._doorbell.ready(max(0.0, deadline - time.monotonic()))
+            ready = self._doorbell.ready(max(0.0, deadline - self._monotonic()))
             if ready != [self._connection.descriptors[0]]:
                 return False  # it is for the I/O thread, or the time is over
             self._interrupted = True
@@ -268,7 +275,7 @@ class ClientIOThread:
         while not self._left:
             message = self._connection.receive_one()
             if message is not None:
-                self._connection.silent_since = time.monotonic()
+                self._connection.silent_since = self._monotonic()
                 if self._session.has_callbacks(message):
                     self._left.append(message)
                 else:
@@ -290,7 +297,8 @@ class ClientIOThread:
             self._is_lent = False
         self.turn.give_up()
 
-    def _shut_down(self, error: ServiceError) -> None:
+    def shut_down(self) -> None:
+        """Fail what is not answered, and close the connection; the last thing it does."""
         with contextlib.suppress(MailboxClosed):
             self._mailbox.send(WakeCommand())  # a caller that leads gives up the turn
         self.turn.take()
@@ -300,7 +308,7 @@ class ClientIOThread:
         with contextlib.suppress(MailboxClosed):
             while True:
                 self._take_commands()
-        self._session.fail(error)
+        self._session.fail(self._error)
         self.batcher.set_finished_calls(self._session.finished_calls)
         self._run_flushes()
         self._connection.close()

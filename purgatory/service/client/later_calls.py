@@ -5,7 +5,6 @@ may make them.
 """
 
 import itertools
-import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -26,6 +25,7 @@ from purgatory.service.client.job_calls import JobCalls
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.job_messages import DeadJob, EndDead, ReadDead
+from purgatory.service.platform.platform import Platform
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -56,13 +56,17 @@ class LaterCalls:
     """The calls of a client, to be sent by its I/O thread."""
 
     def __init__(
-        self, io_thread: ClientIOThread, session: Session, tracer: OperationTracer | None
+        self,
+        io_thread: ClientIOThread,
+        session: Session,
+        tracer: OperationTracer | None,
+        platform: Platform,
     ) -> None:
         self._io_thread = io_thread
         # Its lock also guards `_count`, and that an id is looked up and entered in one step.
         self._batcher = io_thread.batcher
         self._tracer = tracer
-        self._prefix = f"{uuid.uuid4().hex[:16]}-"
+        self._prefix = f"{platform.new_id()[:16]}-"
         self._count = itertools.count()
         #: For workers.
         self.job_calls: JobCalls = JobCalls(self._call, session)

@@ -13,12 +13,12 @@ import contextvars
 import heapq
 import inspect
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatory.service.client.backoff import backoff_s
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -57,8 +57,9 @@ class _Delivery:
 class OutcomeHandler:
     """Hands outcomes to `call`, of the client `name`."""
 
-    def __init__(self, call: OnOutcome, name: str) -> None:
+    def __init__(self, call: OnOutcome, name: str, platform: Platform = REAL_PLATFORM) -> None:
         self._call = call
+        self._platform = platform
         self._name = name
         self._deliveries: dict[int, _Delivery] = {}  # by number of the outcome
         self._retries: list[tuple[float, int]] = []  # a heap: when, and number
@@ -114,8 +115,8 @@ class OutcomeHandler:
                       self._name, outcome.op_id, delivery.attempts, ATTEMPTS,
                       exc_info=error)  # fmt: skip
             return
-        delay = backoff_s(delivery.attempts, FIRST_DELAY_S, MAX_DELAY_S)
-        heapq.heappush(self._retries, (time.monotonic() + delay, outcome.number))
+        delay = backoff_s(delivery.attempts, FIRST_DELAY_S, MAX_DELAY_S, self._platform.uniform)
+        heapq.heappush(self._retries, (self._platform.monotonic() + delay, outcome.number))
         log.warning("on_outcome of client %r raised for %r, call %d of %d; the next in %.1f s",
                     self._name, outcome.op_id, delivery.attempts, ATTEMPTS, delay,
                     exc_info=error)  # fmt: skip

@@ -10,7 +10,6 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 
 import itertools
 import logging
-import uuid
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +42,7 @@ from purgatory.service.job_messages import (
     Work,
     Working,
 )
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -106,18 +106,19 @@ class Session:
         futures: dict[str, ServiceFuture],
         on_outcome: OnOutcome | None,
         tracer: OperationTracer | None = None,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
         self._name = name
         self._futures = futures
         #: Calls `on_outcome`; None: this client takes no outcomes but for its futures.
         self.handler: OutcomeHandler | None = (
-            None if on_outcome is None else OutcomeHandler(on_outcome, name)
+            None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
         #: What a worker asks for; None: this client is none.
         self.worker: WorkerLink | None = None
         self._tracer = tracer
         self._seqs = itertools.count(1)
-        self._token = uuid.uuid4().hex  # names the requests of these numbers, for the server
+        self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
         self._version = VERSION  # of this connection, or offered for it
         # In order; all groups are full but the last of each run of one kind.

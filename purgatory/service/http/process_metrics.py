@@ -10,7 +10,7 @@ from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from purgatory.service.protocol import VERSION
-from purgatory.service.server.server import package_version
+from purgatory.service.version import package_version
 
 
 def register_process_metrics(registry: CollectorRegistry) -> None:

@@ -109,7 +109,8 @@ class Connections:
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self._workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
-        self._blocked: set[Connection] = set()  # could not take what was sent
+        # Those that could not take what was sent, in that order; the values mean nothing.
+        self._blocked: dict[Connection, None] = {}
         self._next_ping_all = 0.0
         #: Set by each send: it may have consumed the event that there are frames to read.
         self.sent: bool = False
@@ -142,7 +143,7 @@ class Connections:
         taker = self._taker(connection.client)
         del self._by_route[connection.route]
         self._workers.pop(connection.route, None)
-        self._blocked.discard(connection)
+        self._blocked.pop(connection, None)
         others = self._by_client[connection.client]
         others.remove(connection)
         if not others:
@@ -209,7 +210,7 @@ class Connections:
         try:
             self._write(connection.route, frame)
         except zmq.Again:
-            self._blocked.add(connection)
+            self._blocked[connection] = None
             return False
         except zmq.ZMQError:  # EHOSTUNREACH
             self.drop(connection)
@@ -237,7 +238,7 @@ class Connections:
                 connection.streaming = False
                 connection.resume_after = push.first - 1
                 if connection.route in self._by_route:
-                    self._blocked.add(connection)
+                    self._blocked[connection] = None
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
         """Send outcomes that a connection has fetched, and have it fetch the next."""
@@ -254,7 +255,7 @@ class Connections:
             if connection.wants_all:
                 self._fetch_all(connection)
         elif connection.backlog:
-            self._blocked.add(connection)
+            self._blocked[connection] = None
         elif self._try_send(connection, frame):
             connection.resume_after = outcomes.last
             self.fetch_outcomes(connection)
@@ -283,7 +284,7 @@ class Connections:
             while connection.backlog and self._try_send(connection, connection.backlog[0]):
                 connection.pop()
             if not connection.backlog and connection.route in self._by_route:
-                self._blocked.discard(connection)
+                self._blocked.pop(connection, None)
                 if not connection.streaming:
                     self.fetch_outcomes(connection)
                 if connection.wants_repeated:

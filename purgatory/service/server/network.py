@@ -21,7 +21,6 @@ and the counters are for any.
 import contextlib
 import logging
 import math
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,7 @@ from purgatory.service.errors import (
     WrongVersion,
 )
 from purgatory.service.job_messages import Work
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -116,8 +116,10 @@ class Network:
         ended: Callable[[Exception | None], None],
         *,
         max_clients: int,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
         self.mailbox = mailbox
+        self._monotonic: Callable[[], float] = platform.monotonic
         self._validator = validator
         self._store_loop = store_loop
         self._ended = ended
@@ -134,8 +136,8 @@ class Network:
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
         self._unread = False
-        self._now = time.monotonic()  # of the last wake-up
-        self._next_ping = time.monotonic() + IDLE_S
+        self._now = self._monotonic()  # of the last wake-up
+        self._next_ping = self._now + IDLE_S
         self._next_worker_ping = 0.0
         self._close_deadline: float | None = None  # set when the server closes
         self._stopped: StoreLoopStopped | None = None  # set when the store loop has ended
@@ -182,28 +184,43 @@ class Network:
             self._post(StopStoreLoop())
             self._send_posted()
         finally:
-            self._socket.close(0 if self._stopped is None else int(1000 * self._time_left(1.0)))
-            self.mailbox.close()
-            self._ended(error or (self._stopped.error if self._stopped else None))
+            self.shut_down(error)
 
     def _serve(self) -> None:
         reduce_timer_slack()
-        mailbox, frames = self.mailbox.fileno(), self._socket.FD
+        mailbox, frames = self.descriptors
         sleep = sleep_for(mailbox, frames)
         descriptors = DescriptorWatch()
-        while not self._finished():
-            timeout = self._poll_timeout()
-            for descriptor in sleep([mailbox, frames] if self._may_read() else [mailbox], timeout):
-                self._unread = self._unread or descriptor != mailbox
-                while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
-                    self._handle_command(command)
-            self._now = time.monotonic()
+        while not self.finished():
+            timeout = self.sleep_seconds()
+            ready = sleep([mailbox, frames] if self._may_read() else [mailbox], timeout)
             descriptors.check(mailbox)
-            self._connections.retry_blocked()
-            self._ping_idle()
-            if self._has_unread() and self._may_read():
-                self._read()
-            self._dispatch()
+            self.step(ready)
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What the thread sleeps on: the descriptors of the mailbox and of the socket."""
+        return self.mailbox.fileno(), self._socket.FD
+
+    def step(self, ready: list[int]) -> None:
+        """Do what there is to do, given the readable descriptors; does not sleep."""
+        mailbox = self.mailbox.fileno()
+        for descriptor in ready:
+            self._unread = self._unread or descriptor != mailbox
+            while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
+                self._handle_command(command)
+        self._now = self._monotonic()
+        self._connections.retry_blocked()
+        self._ping_idle()
+        if self._has_unread() and self._may_read():
+            self._read()
+        self._dispatch()
+
+    def shut_down(self, error: Exception | None = None) -> None:
+        """Close socket and mailbox, and tell that the thread ends; the last thing it does."""
+        self._socket.close(0 if self._stopped is None else int(1000 * self._time_left(1.0)))
+        self.mailbox.close()
+        self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
         return self._in_flight < IN_FLIGHT_BYTES
@@ -218,10 +235,11 @@ class Network:
     def _is_readable(self) -> bool:
         return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
-    def _poll_timeout(self) -> float:
+    def sleep_seconds(self) -> float:
+        """Return for how long the thread may sleep, if nothing comes."""
         if self._for_store or (self._has_unread() and self._may_read()):
             return 0.0
-        now = time.monotonic()
+        now = self._monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
         if self._connections.has_workers:
             timeout = min(timeout, WORKER_PING_S)
@@ -273,10 +291,11 @@ class Network:
         """Return the seconds until the deadline of closing, but `most` at most."""
         if self._close_deadline is None:
             return most
-        return min(most, max(0.0, self._close_deadline - time.monotonic()))
+        return min(most, max(0.0, self._close_deadline - self._monotonic()))
 
-    def _finished(self) -> bool:
-        if self._close_deadline is not None and time.monotonic() >= self._close_deadline:
+    def finished(self) -> bool:
+        """Tell whether the thread is to end."""
+        if self._close_deadline is not None and self._monotonic() >= self._close_deadline:
             return True
         return self._stopped is not None and not self._connections.backlog
 
@@ -313,7 +332,7 @@ class Network:
             self._connections.push(push)
 
     def _close(self, command: CloseServer) -> None:
-        self._close_deadline = time.monotonic() + command.seconds
+        self._close_deadline = self._monotonic() + command.seconds
         with contextlib.suppress(zmq.ZMQError):
             self._connections.sent = True  # unbind may consume the event as a send does
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
@@ -331,9 +350,9 @@ class Network:
 
     def _read(self) -> None:
         """Read frames, until there are no more, FRAMES_PER_READ of them, or READ_S is over."""
-        end = time.monotonic() + READ_S
+        end = self._monotonic() + READ_S
         for n in range(FRAMES_PER_READ):
-            if not self._may_read() or (n and time.monotonic() >= end):
+            if not self._may_read() or (n and self._monotonic() >= end):
                 return
             try:
                 route = self._socket.recv(zmq.NOBLOCK)

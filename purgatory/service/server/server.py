@@ -8,12 +8,12 @@ exchange commands. One thread makes, starts and closes a server; `stats`, `now_m
 
 import contextlib
 import fcntl
-import importlib.metadata
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -24,10 +24,12 @@ from prometheus_client import CollectorRegistry
 from mq import Mailbox, MailboxClosed
 from purgatory import metrics
 from purgatory.errors import StoreError
-from purgatory.service.config import Config
+from purgatory.service.config import Config, limits_of
 from purgatory.service.errors import ServerError
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clients import ClientDepths
+from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
 from purgatory.service.server.health.store_activity import CommitTimes
@@ -40,6 +42,7 @@ from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.private_files import make_private_directory
 from purgatory.service.store.store import Store
+from purgatory.service.version import package_version
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
@@ -114,7 +117,7 @@ class Server:
                 roll_back.enter_context(_lock(self.config.data_dir))
             store = self._open_store(self.config.database)
             roll_back.callback(store.close)
-            parts = self._assemble(store)
+            parts = self._build(store)
             roll_back.callback(metrics.unregister, parts.store_loop.state.purgatory, self.registry)
             if self._sink is not None:
                 roll_back.callback(self._sink.close)
@@ -129,31 +132,21 @@ class Server:
             # From here on the threads and `close` release all that.
             parts.cleanup = roll_back.pop_all()
 
-    def _assemble(self, store: Store) -> "_RunningServer":
-        config = self.config
-        validator = RequestValidator(_limits(config))
-        clock = start_clock(store)
-        state = load_state("service", store, clock, self.registry, config.max_memory)
-        handler = RequestHandler(
-            state,
-            store,
-            validator,
-            lambda: self.stats().as_dict(),
-            f"purgatory {package_version()}",
+    def _build(self, store: Store) -> "_RunningServer":
+        return _RunningServer(
+            build_parts(
+                store,
+                limits_of(self.config),
+                figures=lambda: self.stats().as_dict(),
+                ended=self._end,
+                registry=self.registry,
+                sink=self._sink,
+                max_memory=self.config.max_memory,
+                max_clients=self.config.max_clients,
+                retention_ms=int(self.config.retention * 1000),
+            ),
+            self._ended_thread,
         )
-        mailbox: Mailbox[NetworkCommand] = Mailbox()
-        store_loop = StoreLoop(
-            state,
-            store,
-            clock,
-            handler,
-            send=_sender(mailbox),
-            retention_ms=int(config.retention * 1000),
-            sink=self._sink,
-        )
-        network = Network(validator, mailbox, store_loop, self._end, max_clients=config.max_clients)
-        health = ServerHealth(store_loop.activity, self._ended_thread, clock.now_ms)
-        return _RunningServer(store_loop, network, handler, health)
 
     def _run(self, parts: "_RunningServer") -> None:
         parts.store_thread = Reaper(parts.store_loop, parts.store_loop, "service-store")
@@ -286,24 +279,54 @@ class Server:
         self.close()
 
 
-class _RunningServer:
-    """The parts of a server that was started."""
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """The loops of a server's two threads, and the handler and the clock that both use in turn."""
 
-    store_thread: Reaper
-    network_thread: threading.Thread
+    store_loop: StoreLoop
+    network: Network
+    handler: RequestHandler
+    clock: ServiceClock
 
-    def __init__(
-        self,
-        store_loop: StoreLoop,
-        network: Network,
-        handler: RequestHandler,
-        health: ServerHealth,
-    ) -> None:
-        self.store_loop = store_loop
-        self.network = network
-        self.handler = handler
-        self.health = health
-        self.cleanup: contextlib.ExitStack | None = None
+
+def build_parts(
+    store: Store,
+    limits: Limits,
+    *,
+    figures: Callable[[], dict[str, Any]],
+    ended: Callable[[Exception | None], None],
+    retention_ms: int,
+    max_clients: int,
+    max_memory: int = 0,
+    registry: CollectorRegistry | None = None,
+    sink: JournalSink | None = None,
+    platform: Platform = REAL_PLATFORM,
+    clocks: ClockSources | None = None,
+) -> ServerParts:
+    """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
+
+    `figures`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
+    The rest is of the configuration, or for tests.
+    """
+    validator = RequestValidator(limits)
+    clock = start_clock(store, clocks)
+    state = load_state("service", store, clock, registry, max_memory)
+    handler = RequestHandler(state, store, validator, figures, f"purgatory {package_version()}")
+    mailbox: Mailbox[NetworkCommand] = platform.mailbox()
+    store_loop = StoreLoop(
+        state,
+        store,
+        clock,
+        handler,
+        send=_sender(mailbox),
+        retention_ms=retention_ms,
+        sink=sink,
+        platform=platform,
+    )
+    network = Network(
+        validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform
+    )
+    return ServerParts(store_loop, network, handler, clock)
 
 
 def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
@@ -314,18 +337,20 @@ def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None
     return send
 
 
-def _limits(config: Config) -> Limits:
-    return Limits(
-        message_bytes=config.max_message_bytes,
-        keys=config.max_keys,
-        text_bytes=config.max_text_bytes,
-        payload_bytes=config.max_payload_bytes,
-        pending_per_client=config.max_pending_per_client,
-        pending=config.max_pending,
-        timeout_ms=int(config.max_timeout * 1000),
-        held=config.max_held,
-        items=config.max_items,
-    )
+class _RunningServer:
+    """The parts of a server that was started, and its threads."""
+
+    store_thread: Reaper
+    network_thread: threading.Thread
+
+    def __init__(self, parts: ServerParts, ended: Callable[[], str]) -> None:
+        self.store_loop: StoreLoop = parts.store_loop
+        self.network: Network = parts.network
+        self.handler: RequestHandler = parts.handler
+        self.health: ServerHealth = ServerHealth(
+            parts.store_loop.activity, ended, parts.store_loop.now_ms
+        )
+        self.cleanup: contextlib.ExitStack | None = None
 
 
 @contextlib.contextmanager
@@ -360,11 +385,3 @@ def _size(database: Path | None) -> int:
         for path in (database, database.with_name(database.name + "-wal"))
         if path.exists()
     )
-
-
-def package_version() -> str:
-    """Return the version of this package; "(not installed)" if it is not."""
-    try:
-        return importlib.metadata.version("timer-purgatory")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"

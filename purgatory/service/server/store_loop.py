@@ -20,11 +20,11 @@ any.
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mq import Mailbox
 from purgatory.errors import StoreError
 from purgatory.service.errors import Refused, StoreFailed
+from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import (
     ClientConnected,
@@ -57,6 +57,9 @@ from purgatory.service.server.transaction import Transaction
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
+
+if TYPE_CHECKING:
+    from mq import Mailbox
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -100,8 +103,9 @@ class StoreLoop:
         send: Callable[[NetworkCommand], None],
         retention_ms: int,
         sink: JournalSink | None = None,
+        platform: Platform = REAL_PLATFORM,
     ) -> None:
-        self.mailbox: Mailbox[StoreLoopCommand] = Mailbox()
+        self.mailbox: Mailbox[StoreLoopCommand] = platform.mailbox()
         self.state = state
         self._store = store
         self._clock = clock
@@ -128,7 +132,7 @@ class StoreLoop:
         # Counted here, read by any thread.
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
-        self.activity: StoreActivity = StoreActivity()
+        self.activity: StoreActivity = StoreActivity(platform.monotonic_ns)
 
     def start(self) -> None:
         """Start the journal and give it what it has missed. Raises what the journal raises."""
@@ -144,6 +148,11 @@ class StoreLoop:
 
     def _on_journaled(self, position: JournalPosition) -> None:
         self._send(JournalConfirmed(position))  # if it is too late, the next start is told
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the store thread has released the store; for that thread."""
+        return not self._unreleased
 
     @property
     def backlog(self) -> int:

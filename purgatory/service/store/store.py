@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
+from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.deadlines import Deadlines
 from purgatory.service.store.held_events import HeldEventTable, StoredEvent
 from purgatory.service.store.jobs import JobTable, StoredJob
@@ -28,11 +29,9 @@ from purgatory.service.store.operation_batches import (
     OperationBatches,
     StoredOperation,
 )
-from purgatory.service.store.private_files import make_database_private
 from purgatory.service.store.replies import ReplyTable
 from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.statements import RowInserter, chunks, placeholders
-from purgatory.service.store.wal_preallocation import WalPreallocator
 
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
@@ -67,15 +66,22 @@ Connect = Callable[..., sqlite3.Connection]
 class Store:
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
-    Only its user may read the file, whatever the umask. `connect` opens the connection. Raises
+    Only its user may read the file, whatever the umask. `connect` opens the connection, `files` are
+    those of the system. Raises
     StoreError for a file that is another database, damaged, or cannot be written. All methods raise
     StoreError when the disk fails.
     """
 
-    def __init__(self, path: Path | None, *, connect: Connect = sqlite3.connect) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        connect: Connect = sqlite3.connect,
+        files: DatabaseFiles = REAL_FILES,
+    ) -> None:
         self._where = ":memory:" if path is None else str(path)
         if path is not None:
-            make_database_private(path)
+            files.make_private(path)
         self._connection = self._try(
             "open",
             lambda: connect(
@@ -92,10 +98,10 @@ class Store:
             self._connection.close()
             raise
         self._batches = OperationBatches(self._connection)
-        self._wal_preallocator: WalPreallocator | None = None
+        self._wal_preallocator = None
         if path is not None:
             log = path.with_name(f"{path.name}-wal")
-            self._wal_preallocator = WalPreallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
+            self._wal_preallocator = files.wal_preallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._deadlines = self._try("open", lambda: Deadlines(self._connection, limit))
         self._held = HeldEventTable(self._connection, limit)

@@ -11,7 +11,7 @@ It only saves time: an error here does not fail a commit. Used by the store thre
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 # The log is extended by its own length, within these bounds in bytes.
 _MIN_BYTES: Final = 1 << 16
@@ -19,9 +19,10 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class WalPreallocator:
-    """Extends the log at `path`, until it has `enough` bytes."""
+    """Extends the log at `path`, until it has `enough` bytes; `system` stands for `os`."""
 
-    def __init__(self, path: Path, enough: int) -> None:
+    def __init__(self, path: Path, enough: int, system: Any = os) -> None:
+        self._system = system
         self._path = path
         self._enough = enough
         self._file = -1
@@ -34,8 +35,8 @@ class WalPreallocator:
             return
         try:
             if self._file < 0:
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
-            length = os.fstat(self._file).st_size
+                self._file = self._system.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+            length = self._system.fstat(self._file).st_size
             if length > self._length:
                 self._extend(length)
         except OSError:  # the disk is full, or there is no such file
@@ -46,11 +47,11 @@ class WalPreallocator:
             self.close()
             return
         zeros = bytes(min(max(length, _MIN_BYTES), _MAX_BYTES))
-        self._length = length + os.pwrite(self._file, zeros, length)
+        self._length = length + self._system.pwrite(self._file, zeros, length)
 
     def close(self) -> None:
         """Stop extending. Idempotent."""
         self._closed = True
         file, self._file = self._file, -1
         if file >= 0:
-            os.close(file)
+            self._system.close(file)

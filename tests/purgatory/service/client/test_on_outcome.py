@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
-from purgatory.service.client import backoff
 from purgatory.service.client import outcome_handler as module
 from purgatory.service.client.outcome_handler import OutcomeHandled, OutcomeHandler
+from purgatory.service.platform.platform import RealPlatform
 from purgatory.service.protocol import Raw, unpack_values
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -211,18 +211,21 @@ class TestRaising:
         done.set_result(None)
         wait_until_read(server)
 
-    def test_delays(self, monkeypatch):
+    def test_delays(self):
         """They double, up to a bound; and what waits is not handed over twice."""
         now = [0.0]
-        monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-        monkeypatch.setattr(backoff.random, "uniform", lambda _, most: most)
+
+        class Longest(RealPlatform):
+            monotonic = staticmethod(lambda: now[0])
+            uniform = staticmethod(lambda _, most: most)
+
         calls = []
 
         def fail(outcome):
             calls.append(outcome.number)
             raise ValueError
 
-        handler = OutcomeHandler(fail, "me")
+        handler = OutcomeHandler(fail, "me", Longest())
         outcome = OutcomeMessage(7, "a", "expired", 5)
         delays = []
         assert not handler.handle(outcome)

@@ -17,6 +17,9 @@ CAN_LEND: Final = sys.platform == "linux"
 class Doorbell:
     """Descriptors to be readable. `sleep` is for the I/O thread, `ready` for one at a time."""
 
+    #: Whether callers may be lent the descriptors.
+    can_lend: bool = CAN_LEND
+
     def __init__(self) -> None:
         self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
         self._bell = self._descriptors  # has the others, unless they are lent

@@ -1,0 +1,1 @@
+"""What the service takes from the machine that it runs on."""

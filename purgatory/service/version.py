@@ -1,0 +1,11 @@
+"""The version of this package. Any thread."""
+
+import importlib.metadata
+
+
+def package_version() -> str:
+    """Return the version of this package; "(not installed)" if it is not."""
+    try:
+        return importlib.metadata.version("timer-purgatory")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
