@@ -8,8 +8,9 @@ that starts the server, before the store thread runs.
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
@@ -25,11 +26,14 @@ from purgatory.service.server.leases.job_recovery import begin_epoch, load_jobs
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
 from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import Store, StoredOutcome
 
+#: Key of the metadata for the outcomes that were acknowledged when the last run ended.
+ACKNOWLEDGED: Final = "acknowledged"
 # Rows that the journal gets at once.
 _CHUNK = 500
 _T = TypeVar("_T")
@@ -80,6 +84,7 @@ def load_state(
     _load_operations(state, store, memory)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
+    _load_acknowledgements(state, store.metadata())
     return state
 
 
@@ -108,6 +113,27 @@ def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck
                 state.retention.add(record)
     load_jobs(state, store, jobs)
     memory.check(state.memory_bytes)
+
+
+def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
+    """Encode which outcomes were acknowledged and are kept, and when, for the next run."""
+    return msgspec.msgpack.encode(retention.acknowledgements())
+
+
+def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
+    """Do not send outcomes again that were acknowledged in an earlier run, and keep them as long.
+
+    Those of a later run that crashed are sent again.
+    """
+    packed = metadata.get(ACKNOWLEDGED)
+    if packed is None:
+        return
+    owners = {
+        seq: client for client in state.clients.by_name.values() for seq in client.unacknowledged
+    }
+    for acknowledged_ms, seq in msgspec.msgpack.decode(packed):
+        if seq in owners:
+            state.retention.acknowledge(owners[seq], [seq], acknowledged_ms)
 
 
 def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:

@@ -66,7 +66,7 @@ class OutcomeRetention:
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
 
-        In memory only, so no commit can fail it: after a restart they are sent again.
+        In memory only, so no commit can fail it: after a crash they are sent again.
         """
         for seq in seqs:
             record = client.unacknowledged.pop(seq, None)
@@ -102,19 +102,20 @@ class OutcomeRetention:
             return None
         return 0 if self.overdue else self._acknowledged[0][0] + RETAINED_OUTCOMES_MS
 
-    def select_deletable(self, now_ms: int, *, everything: bool = False) -> list[OutcomeRecord]:
-        """Return the outcomes to delete now, oldest first; `delete` removes them.
+    def acknowledgements(self) -> list[tuple[int, int]]:
+        """Return when each outcome was acknowledged that is kept, and its number; oldest first."""
+        return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self._acknowledged]
 
-        `everything`: also those that should be kept for a while; the server ends.
-        """
+    def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
+        """Return the outcomes to delete now, oldest first; `delete` removes them."""
         selected: list[OutcomeRecord] = []
         left = len(self._acknowledged)
         for acknowledged_ms, record in self._acknowledged:
-            if not everything and len(selected) >= MAX_DELETED_PER_TRANSACTION:
+            if len(selected) >= MAX_DELETED_PER_TRANSACTION:
                 break
             young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
             self._blocked = not self._is_journaled(record)
-            if self._blocked or (young and not everything):
+            if self._blocked or young:
                 break
             selected.append(record)
             left -= 1

@@ -8,7 +8,8 @@ No client keeps the others waiting: a transaction handles requests for a bounded
 client in turn, and what only reads is answered in portions after it (see `PendingReads`).
 
 If the commit fails, the transaction is rolled back and every change that was asked for in it is
-refused. If the error is one after which the disk cannot be relied on, the loop ends with `failure`.
+refused. If the error is one after which the disk cannot be relied on, the changes may be there
+after a restart: they are not answered, and the loop ends with `failure`.
 
 Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
 all commands that it has sent are released. The store thread is timingwheel's `Reaper`: it waits
@@ -50,7 +51,11 @@ from purgatory.service.server.journal.journal_rows import (
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.reads.fair_queue import FairQueue
-from purgatory.service.server.recovery import replay_to_journal
+from purgatory.service.server.recovery import (
+    ACKNOWLEDGED,
+    pack_acknowledgements,
+    replay_to_journal,
+)
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
@@ -375,8 +380,10 @@ class StoreLoop:
         transaction.roll_back()
         self._retry_ms = transaction.clock_ms + RETRY_MS
         if error.fatal:
+            # It is not known whether it is on disk, so nothing is answered: clients ask again.
             self._fail(error)
-        elif self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
+            return
+        if self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
         rejections = self._handler.rejections(transaction, refusal)
@@ -417,15 +424,16 @@ class StoreLoop:
             self.send_replies()
 
     def _write_last(self) -> None:
-        """Write the clock's metadata, and delete all outcomes that may be deleted."""
-        self._store.set_metadata(self._clock.metadata())
+        """Write the clock's metadata and the acknowledgements, and delete what may be deleted."""
         transaction = Transaction(self.state, self._clock.now_ms())
-        transaction.delete_outcomes(everything=True)
+        transaction.delete_outcomes()
         if self.state.journal_numbers.has_deletable:
             transaction.delete_journaled()
         transaction.prepare()
         self._store.commit(transaction.changes)
         transaction.publish()
+        acknowledgements = pack_acknowledgements(self.state.retention)
+        self._store.set_metadata({**self._clock.metadata(), ACKNOWLEDGED: acknowledgements})
 
 
 def _due_span(transaction: Transaction) -> tuple[int, int]:

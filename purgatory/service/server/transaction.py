@@ -198,12 +198,12 @@ class Transaction(OutcomeReceiver):
             return False
         return operation.cancel()
 
-    def delete_outcomes(self, *, everything: bool = False) -> None:
+    def delete_outcomes(self) -> None:
         """Delete the outcomes that have been kept long enough; see `OutcomeRetention`.
 
         Their operation ids can be used again from the next transaction on.
         """
-        self.deleted = self._state.retention.select_deletable(self.clock_ms, everything=everything)
+        self.deleted = self._state.retention.select_deletable(self.clock_ms)
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
 

@@ -26,6 +26,22 @@ def test_an_acknowledged_outcome_is_kept_for_a_while(server):
     assert server.query("a").state == "pending"
 
 
+def test_an_acknowledged_outcome_is_known_after_a_restart(server):
+    """It is not sent again; and its operation, submitted again, is not done a second time."""
+    server.submit(operation("a"), operation("b"))
+    server.complete("a's key")
+    server.complete("b's key")
+    server.acknowledge(1)
+    server.store_loop.shut_down()
+    server.open()
+    server.hello()
+    assert [outcome.op_id for outcome in server.fetch_outcomes()] == ["b"]
+    assert [k.state for k in server.submit(operation("a")).known] == ["completed"]
+    server.pass_time(600_001)
+    assert server.query("a").state == "unknown"
+    assert server.query("b").state == "completed"
+
+
 def test_only_the_last_acknowledged_outcomes_are_kept(server, monkeypatch):
     """The oldest beyond that number are deleted with the acknowledgement."""
     monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 2)
