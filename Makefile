@@ -9,7 +9,7 @@ DATA   ?= .demo
 SPEED  ?= 4000000
 
 .PHONY: test test-interpreted test-compiled test-spark wheels demo check lint types imports core docs test-all \
-	bench clean
+	simulate bench clean
 
 # With `make -j2 test` two of these run at a time.
 test: test-interpreted test-compiled test-spark  ## set everything up and run the tests, in both modes
@@ -35,6 +35,11 @@ test-compiled: $(COMPILED)/.test
 		--deselect 'tests/test_examples.py::test_example_prints[spark_stream.py]' \
 		--ignore=tests/purgatory/spark --ignore=tests/purgatory/trace \
 		--ignore=tests/purgatory/cli/spark --ignore=tests/mq/queues/test_model.py
+
+# What the service promises, in worlds made from seeds: see docs/simulation.md.
+SEEDS ?= 100
+simulate: $(VENV)/.test        ## the service in SEEDS simulated worlds, with all that goes wrong there
+	$(BIN)/python -m purgatory.simulation $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels

@@ -31,6 +31,7 @@ FLOORS = {
     "purgatory": [
         ["purgatory.__main__"],
         ["purgatory.cli.*"],
+        ["purgatory.simulation.*"],
         ["purgatory"],
         ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*", "purgatory.aio.*"],
         ["purgatory.journal.*"],
@@ -54,10 +55,11 @@ FLOORS = {
             "purgatory.service.backup.*",
         ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
-        ["purgatory.service.tracing"],
+        ["purgatory.service.tracing", "purgatory.service.platform.*"],
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
+                "purgatory.service.version "
                 "purgatory.service.protocol purgatory.service.job_messages "
                 "purgatory.service.values purgatory.service.errors"
             )

@@ -1,0 +1,98 @@
+"""`python -m purgatory.simulation`: runs many seeds, or tells the history of one."""
+
+import argparse
+import itertools
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.progress import Progress
+
+from purgatory.simulation.shrink import shrink
+from purgatory.simulation.simulation import Settings, Verdict, simulate
+
+_OUT = Console(highlight=False, markup=False, soft_wrap=True)
+# Lines of the history that are shown before a violation.
+_LAST_LINES = 60
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code: 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m purgatory.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="with faults, of each world")
+    parser.add_argument("--minutes", type=float, help="as many seeds as fit into that time")
+    parser.add_argument("--fresh", action="store_true", help="begin with a random seed")
+    parser.add_argument("--history", action="store_true", help="tell the history of one seed")
+    options = parser.parse_args(arguments)
+    if options.fresh:
+        options.first = random.randrange(10**9)
+    settings = Settings(seconds=options.seconds)
+    if options.history:
+        verdict = simulate(options.first, settings, with_history=True)
+        _OUT.print("\n".join(verdict.history))
+        _OUT.print(verdict.violation or "every promise was kept")
+        return bool(verdict.violation)
+    if options.minutes is not None:
+        return _run(_seeds_for(options.first, 60 * options.minutes), settings)
+    seeds = range(options.first, options.first + options.seeds)
+    with Progress(console=_OUT, transient=True) as progress:
+        return _run(progress.track(seeds, description="Worlds"), settings)
+
+
+def _seeds_for(first: int, seconds: float) -> Iterator[int]:
+    """Yield seeds until so many seconds have passed."""
+    end = time.monotonic() + seconds
+    for seed in itertools.count(first):
+        if time.monotonic() >= end:
+            return
+        yield seed
+
+
+def _run(seeds: Iterable[int], settings: Settings) -> int:
+    """Run seeds; returns the exit code."""
+    totals: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    failed: list[Verdict] = []
+    start = time.process_time()
+    for seed in seeds:
+        verdict = simulate(seed, settings)
+        totals.update(
+            worlds=1,
+            seconds=int(verdict.simulated_s),
+            operations=verdict.operations,
+            steps=verdict.steps,
+        )
+        faults.update(verdict.faults)
+        if verdict.violation:
+            failed.append(verdict)
+            _OUT.print(f"seed {seed}: {verdict.violation}")
+    _print_summary(totals, faults, time.process_time() - start)
+    if failed:
+        _print_smallest(failed[0], settings)
+    return bool(failed)
+
+
+def _print_summary(totals: Counter[str], faults: Counter[str], cpu_seconds: float) -> None:
+    hours = totals["seconds"] / 3600
+    _OUT.print(f"{totals['worlds']:,} worlds, {hours:,.1f} simulated hours:", end=" ")
+    _OUT.print(f"{cpu_seconds:,.0f} CPU seconds,")
+    _OUT.print(f"{totals['operations']:,} operations, {totals['steps']:,} steps; faults:")
+    for kind, count in faults.most_common():
+        _OUT.print(f"{count:9,}  {kind.replace('_', ' ')}")
+
+
+def _print_smallest(verdict: Verdict, settings: Settings) -> None:
+    _OUT.print(f"\nThe first failure, seed {verdict.seed}, made smaller:")
+    smallest, found = shrink(verdict, settings)
+    _OUT.print(f"{found.seconds:g} seconds, faults: {', '.join(found.kinds or ()) or 'none'}")
+    _OUT.print("\n".join(smallest.history[-_LAST_LINES:]))
+    _OUT.print(smallest.violation)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Faults: what goes wrong in a world: processes, machines, disks, network and clocks.
+
+Each seed draws which kinds happen, and how often. Each fault ends by itself after a while; none
+begins after `stop`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.simulation.program import Program
+from purgatory.simulation.server_host import ServerHost
+from purgatory.simulation.world.disk import DiskError, Handles
+from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.world import NS_PER_S, World
+
+#: The kinds of faults.
+KINDS: Final = (
+    "server_killed",
+    "server_closed",
+    "server_killed_at_a_write",
+    "power_lost",
+    "power_lost_at_a_write",
+    "disk_full",
+    "disk_error",
+    "disk_slow",
+    "connection_broken",
+    "connection_half_open",
+    "server_cut_off",
+    "client_cut_off",
+    "server_suspended",
+    "client_suspended",
+    "wall_clock_set",
+    "client_killed",
+)
+
+
+class Faults:
+    """Lets things go wrong in a world; `counts` tells how often each kind did."""
+
+    def __init__(
+        self,
+        world: World,
+        network: SimulatedNetwork,
+        server: ServerHost,
+        programs: list[Program],
+        kinds: tuple[str, ...] | None = None,
+    ) -> None:
+        self._world = world
+        self._network = network
+        self._server = server
+        self._programs = programs
+        chance = world.random
+        drawn = tuple(kind for kind in KINDS if chance.random() < 0.4)
+        #: The kinds that happen.
+        self.kinds: tuple[str, ...] = drawn if kinds is None else kinds
+        self._mean_s = world.spread(0.5, 60.0)
+        self._active = True
+        self.counts: dict[str, int] = {}
+        if self.kinds:
+            self._plan()
+
+    def stop(self) -> None:
+        """Begin no more faults; those that last end now."""
+        self._active = False
+        self._server.machine.disk.work_well()
+        self._network.heal(self._server.machine.name)
+        for program in self._programs:
+            self._network.heal(program.machine.name)
+
+    def _plan(self) -> None:
+        delay_ns = int(self._world.random.expovariate(1 / self._mean_s) * NS_PER_S)
+        self._world.after(delay_ns, self._happen)
+
+    def _happen(self) -> None:
+        if not self._active:
+            return
+        kind = self._world.random.choice(self.kinds)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._world.note(f"fault: {kind}")
+        getattr(self, f"_{kind}")()
+        self._plan()
+
+    def _later(self, low: float, high: float, call: Callable[[], None]) -> None:
+        """Make a call after a time between these, in seconds."""
+        self._world.after(int(self._world.spread(low, high) * NS_PER_S), call)
+
+    # The server's process
+
+    def _server_killed(self) -> None:
+        self._server.kill()
+
+    def _server_closed(self) -> None:
+        process = self._server.process
+        if process is not None:
+            process.close(self._world.spread(0.1, 10.0))
+
+    def _server_killed_at_a_write(self) -> None:
+        self._at_a_write(self._server.kill)
+
+    def _power_lost(self) -> None:
+        self._server.lose_power()
+
+    def _power_lost_at_a_write(self) -> None:
+        self._at_a_write(self._server.lose_power)
+
+    def _at_a_write(self, call: Callable[[], None]) -> None:
+        """Make a call before one of the next writes or syncs of the server's disk."""
+        left = self._world.random.randint(0, 20)
+
+        def before_step(handles: Handles) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0 and handles.alive:
+                self._server.machine.disk.work_well()
+                call()
+
+        self._server.machine.disk.set_faults(before_step, before_step)
+
+    # Its disk
+
+    def _disk_full(self) -> None:
+        self._fail_writes(full=True)
+
+    def _disk_error(self) -> None:
+        self._fail_writes(full=False)
+
+    def _fail_writes(self, *, full: bool) -> None:
+        """Let writes fail, all or some, for a while."""
+        disk = self._server.machine.disk
+        share = self._world.random.choice((1.0, 0.3, 0.05))
+
+        def before_step(handles: Handles) -> None:
+            if handles.alive and self._world.chance(share):
+                raise DiskError(full=full)
+
+        disk.set_faults(before_step, _no_fault if full else before_step)
+        disk.is_faulty = True
+        self._later(0.01, 20.0, self._mend_disk)
+
+    def _disk_slow(self) -> None:
+        slow_ns = int(self._world.spread(0.001, 10.0) * NS_PER_S)
+
+        def before_step(handles: Handles) -> None:
+            if handles.alive and self._world.chance(0.2):
+                self._world.lose_time(self._world.random.randint(0, slow_ns))
+
+        self._server.machine.disk.set_faults(before_step, before_step)
+        self._later(0.1, 30.0, self._mend_disk)
+
+    def _mend_disk(self) -> None:
+        self._server.machine.disk.work_well()
+
+    # The network
+
+    def _connection_broken(self) -> None:
+        self._break_connections(half_open=False)
+
+    def _connection_half_open(self) -> None:
+        self._break_connections(half_open=True)
+
+    def _break_connections(self, *, half_open: bool) -> None:
+        for connection in self._network.of_host(self._server.machine.name):
+            if self._world.chance(0.3):
+                self._network.break_off(connection, half_open=half_open)
+
+    def _server_cut_off(self) -> None:
+        self._cut_off(self._server.machine.name)
+
+    def _client_cut_off(self) -> None:
+        self._cut_off(self._some_program().machine.name)
+
+    def _cut_off(self, host: str) -> None:
+        self._network.cut_off(host)
+        self._later(0.05, 60.0, lambda: self._network.heal(host))
+
+    # Clocks
+
+    def _server_suspended(self) -> None:
+        self._server.machine.suspend(int(self._world.spread(0.01, 30.0) * NS_PER_S))
+
+    def _client_suspended(self) -> None:
+        self._some_program().machine.suspend(int(self._world.spread(0.01, 30.0) * NS_PER_S))
+
+    def _wall_clock_set(self) -> None:
+        """Set the server's wall clock: back or ahead, by up to minutes."""
+        error_ns = int(self._world.spread(0.01, 300.0) * NS_PER_S)
+        self._server.machine.wall_error_ns = self._world.random.choice((-1, 0, 1)) * error_ns
+
+    # Clients
+
+    def _client_killed(self) -> None:
+        program = self._some_program()
+        if program.running:
+            program.kill()
+            self._later(0.001, 10.0, program.start)
+
+    def _some_program(self) -> Program:
+        return self._world.random.choice(self._programs)
+
+
+def _no_fault(handles: Handles) -> None:
+    """Let the step succeed."""

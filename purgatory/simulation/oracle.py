@@ -1,0 +1,241 @@
+"""Oracle: what the service has promised, checked against what the programs of a world were told.
+
+Each rule looks at records only, and knows nothing of how the service works. Time is the world's.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
+from purgatory.simulation.world.world import NS_PER_MS, World
+
+# Fields of calls that the history tells, if they say anything.
+_TOLD: Final = ("key", "value", "failed", "limit", "hold_ns", "timeout_ns")
+# The service counts in whole milliseconds: of two clocks each may be a part of one behind.
+_ROUNDING_NS: Final = 2 * NS_PER_MS
+
+
+class Violation(AssertionError):
+    """A promise that was broken; the message says which, and what was seen."""
+
+
+class Oracle:
+    """Takes note of all calls and outcomes of a world; the first wrong one is its `violation`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: Returns by how much deadlines may be wrong, in nanoseconds, through no fault of ours.
+        self.lost_time_ns: Callable[[], int] = int
+        self.operations: dict[str, OperationRecord] = {}
+        self.events: dict[int, EventRecord] = {}  # by value
+        self._by_key: dict[str, list[EventRecord]] = {}
+        self.untold: dict[str, OperationRecord] = {}  # acknowledged, and not told
+        #: The first that was found: raised where programs are called back, it might be caught.
+        self.violation: Violation | None = None
+
+    # What programs do
+
+    def submit(self, operation: OperationRecord) -> None:
+        """Note that an operation is submitted."""
+        self.operations[operation.op_id] = operation
+        self._world.note(
+            f"{operation.client}: submits {operation.op_id} {operation.keys} need={operation.need} "
+            f"timeout={operation.timeout_ns // NS_PER_MS} ms"
+        )
+
+    def submitted(self, operation: OperationRecord, state: str) -> None:
+        """Note that its submission was acknowledged."""
+        self._world.note(f"{operation.client}: {operation.op_id} is {state}")
+        if not operation.is_answered:
+            operation.replied_ns, operation.answer = self._world.now_ns, state
+            if operation.outcome is None:
+                self.untold[operation.op_id] = operation
+
+    def add_event(self, event: EventRecord) -> None:
+        """Note that a key is completed or failed."""
+        self.events[event.value] = event
+        self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
+        self._by_key.setdefault(event.key, []).append(event)
+
+    def answer(self, call: CallRecord, answer: Any) -> None:
+        """Note the answer to a call."""
+        self._world.note(f"answer: {answer} to {_describe(call)}")
+        call.replied_ns, call.answer = self._world.now_ns, answer
+
+    def refuse_submission(self, operation: OperationRecord) -> None:
+        """Note that one of its submissions was refused."""
+        operation.refusals += 1
+
+    def refuse(self, call: CallRecord) -> None:
+        """Note that the server did not do what it was asked."""
+        call.replied_ns, call.refused = self._world.now_ns, True
+
+    def told(self, op_id: str, outcome: str, result: Any) -> None:
+        """Check an outcome that a program was told."""
+        self._world.note(f"told: {op_id} {outcome} {result}")
+        operation = self.operations.get(op_id)
+        if operation is None:
+            self._report(f"told of operation {op_id!r}, which no program has submitted")
+            return
+        operation.times_told += 1
+        found = (outcome, result)
+        if operation.outcome is not None:
+            if operation.outcome != found:
+                self._fail(operation, f"told {operation.outcome}, and then {found}")
+            return
+        operation.outcome, operation.told_ns = found, self._world.now_ns
+        self.untold.pop(op_id, None)
+        if operation.refusals == operation.submissions:
+            self._fail(operation, "was refused, and has an outcome")
+        self._check_outcome(operation, outcome, result)
+
+    def _check_outcome(self, operation: OperationRecord, outcome: str, result: Any) -> None:
+        if outcome == "expired":
+            self._check_expiry(operation)
+        elif outcome == "completed":
+            values = {operation.keys[0]: result} if operation.need == 1 else result
+            if operation.need > 1 and len(values) != operation.need:
+                self._fail(operation, f"completed by {values}, and needs {operation.need}")
+            for key, value in values.items():
+                self._check_cause(operation, key, value, failed=False)
+        elif outcome == "failed":
+            self._check_cause(operation, None, int(result), failed=True)
+        elif not operation.cancels:
+            self._fail(operation, f"{outcome}, and was never cancelled")
+
+    def _check_expiry(self, operation: OperationRecord) -> None:
+        possible = [each for each in operation.extensions if each.answer is not False]
+        deadlines = [each.called_ns + each.timeout_ns for each in possible]
+        if not any(each.answer is True for each in possible):
+            deadlines.append(operation.called_ns + operation.timeout_ns)
+        early_ns = min(deadlines) - self._world.now_ns - _ROUNDING_NS - self.lost_time_ns()
+        if early_ns > 0:
+            self._fail(operation, f"expired at least {early_ns / 1e6:g} ms early")
+
+    def _check_cause(
+        self, operation: OperationRecord, key: str | None, value: Any, *, failed: bool
+    ) -> None:
+        """Check that an event can have ended the operation; with need=1, any of its keys."""
+        event = self.events.get(value)
+        if event is None or event.failed != failed:
+            self._fail(operation, f"ended by {value!r}, which no program has sent")
+        elif event.refused:
+            self._fail(operation, f"ended by event {value}, which was refused")
+        elif event.key not in operation.keys or (
+            operation.need > 1 and key not in (None, event.key)
+        ):
+            self._fail(operation, f"ended by an event of key {event.key!r}")
+        elif (
+            event.is_answered
+            and event.replied_ns + event.hold_ns + _ROUNDING_NS
+            < operation.called_ns - self.lost_time_ns()
+        ):
+            self._fail(operation, f"ended by event {value}, which came before, and was not held")
+
+    # What must be true at the end
+
+    def check_all(self) -> None:
+        """Check what can only be judged when all is quiet."""
+        for operation in self.untold.values():
+            self._fail(operation, "was acknowledged, and its outcome was never told")
+        for operation in self.operations.values():
+            if operation.outcome is not None:
+                self._check_calls(operation, operation.outcome[0])
+                if operation.is_answered and operation.outcome[0] != "failed":
+                    self._check_not_missed(operation)
+        self._check_counts()
+
+    def _check_calls(self, operation: OperationRecord, outcome: str) -> None:
+        cancelled = [each for each in operation.cancels if each.answer is True]
+        if cancelled and outcome != "cancelled":
+            self._fail(operation, f"was cancelled, and has {outcome}")
+        if outcome != "cancelled" or not operation.cancels:
+            return
+        if all(each.is_answered for each in operation.cancels) and not cancelled:
+            self._fail(
+                operation, "was cancelled, though every call to do so said that it had ended"
+            )
+
+    def _check_not_missed(self, operation: OperationRecord) -> None:
+        """Check that it did not outlive events that were to end it."""
+        by_key = [self._first_effect_ns(operation, key) for key in operation.keys]
+        known = sorted(each for each in by_key if each != NEVER)
+        if len(known) < operation.need:
+            return
+        latest_ns = known[operation.need - 1]  # by then it had ended
+        assert operation.outcome is not None
+        outcome, result = operation.outcome
+        if outcome == "completed":
+            values = [result] if operation.need == 1 else list(result.values())
+            if any(self.events[value].called_ns > latest_ns for value in values):
+                self._fail(operation, f"outlived the events that were to complete it: {result}")
+        elif outcome == "expired" and self._earliest_deadline_ns(operation) > latest_ns:
+            self._fail(operation, "expired, though it was complete")
+
+    def _first_effect_ns(self, operation: OperationRecord, key: str) -> int:
+        """Return when an event of a key had counted for the operation, for sure."""
+        for event in self._by_key.get(key, ()):
+            if (
+                event.is_answered
+                and not event.failed
+                and event.limit is None
+                and event.called_ns > operation.replied_ns
+                and not event.refused
+            ):
+                return event.replied_ns
+        return NEVER
+
+    def _earliest_deadline_ns(self, operation: OperationRecord) -> int:
+        starts = [(operation.called_ns, operation.timeout_ns)]
+        starts += [(each.called_ns, each.timeout_ns) for each in operation.extensions]
+        return min(called + timeout for called, timeout in starts) - self.lost_time_ns()
+
+    def _check_counts(self) -> None:
+        """Check the numbers of operations that completions said they had completed."""
+        ended = dict.fromkeys(self.events, 0)
+        touched = dict(ended)
+        for operation, value in self._completions():
+            touched[value] += 1
+            ended[value] += operation.need == 1
+        for value, event in self.events.items():
+            if event.limit is not None and touched[value] > event.limit:
+                self._report(f"event {event} counted for {touched[value]} operations")
+            if event.is_answered and not event.hold_ns and not event.refused:
+                most = touched[value] + self._unheard(event)
+                if not ended[value] <= event.answer <= most:
+                    self._report(f"event {event}, of {ended[value]} to {touched[value]}")
+
+    def _completions(self) -> Iterator[tuple[OperationRecord, int]]:
+        for operation in self.operations.values():
+            if operation.outcome is None or operation.outcome[0] == "expired":
+                continue
+            outcome, result = operation.outcome
+            if outcome == "failed":
+                yield operation, int(result)
+            elif outcome == "completed":
+                values = [result] if operation.need == 1 else result.values()
+                for value in values:
+                    yield operation, value
+
+    def _unheard(self, event: EventRecord) -> int:
+        """Return how many operations may have been ended by an event unheard of.
+
+        Their submission was not answered, and their program is gone.
+        """
+        return sum(
+            operation.outcome is None and event.key in operation.keys
+            for operation in self.operations.values()
+        )
+
+    def _fail(self, operation: OperationRecord, what: str) -> None:
+        self._report(f"{what}: {operation}")
+
+    def _report(self, what: str) -> None:
+        if self.violation is None:
+            self.violation = Violation(f"at {self._world.now_ns / 1e9:.6f} s: {what}")
+
+
+def _describe(call: CallRecord) -> str:
+    """Return a call as the history tells it."""
+    fields = [f"{name}={getattr(call, name)}" for name in _TOLD if getattr(call, name, None)]
+    return f"{type(call).__name__.removesuffix('Record').lower()} {' '.join(fields)}".rstrip()

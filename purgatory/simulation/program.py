@@ -1,0 +1,263 @@
+"""Program: a client process that submits operations, completes keys, and takes outcomes, at random.
+
+It tells the oracle what it asks for and what it is told. It can be killed and started again, under
+its name; outcomes of what it submitted before then come to its handler.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.service.client.client import Client
+from purgatory.service.client.futures import ServiceFuture
+from purgatory.service.errors import OperationFailed, Refused, Unavailable
+from purgatory.service.protocol import OutcomeMessage
+from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
+from purgatory.simulation.server_process import ADDRESS
+from purgatory.simulation.workload import Workload
+from purgatory.simulation.world.machine import Machine
+from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.process import Process
+from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
+
+# Of its operations a program remembers so many, to extend, cancel and submit them again.
+_REMEMBERED = 20
+
+
+class HandlerError(Exception):
+    """What the handler of outcomes raises now and then."""
+
+
+class Program:
+    """The client `name` on a machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        network: SimulatedNetwork,
+        name: str,
+        oracle: Oracle,
+        workload: Workload,
+    ) -> None:
+        self.name = name
+        self.machine = machine
+        self._world = machine.world
+        self._network = network
+        self._oracle = oracle
+        self._workload = workload
+        self._actions: list[Callable[[], None]] = [
+            getattr(self, f"_{name}") for name in workload.weights
+        ]
+        self._weights = list(workload.weights.values())
+        self._recent: list[OperationRecord] = []
+        self._count = 0
+        self._runs = 0
+        self._process: Process
+        self._client: Client
+        #: Whether it asks for anything new.
+        self.is_busy: bool = True
+        self.start()
+
+    def start(self) -> None:
+        """Start the process."""
+        self._runs += 1
+        self._process = Process(self.machine, self._network)
+        self._client = Client(
+            ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome
+        )
+        self._plan(self._runs)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
+    @property
+    def running(self) -> bool:
+        """Whether it was not killed since it was started."""
+        return self._process.alive
+
+    def _plan(self, run: int) -> None:
+        mean = self._workload.clients / self._workload.rate
+        delay_ns = int(self._world.random.expovariate(1 / mean) * NS_PER_S)
+        self._world.after(delay_ns, lambda: self._act(run))
+
+    def _act(self, run: int) -> None:
+        if run != self._runs or not self.running or not self.is_busy:
+            return
+        if self.machine.awake_at_ns <= self._world.now_ns:
+            [action] = self._world.random.choices(self._actions, self._weights)
+            action()
+        self._plan(run)
+
+    # Actions
+
+    def _defer(self) -> None:
+        operation = self._new_operation()
+        future = self._client.defer(
+            *operation.keys,
+            timeout=operation.timeout_ns / NS_PER_S,
+            need=operation.need,
+            op_id=operation.op_id,
+        )
+        future.add_done_callback(lambda _: self._on_end(operation, future))
+
+    def _on_end(self, operation: OperationRecord, future: ServiceFuture) -> None:
+        """Note how an operation has ended that this process waited for."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, Unavailable) or not self._process.alive:
+            return
+        if isinstance(error, Refused):
+            self._oracle.refuse_submission(operation)
+            return
+        self._oracle.submitted(operation, "pending")
+        self._oracle.told(operation.op_id, *_outcome_of(future, error))
+
+    def _submit(self) -> None:
+        self._send(self._new_operation())
+
+    def _submit_again(self) -> None:
+        operation = self._remembered()
+        # Once its outcome is known the id may be used anew, after a while.
+        if operation is not None and operation.outcome is None:
+            operation.submissions += 1
+            self._send(operation)
+
+    def _send(self, operation: OperationRecord) -> None:
+        reply = self._client.submit_later(
+            *operation.keys,
+            timeout=operation.timeout_ns / NS_PER_S,
+            need=operation.need,
+            op_id=operation.op_id,
+        )
+        self._when_answered(
+            reply, operation, lambda receipt: self._oracle.submitted(operation, receipt.state)
+        )
+
+    def _complete(self) -> None:
+        event = self._new_event()
+        self._send_event(event, self._client.complete_later(event.key, event.value))
+
+    def _complete_limited(self) -> None:
+        event = self._new_event(limit=self._world.random.randint(1, 3))
+        self._send_event(
+            event, self._client.complete_later(event.key, event.value, limit=event.limit)
+        )
+
+    def _hold(self) -> None:
+        limit = self._world.random.choice((None, 1, 2))
+        event = self._new_event(limit=limit, hold_ns=self._draw_timeout_ns())
+        reply = self._client.complete_later(
+            event.key, event.value, limit=limit, hold=event.hold_ns / NS_PER_S
+        )
+        self._send_event(event, reply)
+
+    def _fail(self) -> None:
+        event = self._new_event(failed=True)
+        self._send_event(event, self._client.fail_later(event.key, RuntimeError(str(event.value))))
+
+    def _send_event(self, event: EventRecord, reply: Any) -> None:
+        self._when_answered(reply, event, lambda count: self._oracle.answer(event, count))
+
+    def _extend(self) -> None:
+        operation = self._remembered()
+        if operation is not None:
+            call = ExtensionRecord(self._world.now_ns, timeout_ns=self._draw_timeout_ns())
+            operation.extensions.append(call)
+            reply = self._client.extend_later(operation.op_id, call.timeout_ns / NS_PER_S)
+            self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
+
+    def _cancel(self) -> None:
+        operation = self._remembered()
+        if operation is not None:
+            call = CallRecord(self._world.now_ns)
+            operation.cancels.append(call)
+            reply = self._client.cancel_later(operation.op_id)
+            self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
+
+    def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
+        """Note the answer when it comes; nothing if this process ends before."""
+        process = self._process
+
+        def answered(future: Any) -> None:
+            error = future.exception()
+            if not process.alive or isinstance(error, Unavailable):
+                return
+            if error is None:
+                note(future.result())
+            elif not isinstance(error, Refused):
+                raise error
+            elif isinstance(call, OperationRecord):
+                self._oracle.refuse_submission(call)
+            else:
+                self._oracle.refuse(call)
+
+        reply.add_done_callback(answered)
+
+    def _on_outcome(self, outcome: OutcomeMessage) -> None:
+        """Handle an outcome that no future waits for."""
+        if not self._process.alive:
+            return
+        if self._world.chance(self._workload.handler_errors):
+            raise HandlerError
+        result = outcome.result
+        if outcome.outcome == "failed":
+            result = int(outcome.result[1])
+        self._oracle.told(outcome.op_id, outcome.outcome, result)
+
+    # Chance
+
+    def _new_operation(self) -> OperationRecord:
+        self._count += 1
+        chance = self._world.random
+        keys = tuple({self._draw_key(): None for _ in range(chance.choice((1, 1, 1, 2, 4)))})
+        operation = OperationRecord(
+            self._world.now_ns,
+            op_id=f"{self.name}-{self._count}",
+            client=self.name,
+            keys=keys,
+            need=chance.choice((1, 1, len(keys))),
+            timeout_ns=self._draw_timeout_ns(),
+        )
+        self._oracle.submit(operation)
+        self._recent = [*self._recent[-_REMEMBERED:], operation]
+        return operation
+
+    def _new_event(
+        self, *, failed: bool = False, limit: int | None = None, hold_ns: int = 0
+    ) -> EventRecord:
+        value = len(self._oracle.events) + 1
+        event = EventRecord(
+            self._world.now_ns,
+            key=self._draw_key(),
+            value=value,
+            failed=failed,
+            limit=limit,
+            hold_ns=hold_ns,
+        )
+        self._oracle.add_event(event)
+        return event
+
+    def _remembered(self) -> OperationRecord | None:
+        return self._world.random.choice(self._recent) if self._recent else None
+
+    def _draw_key(self) -> str:
+        return f"key-{self._world.random.randrange(self._workload.keys)}"
+
+    def _draw_timeout_ns(self) -> int:
+        work = self._workload
+        seconds = self._world.spread(work.shortest_timeout, work.longest_timeout)
+        return int(seconds * 1000) * NS_PER_MS
+
+
+def _outcome_of(future: ServiceFuture, error: BaseException | None) -> tuple[str, Any]:
+    """Return how an operation has ended, and its result, as an `OutcomeMessage` has them."""
+    if future.cancelled() or isinstance(error, OperationCancelled):
+        return "cancelled", None
+    if isinstance(error, OperationExpired):
+        return "expired", None
+    if isinstance(error, OperationFailed):
+        return "failed", int(error.message)
+    if error is not None:
+        raise error
+    return "completed", future.result()

@@ -1,0 +1,100 @@
+"""ServerHost: a machine that has a server, started again whenever it does not run."""
+
+from purgatory.errors import StoreError
+from purgatory.service.protocol import Limits
+from purgatory.service.server.clock import ServiceClock
+from purgatory.simulation.server_process import ServerProcess
+from purgatory.simulation.world.machine import Machine
+from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
+
+LIMITS = Limits(
+    message_bytes=1 << 20,
+    keys=10,
+    text_bytes=1000,
+    payload_bytes=10_000,
+    pending_per_client=100_000,
+    pending=1_000_000,
+    timeout_ms=10**9,
+    held=100_000,
+    items=512,
+)
+# Nanoseconds after which a service manager looks whether it has to start the server.
+_LOOK_NS = NS_PER_S
+
+
+class ServerHost:
+    """The machine `server` of a world."""
+
+    def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
+        self.machine = machine
+        self._world = machine.world
+        self._network = network
+        self._process: ServerProcess | None = None
+        self._look_planned = False
+        self._clock_error_ms = 0  # of the last server's clock
+        #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
+        self.lost_time_ns: int = 0
+        self.starts: int = 0
+        self.start()
+
+    @property
+    def process(self) -> ServerProcess | None:
+        """The server, if it runs."""
+        process = self._process
+        return process if process is not None and process.running else None
+
+    def start(self) -> None:
+        """Start the server unless it runs, and again when it does not any more."""
+        if self.process is None:
+            self._check_failure()
+            self._try_to_start()
+        if not self._look_planned:
+            self._look_planned = True
+            self._world.after(_LOOK_NS, self._look)
+
+    def _look(self) -> None:
+        self._look_planned = False
+        self.start()
+
+    def _try_to_start(self) -> None:
+        self.kill()
+        process = self._process = ServerProcess(self.machine, self._network)
+        try:
+            process.start(LIMITS)
+            self.starts += 1
+            self._world.note("server: started")
+            self._note_clock(process.parts.clock)
+        except StoreError:
+            if process.alive and not self.machine.disk.is_faulty:
+                raise
+            self.kill()
+
+    def _note_clock(self, clock: ServiceClock) -> None:
+        """Note by how much the deadlines from before are wrong by the clock of this run."""
+        error_ms = clock.now_ms() - self.machine.true_ms()
+        lost_ms = error_ms - self._clock_error_ms - clock.shift_ms
+        self.lost_time_ns += abs(lost_ms) * NS_PER_MS
+        self._clock_error_ms = error_ms
+
+    def _check_failure(self) -> None:
+        """Raise what has ended the server, if that was not the disk."""
+        failure = None if self._process is None else self._process.failure
+        if failure is not None and not isinstance(failure, StoreError):
+            raise failure
+
+    def kill(self) -> None:
+        """Kill the server, if it runs."""
+        if self._process is not None and self._process.alive:
+            self._world.note("server: gone")
+            self._process.kill()
+
+    def discard(self) -> None:
+        """Let go of what SQLite holds of the last server; the world ends."""
+        if self._process is not None:
+            self._process.discard()
+
+    def lose_power(self) -> None:
+        """Have the machine lose its power: the server is gone, with what is not on disk."""
+        self.kill()
+        self.machine.lose_power()

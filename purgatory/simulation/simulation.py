@@ -1,0 +1,125 @@
+"""Simulation: a world of a server, its clients and faults, from a seed to a verdict.
+
+First all happens at once: programs ask, faults come and go. Then faults and requests end, and what
+is due must be told within a bound. Last the oracle looks at everything.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from purgatory.simulation.faults import Faults
+from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.program import Program
+from purgatory.simulation.server_host import ServerHost
+from purgatory.simulation.workload import Workload, draw_workload
+from purgatory.simulation.world.machine import Machine
+from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.world import NS_PER_S, World
+
+# Seconds after the last deadline within which all outcomes must have been told, without faults.
+SETTLE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of a simulation, beside its seed.
+
+    `seconds` are those with requests and faults. `kinds` are the faults that happen, and `workload`
+    what programs do; the seed draws both if they are None.
+    """
+
+    seconds: float = 60.0
+    kinds: tuple[str, ...] | None = None
+    workload: Workload | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of a seed: `violation` is empty if every promise was kept."""
+
+    seed: int
+    violation: str = ""
+    simulated_s: float = 0.0
+    steps: int = 0
+    operations: int = 0
+    kinds: tuple[str, ...] = ()
+    faults: dict[str, int] = field(default_factory=dict)
+    history: list[str] = field(default_factory=list)
+
+
+class Simulation:
+    """The world of a seed."""
+
+    def __init__(self, seed: int, settings: Settings, *, with_history: bool = False) -> None:
+        self.world = World(seed)
+        if with_history:
+            self.world.history = []
+        self._seconds = settings.seconds
+        self.oracle: Oracle = Oracle(self.world)
+        self.network: SimulatedNetwork = SimulatedNetwork(self.world)
+        self.workload: Workload = settings.workload or draw_workload(self.world)
+        self.server: ServerHost = ServerHost(Machine(self.world, "server"), self.network)
+        self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
+        names = [f"client-{n}" for n in range(self.workload.clients)]
+        self.programs: list[Program] = [self._program(name) for name in names]
+        self.faults: Faults = Faults(
+            self.world, self.network, self.server, self.programs, settings.kinds
+        )
+
+    def _program(self, name: str) -> Program:
+        machine = Machine(self.world, name)
+        return Program(machine, self.network, name, self.oracle, self.workload)
+
+    def run(self) -> Verdict:
+        """Run it to the end, or to the first violation."""
+        verdict = Verdict(self.world.seed)
+        try:
+            self._run_for(self._seconds)
+            self._settle()
+            self.oracle.check_all()
+            self._raise_violation()
+        except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
+            verdict.violation = f"{type(error).__name__}: {error}"
+        finally:
+            self._discard()
+        verdict.simulated_s = self.world.now_ns / NS_PER_S
+        verdict.steps = self.world.steps
+        verdict.operations = len(self.oracle.operations)
+        verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
+        verdict.history = self.world.history or []
+        return verdict
+
+    def _discard(self) -> None:
+        """End all processes, so that nothing of the world is held any longer."""
+        for program in self.programs:
+            program.kill()
+        self.server.kill()
+        self.server.discard()
+
+    def _run_for(self, seconds: float) -> None:
+        self.world.run_until(lambda: self.oracle.violation is not None, seconds)
+        self._raise_violation()
+
+    def _raise_violation(self) -> None:
+        if self.oracle.violation is not None:
+            raise self.oracle.violation
+
+    def _settle(self) -> None:
+        """End faults and requests, and let all that is due come."""
+        self.faults.stop()
+        for program in self.programs:
+            program.is_busy = False
+            if not program.running:
+                program.start()
+        late_s = self.server.lost_time_ns / NS_PER_S
+        self._run_for(self.workload.longest_timeout + late_s + SETTLE_S)
+
+
+def simulate(seed: int, settings: Settings | None = None, *, with_history: bool = False) -> Verdict:
+    """Run a seed. The log of the service is turned off meanwhile."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        return Simulation(seed, settings or Settings(), with_history=with_history).run()
+    finally:
+        logging.disable(before)

@@ -1,0 +1,61 @@
+"""Workload: what the programs of a world ask for, how often, and of what size.
+
+Each seed draws its own: a world that does everything a little would seldom do anything much.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from purgatory.simulation.world.world import World
+
+#: What programs do, and how often beside the others, at most.
+ACTIONS: Final = {
+    "defer": 6.0,
+    "submit": 6.0,
+    "complete": 8.0,
+    "complete_limited": 2.0,
+    "hold": 2.0,
+    "fail": 1.0,
+    "extend": 2.0,
+    "cancel": 1.0,
+    "submit_again": 1.0,
+}
+_NEEDED: Final = ("defer", "submit", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Of one world. `weights` are of the actions; times in seconds; `rate` of all programs."""
+
+    clients: int
+    rate: float
+    keys: int
+    shortest_timeout: float
+    longest_timeout: float
+    weights: dict[str, float]
+    #: How often the handler of outcomes raises.
+    handler_errors: float
+
+
+def draw_workload(world: World) -> Workload:
+    """Draw the workload of a world: some actions are left out, others are frequent."""
+    chance = world.random
+    weights = {
+        name: weight * chance.random()
+        for name, weight in ACTIONS.items()
+        if name in _NEEDED or chance.random() < 0.7
+    }
+    return Workload(
+        clients=chance.choice((1, 3, 8, 20)),
+        rate=world.spread(1.0, 100.0),
+        keys=chance.choice((2, 10, 100, 1000)),
+        shortest_timeout=world.spread(0.002, 10.0),
+        longest_timeout=world.spread(10.0, 1000.0),
+        weights=weights,
+        handler_errors=chance.choice((0.0, 0.0, 0.1)),
+    )
+
+
+def usual_workload(clients: int, rate: float) -> Workload:
+    """Return one as a service has it in production, to measure by."""
+    return Workload(clients, rate, 1000, 1.0, 600.0, dict(ACTIONS), 0.0)

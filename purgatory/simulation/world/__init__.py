@@ -1,0 +1,1 @@
+"""The machines of a world: clocks, disks, network, threads, and time itself."""

@@ -1,0 +1,45 @@
+"""Descriptors: which of a process's are readable, and which thread sleeps on them."""
+
+from collections.abc import Callable
+
+#: Wakes a thread.
+Wake = Callable[[], None]
+
+
+class Descriptors:
+    """The descriptors of one process."""
+
+    def __init__(self) -> None:
+        self._last = 2
+        self._readable: set[int] = set()  # looked up, never iterated: it has no order
+        self._watchers: dict[int, Wake] = {}
+
+    def new(self) -> int:
+        """Return the number of a new descriptor."""
+        self._last += 1
+        return self._last
+
+    def watch(self, descriptor: int, wake: Wake) -> None:
+        """Have `wake` called whenever a descriptor becomes readable."""
+        self._watchers[descriptor] = wake
+        if descriptor in self._readable:
+            wake()
+
+    def unwatch(self, descriptor: int) -> None:
+        """Take back `watch`."""
+        self._watchers.pop(descriptor, None)
+
+    def signal(self, descriptor: int) -> None:
+        """Make a descriptor readable."""
+        self._readable.add(descriptor)
+        wake = self._watchers.get(descriptor)
+        if wake is not None:
+            wake()
+
+    def clear(self, descriptor: int) -> None:
+        """Make a descriptor not readable."""
+        self._readable.discard(descriptor)
+
+    def is_readable(self, descriptor: int) -> bool:
+        """Tell whether a descriptor is readable."""
+        return descriptor in self._readable

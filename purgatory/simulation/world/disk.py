@@ -1,0 +1,194 @@
+"""Disk: files in memory, of which a loss of power leaves what was synced, and chance of the rest.
+
+What was written after the last sync of a file is lost, or is there, or half of it, each write by
+itself, in sectors. A name that was made or removed is so for sure when its directory was synced.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.simulation.world.world import World
+
+#: What a disk writes at once, or not at all.
+SECTOR_BYTES: Final = 512
+
+
+class DiskError(Exception):
+    """A step that fails: `full`, or by an error of the disk."""
+
+    def __init__(self, *, full: bool) -> None:
+        super().__init__("the disk is full" if full else "the disk failed")
+        self.full = full
+
+
+class File:
+    """A file: what programs see, and what was not synced of that."""
+
+    def __init__(self) -> None:
+        self.data: bytearray = bytearray()
+        self._durable: bytearray = bytearray()
+        self._unsynced: list[tuple[int, bytes | None]] = []  # offset and data; None: cut off there
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write; a gap before is zeros."""
+        _write(self.data, data, offset)
+        self._unsynced.append((offset, data))
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is beyond a size."""
+        del self.data[size:]
+        self._unsynced.append((size, None))
+
+    def sync(self) -> None:
+        """Make sure that all is on disk."""
+        for offset, data in self._unsynced:
+            _apply(self._durable, offset, data)
+        self._unsynced.clear()
+
+    def lose_power(self, chance: random.Random) -> None:
+        """Lose what chance has it of what was not synced."""
+        share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        for offset, data in self._unsynced:
+            if chance.random() < share:
+                _apply(self._durable, offset, _torn(data, chance))
+        self._unsynced.clear()
+        self.data = bytearray(self._durable)
+
+
+def _write(content: bytearray, data: bytes, offset: int) -> None:
+    if len(content) < offset:
+        content.extend(bytes(offset - len(content)))
+    content[offset : offset + len(data)] = data
+
+
+def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
+    if data is None:
+        del content[offset:]
+    else:
+        _write(content, data, offset)
+
+
+def _torn(data: bytes | None, chance: random.Random) -> bytes | None:
+    """Return what is left of a write: now and then, its first sectors only."""
+    if data is None or len(data) <= SECTOR_BYTES or chance.random() < 0.5:
+        return data
+    return data[: SECTOR_BYTES * chance.randrange(len(data) // SECTOR_BYTES)]
+
+
+class Handles:
+    """The open files of a process; when it was killed, nothing that it does has any effect."""
+
+    def __init__(self) -> None:
+        self.alive: bool = True
+
+
+class Disk:
+    """The files of a machine, by name, and the faults that they have at present."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._files: dict[str, File] = {}
+        self._durable: dict[str, File] = {}  # names that are there after a loss of power
+        #: Called before each write and each sync, with the handles of its process. May raise
+        #: DiskError, end the process, or let time pass.
+        self.before_write: Callable[[Handles], None] = _nothing
+        self.before_sync: Callable[[Handles], None] = _nothing
+        #: Whether steps may fail at present, so that a server may not start.
+        self.is_faulty: bool = False
+        self.syncs: int = 0
+
+    def open_handles(self) -> Handles:
+        """Return the handles of a new process."""
+        return Handles()
+
+    def set_faults(
+        self, before_write: Callable[[Handles], None], before_sync: Callable[[Handles], None]
+    ) -> None:
+        """Set what is called before each write and each sync."""
+        self.before_write, self.before_sync = before_write, before_sync
+
+    def work_well(self) -> None:
+        """End all faults."""
+        self.set_faults(_nothing, _nothing)
+        self.is_faulty = False
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a file."""
+        return name in self._files
+
+    def open(self, name: str, handles: Handles, *, create: bool) -> "OpenFile":
+        """Open a file. Raises FileNotFoundError."""
+        if name not in self._files:
+            if not create:
+                raise FileNotFoundError(name)
+            if not handles.alive:
+                return OpenFile(self, File(), handles)
+            self._files[name] = File()
+        return OpenFile(self, self._files[name], handles)
+
+    def delete(self, name: str, handles: Handles) -> None:
+        """Delete a file."""
+        if handles.alive:
+            self._files.pop(name, None)
+
+    def sync_names(self, handles: Handles) -> None:
+        """Make sure that names are there, or gone: as a sync of their directory does."""
+        self.before_sync(handles)
+        if handles.alive:
+            self._durable = dict(self._files)
+
+    def lose_power(self) -> None:
+        """Lose what chance has it of what was not synced: parts of files, and whole ones."""
+        chance = self._world.random
+        names = dict.fromkeys([*self._durable, *self._files])
+        kept: dict[str, File] = {}
+        for name in names:
+            before, now = self._durable.get(name), self._files.get(name)
+            file = now if before is now or chance.random() < 0.5 else before
+            if file is not None:
+                kept[name] = file
+        for file in kept.values():
+            file.lose_power(chance)
+        self._files = kept
+        self._durable = dict(kept)
+
+
+class OpenFile:
+    """An open file of a process."""
+
+    def __init__(self, disk: Disk, file: File, handles: Handles) -> None:
+        self._disk = disk
+        self._file = file
+        self._handles = handles
+
+    def size(self) -> int:
+        """Return its size in bytes."""
+        return len(self._file.data)
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return so many bytes, fewer at the end."""
+        return bytes(self._file.data[offset : offset + count])
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write. Raises DiskError."""
+        self._disk.before_write(self._handles)
+        if self._handles.alive:
+            self._file.write(bytes(data), offset)
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is beyond a size. Raises DiskError."""
+        self._disk.before_write(self._handles)
+        if self._handles.alive:
+            self._file.truncate(size)
+
+    def sync(self) -> None:
+        """Make sure that its content is on disk. Raises DiskError."""
+        self._disk.before_sync(self._handles)
+        if self._handles.alive:
+            self._disk.syncs += 1
+            self._file.sync()
+
+
+def _nothing(handles: Handles) -> None:
+    """Let the step succeed."""

@@ -1,0 +1,293 @@
+"""SimulatedVfs: SQLite's view of a simulated disk, and the database module made of it.
+
+SQLite is that of apsw, which lets Python be its file system; `connect` returns as much of a
+`sqlite3.Connection` as the store uses. The database is locked by its one process, so the index of
+its log is in memory.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from purgatory.service.store.wal_preallocation import WalPreallocator
+from purgatory.simulation.world.disk import SECTOR_BYTES, Disk, DiskError, Handles, OpenFile
+from purgatory.simulation.world.world import World
+
+_NUMBERS: Final = count()
+# What SQLite syncs the directory for when it has made it, at the first sync.
+_SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
+
+
+class SimulatedDatabaseFiles:
+    """The `DatabaseFiles`, and `connect`, of a process with `handles` on a disk."""
+
+    def __init__(self, world: World, disk: Disk, handles: Handles) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._vfs = SimulatedVfs(world, disk, handles)
+        self._databases: list[SimulatedDatabase] = []
+        self._closed = False
+
+    def connect(self, path: str, **options: Any) -> Any:
+        """Open a database, as `sqlite3.connect` does."""
+        del options
+        database = SimulatedDatabase(path, self._vfs.name)
+        self._databases.append(database)
+        return database
+
+    def make_private(self, path: Path) -> None:
+        """Make an empty database file if there is none."""
+        name = str(path)
+        if not self._disk.exists(name):
+            self._disk.open(name, self._handles, create=True)
+
+    def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
+        """Return what extends a log."""
+        return WalPreallocator(log, enough, _System(self._disk, self._handles))
+
+    def close(self) -> None:
+        """Let go of what SQLite holds; not within a step of SQLite's."""
+        databases, self._databases = self._databases, []
+        for database in databases:
+            with contextlib.suppress(sqlite3.Error):
+                database.close()
+        if not self._closed:
+            self._closed = True
+            self._vfs.unregister()
+
+
+class _System:
+    """As much of `os` as `WalPreallocator` uses; one file is open at a time."""
+
+    def __init__(self, disk: Disk, handles: Handles) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._file: OpenFile | None = None
+
+    def open(self, path: Path, flags: int) -> int:
+        del flags
+        self._file = self._disk.open(str(path), self._handles, create=False)
+        return 3
+
+    def fstat(self, file: int) -> Any:
+        del file
+        assert self._file is not None
+        return _Stat(self._file.size())
+
+    def pwrite(self, file: int, data: bytes, offset: int) -> int:
+        del file
+        assert self._file is not None
+        try:
+            self._file.write(data, offset)
+        except DiskError as error:
+            raise OSError(str(error)) from error
+        return len(data)
+
+    def close(self, file: int) -> None:
+        del file
+        self._file = None
+
+
+class _Stat:
+    def __init__(self, size: int) -> None:
+        self.st_size = size
+
+
+class SimulatedVfs(apsw.VFS):
+    """A file system for SQLite."""
+
+    def __init__(self, world: World, disk: Disk, handles: Handles) -> None:
+        self.name: str = f"simulated-{next(_NUMBERS)}"
+        self._world = world
+        self._disk = disk
+        self._handles = handles
+        super().__init__(self.name, base="")
+
+    def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  # SQLite's names
+        """Open a file."""
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        made = not self._disk.exists(path)
+        file = self._disk.open(path, self._handles, create=True)
+        return _VfsFile(self._disk, self._handles, file, made and bool(flags[0] & _SYNC_DIRECTORY))
+
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        """Tell whether there is a file."""
+        del flags
+        return self._disk.exists(pathname)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        """Delete a file."""
+        self._disk.delete(filename, self._handles)
+        if syncdir:
+            self._disk.sync_names(self._handles)
+
+    def xFullPathname(self, name: str) -> str:  # noqa: N802
+        """Return the name."""
+        return name
+
+    def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
+        """Return random bytes of the world."""
+        return self._world.random.randbytes(numbytes)
+
+    def xCurrentTimeInt64(self) -> int:  # noqa: N802
+        """Return no time: no statement asks for it."""
+        return 0
+
+    def excepthook(self, *_: object) -> bool:
+        """Say nothing of faults: SQLite is told."""
+        return True
+
+    def xSleep(self, microseconds: int) -> int:  # noqa: N802
+        """Do not sleep."""
+        return microseconds
+
+
+class _VfsFile:
+    """An open file of SQLite's."""
+
+    def __init__(self, disk: Disk, handles: Handles, file: OpenFile, sync_names: bool) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._file = file
+        self._sync_names = sync_names
+
+    def excepthook(self, *_: object) -> None:
+        pass
+
+    def xClose(self) -> None:  # noqa: N802
+        pass
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        return self._file.read(amount, offset)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        try:
+            self._file.write(data, offset)
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_WRITE) from None
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802
+        try:
+            self._file.truncate(size)
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_TRUNCATE) from None
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        del flags
+        try:
+            self._file.sync()
+            if self._sync_names:
+                self._disk.sync_names(self._handles)
+                self._sync_names = False
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_FSYNC) from None
+
+    def xFileSize(self) -> int:  # noqa: N802
+        return self._file.size()
+
+    def xLock(self, level: int) -> None:  # noqa: N802
+        pass
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802
+        pass
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802
+        return False
+
+    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+        del op, pointer
+        return False
+
+    def xSectorSize(self) -> int:  # noqa: N802
+        return SECTOR_BYTES
+
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+        return int(apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE)  # as the real one says
+
+
+def _error_of(error: DiskError, code: int) -> Any:
+    if error.full:
+        return apsw.FullError("database or disk is full")
+    raised: Any = apsw.IOError("disk I/O error")
+    raised.extendedresult = code
+    return raised
+
+
+class SimulatedDatabase:
+    """As much of a `sqlite3.Connection` as the store uses."""
+
+    def __init__(self, path: str, vfs: str) -> None:
+        try:
+            self._connection = apsw.Connection(path, vfs=vfs, statementcachesize=64)
+        except apsw.Error as error:
+            raise _as_sqlite3(error) from error
+        self.execute("PRAGMA locking_mode=EXCLUSIVE")
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> "SimulatedCursor":
+        """Run a statement. Raises what sqlite3 raises."""
+        try:
+            return SimulatedCursor(self._connection.execute(sql, values))
+        except apsw.Error as error:
+            raise _as_sqlite3(error) from error
+
+    def executemany(self, sql: str, rows: Sequence[Any]) -> None:
+        """Run a statement for each row. Raises what sqlite3 raises."""
+        try:
+            self._connection.executemany(sql, rows)
+        except apsw.Error as error:
+            raise _as_sqlite3(error) from error
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._connection.in_transaction
+
+    def getlimit(self, category: int) -> int:
+        """Return a limit of SQLite's."""
+        return self._connection.limit(category, -1)
+
+    def close(self) -> None:
+        """Close the database. Raises what sqlite3 raises."""
+        try:
+            self._connection.close()
+        except apsw.Error as error:
+            raise _as_sqlite3(error) from error
+
+
+class SimulatedCursor:
+    """As much of a `sqlite3.Cursor` as the store uses."""
+
+    def __init__(self, cursor: apsw.Cursor) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows."""
+        return iter(self._cursor)
+
+    def fetchone(self) -> Any:
+        """Return the next row; None if there is none."""
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        return self._cursor.fetchall()
+
+    def fetchmany(self, size: int) -> list[Any]:
+        """Return the next rows."""
+        return list(islice(self._cursor, size))
+
+
+def _as_sqlite3(error: apsw.Error) -> sqlite3.Error:
+    """Return the error that sqlite3 would raise."""
+    code = getattr(error, "extendedresult", -1)
+    cls = (
+        sqlite3.DatabaseError if isinstance(error, apsw.CorruptError) else sqlite3.OperationalError
+    )
+    raised = cls(str(error))
+    raised.sqlite_errorcode = code
+    return raised

@@ -1,0 +1,191 @@
+"""Oracle: each promise that it checks, kept and broken."""
+
+import pytest
+
+from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
+from purgatory.simulation.world.world import NS_PER_S
+
+
+@pytest.fixture
+def oracle(world):
+    """An oracle; its world begins a while before all calls."""
+    world.run(100)
+    return Oracle(world)
+
+
+def submit(oracle, *keys, need=1, timeout=10, acknowledged=True):
+    """Submit an operation now."""
+    op_id = f"op-{len(oracle.operations)}"
+    now_ns = oracle._world.now_ns
+    made = OperationRecord(
+        now_ns, op_id=op_id, keys=keys or ("k",), need=need, timeout_ns=timeout * NS_PER_S
+    )
+    oracle.submit(made)
+    oracle._world.run(1)
+    if acknowledged:
+        oracle.submitted(made, "pending")
+    return made
+
+
+def complete(oracle, key="k", answer=None, **others):
+    """Complete a key a second from now; without an answer it stays unknown."""
+    oracle._world.run(1)
+    event = EventRecord(oracle._world.now_ns, key=key, value=len(oracle.events) + 1, **others)
+    oracle.add_event(event)
+    oracle._world.run(1)
+    if answer is not None:
+        oracle.answer(event, answer)
+    return event
+
+
+def broken(oracle):
+    """Return what was broken, also at the end; empty if nothing was."""
+    oracle.check_all()
+    return "" if oracle.violation is None else str(oracle.violation)
+
+
+def test_nothing_is_broken(world, oracle):
+    """An operation is completed, one expires, one is cancelled, one fails."""
+    one, two = submit(oracle, "a"), submit(oracle, "a", "b", need=2)
+    event = complete(oracle, "a", answer=1)
+    oracle.told(one.op_id, "completed", event.value)
+    other = complete(oracle, "b", answer=1)
+    oracle.told(two.op_id, "completed", {"a": event.value, "b": other.value})
+    three, four = submit(oracle), submit(oracle)
+    three.cancels.append(CallRecord(world.now_ns))
+    oracle.answer(three.cancels[0], answer=True)
+    oracle.told(three.op_id, "cancelled", None)
+    world.run(20)
+    oracle.told(four.op_id, "expired", None)
+    five = submit(oracle)
+    failure = complete(oracle, answer=1, failed=True)
+    oracle.told(five.op_id, "failed", failure.value)
+    assert broken(oracle) == ""
+
+
+def test_two_outcomes(oracle):
+    """The same one may be told again, another one may not."""
+    operation = submit(oracle)
+    event = complete(oracle, answer=1)
+    oracle.told(operation.op_id, "completed", event.value)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert broken(oracle) == ""
+    oracle.told(operation.op_id, "expired", None)
+    assert "and then ('expired', None)" in broken(oracle)
+
+
+def test_an_outcome_that_is_never_told(oracle):
+    """Only what was acknowledged has to be."""
+    submit(oracle, acknowledged=False)
+    assert broken(oracle) == ""
+    submit(oracle)
+    assert "never told" in broken(oracle)
+
+
+def test_an_unknown_operation(oracle):
+    """No program has submitted it."""
+    oracle.told("x", "expired", None)
+    assert "no program has submitted" in broken(oracle)
+
+
+def test_expired_early(world, oracle):
+    """By the first call, or by the extension if that was acknowledged."""
+    early = submit(oracle, timeout=10)
+    world.run(8)
+    oracle.told(early.op_id, "expired", None)
+    assert "expired at least 998 ms early" in broken(oracle)
+
+
+def test_expired_before_its_extension(world, oracle):
+    """An extension that was refused does not count; one without an answer may."""
+    for answer, is_broken in ((None, False), (False, False), (True, True)):
+        oracle.violation = None
+        operation = submit(oracle, timeout=2)
+        extension = ExtensionRecord(world.now_ns, timeout_ns=10 * NS_PER_S)
+        operation.extensions.append(extension)
+        world.run(2)
+        if answer is not None:
+            oracle.answer(extension, answer)
+        oracle.told(operation.op_id, "expired", None)
+        assert bool(broken(oracle)) == is_broken
+
+
+def test_a_wrong_cause(world, oracle):
+    """A value that was never sent, of another key, or from before the operation."""
+    before = complete(oracle, answer=0)
+    held = complete(oracle, answer=0, hold_ns=100 * NS_PER_S)
+    world.run(1)
+    other = complete(oracle, "other", answer=0)
+    for value, what in (
+        (99, "no program has sent"),
+        (other.value, "of key 'other'"),
+        (before.value, "came before"),
+        (held.value, ""),
+    ):
+        oracle.violation = None
+        oracle.told(submit(oracle).op_id, "completed", value)
+        assert what in str(oracle.violation or "")
+        assert bool(oracle.violation) == bool(what)
+
+
+def test_a_refused_event(oracle):
+    """The server said that it did nothing."""
+    operation, event = submit(oracle), complete(oracle)
+    oracle.refuse(event)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert "which was refused" in broken(oracle)
+
+
+def test_a_refused_operation(oracle):
+    """It has no outcome, unless it was submitted again."""
+    operation = submit(oracle, acknowledged=False)
+    oracle.refuse_submission(operation)
+    operation.submissions = 2
+    event = complete(oracle, answer=1)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert broken(oracle) == ""
+    again = submit(oracle, acknowledged=False)
+    oracle.refuse_submission(again)
+    oracle.told(again.op_id, "completed", complete(oracle, answer=1).value)
+    assert "was refused, and has an outcome" in broken(oracle)
+
+
+@pytest.mark.parametrize("late", ["completed", "expired"])
+def test_a_missed_event(world, oracle, late):
+    """It was acknowledged while the operation waited, and another end came."""
+    operation = submit(oracle, timeout=20)
+    complete(oracle, answer=1)
+    event = complete(oracle, answer=1)
+    world.run(30)
+    oracle.told(operation.op_id, late, event.value if late == "completed" else None)
+    assert ("outlived" if late == "completed" else "though it was complete") in broken(oracle)
+
+
+def test_wrong_counts(oracle):
+    """An event says that it completed more, or fewer, than it did."""
+    operation = submit(oracle)
+    event = complete(oracle, answer=0)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert "of 1 to 1" in broken(oracle)
+
+
+def test_more_than_the_limit(oracle):
+    """An event with a limit counted for too many."""
+    operations = [submit(oracle), submit(oracle)]
+    event = complete(oracle, answer=2, limit=1)
+    for operation in operations:
+        oracle.told(operation.op_id, "completed", event.value)
+    assert "counted for 2 operations" in broken(oracle)
+
+
+def test_cancels(world, oracle):
+    """An acknowledged one is kept; without one nothing is cancelled."""
+    operation = submit(oracle)
+    operation.cancels.append(CallRecord(world.now_ns))
+    oracle.answer(operation.cancels[0], answer=True)
+    oracle.told(operation.op_id, "completed", complete(oracle, answer=1).value)
+    assert "was cancelled, and has completed" in broken(oracle)
+    oracle.violation = None
+    oracle.told(submit(oracle).op_id, "cancelled", None)
+    assert "was never cancelled" in str(oracle.violation)

@@ -1,0 +1,56 @@
+"""Worlds of seeds: every promise is kept, and one seed gives one history."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from purgatory.simulation.faults import KINDS
+from purgatory.simulation.simulation import Settings, simulate
+from purgatory.simulation.workload import usual_workload
+
+#: How many seeds are run; more for a longer look.
+SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))
+PRINT_HISTORY = """
+from purgatory.simulation.simulation import Settings, simulate
+print(*simulate(11, Settings(seconds=20.0), with_history=True).history, sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_promise_is_kept(seed):
+    """Whatever goes wrong in the world of the seed."""
+    assert simulate(seed).violation == ""
+
+
+def test_all_kinds_of_faults_happen():
+    """Each alone, often; so the world has them all."""
+    for kind in KINDS:
+        verdict = simulate(5, Settings(kinds=(kind,)))
+        assert verdict.violation == ""
+        assert set(verdict.faults) == {kind}
+
+
+def test_without_faults():
+    """Programs get the outcomes that they asked for."""
+    verdict = simulate(1, Settings(seconds=30.0, kinds=(), workload=usual_workload(5, 20.0)))
+    assert verdict.violation == ""
+    assert verdict.operations > 100
+    assert verdict.faults == {}
+
+
+def test_one_seed_one_history():
+    """Byte for byte, whatever order sets have in a process."""
+    digests = set()
+    for hash_seed in ("0", "1"):
+        told = subprocess.run(
+            [sys.executable, "-c", PRINT_HISTORY],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        assert told.count(b"\n") > 100
+        digests.add(hashlib.sha256(told).hexdigest())
+    assert len(digests) == 1
