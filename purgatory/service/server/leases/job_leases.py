@@ -221,6 +221,7 @@ class JobLeases:
         self._leased += 1
         job.token = self._last_token
         job.holder = worker
+        job.max_attempts = worker.kinds[job.kind]
         job.until_ms = now_ms + worker.lease_ms
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if len(self._ends) > 2 * self._leased + _STALE_ENTRIES:

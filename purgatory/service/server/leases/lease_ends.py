@@ -79,9 +79,8 @@ class LeaseEnds:
 
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
         """End an attempt that has failed; the last one was the last."""
-        assert job.holder is not None
         attempts = job.attempts + 1
-        if attempts >= job.holder.kinds.get(job.kind, 1):
+        if attempts >= job.max_attempts:
             self._write(job, JobState.DEAD, attempts, self._now_ms, error)
             self._effects.append(partial(self._leases.give_up, job))
             return

@@ -120,7 +120,7 @@ class LeaseMachine(RuleBasedStateMachine):
         if not held:
             return
         one = data.draw(st.sampled_from(sorted(held, key=lambda one: one.op_id)))
-        lease, kinds = one.lease, self.workers[one.route][0]
+        lease = one.lease
         if fails and how != How.RETURNED:
             self.server.faults.fail()
             self.server.post_finish(lease, how, delay_ms)
@@ -136,8 +136,6 @@ class LeaseMachine(RuleBasedStateMachine):
             one.state, one.route, one.ready_ms = "waiting", None, self.now
         else:
             one.lose(self.now, delay_ms)
-            if one.kind not in kinds:  # the worker asks for others by now: no attempt is left
-                one.state = "dead"
         done = self.send(lambda: self.server.finish(lease, how=how, delay_ms=delay_ms))
         assert done == [True]
 
@@ -159,13 +157,11 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(route=st.sampled_from(ROUTES))
     def disconnect(self, route):
         if route in self.workers:
-            kinds, _ = self.workers.pop(route)
+            del self.workers[route]
             for one in self.leased():
                 if one.route == route:
                     self.past.append(one.lease)
                     one.lose(self.now)
-                    if one.kind not in kinds:
-                        one.state = "dead"
             self.send(lambda: self.server.send(ClientDisconnected("c", route)))
 
     @rule(ms=st.sampled_from([1, 300, 1000, 2500]))
