@@ -386,6 +386,11 @@ class TimerTaskList(TaskList):
         """Return the tasks, in order. O(n). Locked."""
         return [task for task in self._slots if task is not None]
 
+    def some_tasks(self, limit: i32) -> list[TimerTask]:
+        """Return those of the next `limit` slots, in order. Locked."""
+        slots = self._slots[self._head : self._head + limit]
+        return [task for task in slots if task is not None]
+
     def _check(self) -> None:
         """Assert every invariant. Locked."""
         assert len(self.tasks()) == self._count, (self, self.tasks())

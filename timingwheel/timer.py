@@ -168,6 +168,14 @@ class Timer(TimerCore):
         """
         return self._wheel_state.levels(self._clock_reader.now_ns())
 
+    def first_tasks(self, limit: int = 10) -> list[TimerTask]:
+        """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
+
+        It looks at about a thousand: where more are due within one slot of the wheel, it may miss
+        some of these.
+        """
+        return self._wheel_state.first_tasks(limit)
+
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run what is due; if nothing is, wait up to `timeout` seconds.
 

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Final, cast
 
 from timingwheel._cpython.atomicity import COMPILED
-from timingwheel._cpython.mypyc_types import i64
+from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
@@ -24,6 +24,8 @@ from timingwheel.wheel import TimingWheel
 
 # Tasks moved while the write side is held once: about a tenth of a millisecond.
 DRAIN_BATCH: Final = 1024 if COMPILED else 128
+# Tasks that `first_tasks` looks at.
+MAX_SEEN: Final = 1024
 
 
 class WheelState:
@@ -221,6 +223,24 @@ class WheelState:
                 for wheel in self.wheel.levels()
             )
 
+    def first_tasks(self, limit: int) -> list[TimerTask]:
+        """Return the tasks that are due first, in order of deadline. O(MAX_SEEN).
+
+        Where a bucket has more than MAX_SEEN tasks, only the first of these are looked at.
+        """
+        found: list[TimerTask] = []
+        left: i32 = MAX_SEEN
+        with self.lock.reading():
+            for bucket in self.queue.snapshot():
+                # Deadlines are rounded up to the tick: a bucket has none a tick before its own.
+                earliest_ns = bucket.expiration_ns - self.wheel.tick_ns
+                if len(found) == limit and earliest_ns >= found[-1].deadline_ns:
+                    break
+                found += bucket.some_tasks(left)
+                left -= min(left, len(bucket))
+                found = sorted(found, key=_deadline_ns)[:limit]
+        return found
+
     def _check(self) -> None:
         """Assert every invariant."""
         with self.lock.reading():
@@ -235,6 +255,10 @@ class WheelState:
             for bucket in held | delivering:
                 bucket._check()
             assert all(bucket.dispatched for bucket in delivering), delivering
+
+
+def _deadline_ns(task: TimerTask) -> int:
+    return task.deadline_ns
 
 
 def bucket_of(task: TimerTask) -> TimerTaskList | None:

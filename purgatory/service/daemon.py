@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 from prometheus_client import CollectorRegistry
 
-from purgatory.service.auth.authenticator import authenticator_for
+from purgatory.service.auth.authenticator import authenticator_for, is_local
 from purgatory.service.config import split_names
 from purgatory.service.errors import ConfigError
 from purgatory.service.http.journal_metrics import JournalCollector
 from purgatory.service.http.metrics import ServerCollector
+from purgatory.service.http.operations import read_operations
 from purgatory.service.http.process_metrics import register_process_metrics
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
@@ -21,6 +23,7 @@ from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from purgatory.service.config import Config
@@ -69,6 +72,7 @@ class ServiceDaemon:
                     server.stats,
                     server.now_ms,
                     health=server.health,
+                    operations=self._shown_operations(),
                     address=server.address,
                 ),
                 registry=server.registry,
@@ -79,6 +83,17 @@ class ServiceDaemon:
         except BaseException:
             server.close()
             raise
+
+    def _shown_operations(self) -> Callable[[], dict[str, Any]] | None:
+        """Return what reads operations for the page; None: it must not show any.
+
+        The page asks for no key. So it shows them only where each process that can ask for it can
+        list them as well, and by no other name of the machine: that would be a proxy's.
+        """
+        config = self._config
+        if self._authenticator is not None or config.http_hosts or not is_local(config.http_bind):
+            return None
+        return partial(read_operations, self.server)
 
     def _register_metrics(self) -> None:
         server = self.server

@@ -98,3 +98,32 @@ def test_while_others_add_and_drain():
             thread.join()
     assert all(seen)
     assert sum(map(sum, (level.slots for level in timer.levels()))) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 40)), max_size=40),
+    st.integers(1, 12),
+)
+def test_the_first_tasks(adds, limit):
+    """They are those with the earliest deadlines, whenever they were added, on every level."""
+    timer, clock = make()
+    pending = []
+    for delay_ms, pause_ms in adds:
+        pending.append(timer.schedule(delay_ms / 1000, int))
+        clock.advance(pause_ms / 1000)
+        timer.advance_clock()
+    now_ns = clock() * 1_000_000
+    pending = [task for task in pending if task.deadline_ns > now_ns]
+    deadlines = sorted(task.deadline_ns for task in pending)[:limit]
+    assert [task.deadline_ns for task in timer.first_tasks(limit)] == deadlines
+    timer.close()
+
+
+def test_first_tasks_of_many():
+    """A bucket with a million would be looked at in part only; cancelled tasks are not there."""
+    timer, _ = make(wheel_size=20)
+    tasks = [timer.schedule(1000 + n / 1e6, print) for n in range(5000)]
+    for task in tasks[:10]:
+        task.cancel()
+    assert timer.first_tasks(3) == tasks[10:13]
+    timer.close()

@@ -27,7 +27,8 @@ class StatusReader:
     """Reads the figures of a purgatory, and of its server if `service` is given.
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
-    `health` returns whether the server works and is ready; `address` is that of the server.
+    `health` returns whether the server works and is ready, `operations` what `read_operations`
+    does; `address` is that of the server.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class StatusReader:
         now_ms: Callable[[], int] = monotonic_ms,
         *,
         health: Callable[[], HealthReport] | None = None,
+        operations: Callable[[], dict[str, Any]] | None = None,
         address: str = "",
     ) -> None:
         self._purgatory = purgatory
         self._service = service
         self._now_ms = now_ms
         self._health = health
+        self._operations = operations
         self._address = address
         self._host = socket.gethostname()
         self._version = importlib.metadata.version("timer-purgatory")
@@ -53,7 +56,8 @@ class StatusReader:
 
         `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
         their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None;
-        `health`: as `HealthReport`, or None. Counts are since the start.
+        `health`: as `HealthReport`, or None; `operations`: see `read_operations`, or None. Counts
+        are since the start.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -88,6 +92,7 @@ class StatusReader:
             "now_ms": now_ms,
             "service": None if service is None else service.as_dict(),
             "health": None if self._health is None else self._health().as_dict(),
+            "operations": None if self._operations is None else self._operations(),
         }
 
     @property

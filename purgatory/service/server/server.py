@@ -31,10 +31,12 @@ from purgatory.service.protocol import Limits
 from purgatory.service.server.clients import ClientDepths
 from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
+from purgatory.service.server.health.recent_failures import RecentFailure
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
 from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network import Network
+from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.stats import ServerStats
@@ -203,6 +205,19 @@ class Server:
     def health(self) -> HealthReport:
         """Return whether the server works and is ready. O(1); any thread."""
         return self._running.health.report()
+
+    def first_due(self, limit: int) -> list[PendingOperation]:
+        """Return the operations that are due first, the next one first. Any thread.
+
+        Of operations that are due at nearly the same time some may be left out; see
+        `Timer.first_tasks`.
+        """
+        tasks = self._running.store_loop.state.timer.first_tasks(limit)
+        return [task for task in tasks if isinstance(task, PendingOperation)]
+
+    def latest_failures(self) -> list[RecentFailure]:
+        """Return what has failed last since the start, the latest first. Any thread."""
+        return self._running.store_loop.state.failures.latest()
 
     def commit_times(self) -> CommitTimes:
         """Return how long commits took. Any thread."""

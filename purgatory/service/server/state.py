@@ -16,6 +16,7 @@ from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.service.server.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.deferred_executor import DeferredExecutor
+from purgatory.service.server.health.recent_failures import RecentFailures
 from purgatory.service.server.held_keys import HeldKeys
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
@@ -90,6 +91,7 @@ class ServerState:
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
         self.leases: JobLeases = JobLeases(epoch)
+        self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.

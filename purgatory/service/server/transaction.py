@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.health.recent_failures import RecentFailure, failure_text
 from purgatory.service.server.key_events import KeyEvents
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
@@ -72,7 +73,7 @@ class Transaction(OutcomeReceiver):
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
         self.lease_ends: LeaseEnds = LeaseEnds(
-            state.leases, state.retention, self.changes, self.clock_ms
+            state.leases, state.retention, state.failures, self.changes, self.clock_ms
         )
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
@@ -257,12 +258,20 @@ class Transaction(OutcomeReceiver):
                 self._publish_job(operation, record)
             else:
                 retention.add(record)
+            if record.outcome == "failed":
+                self._note_failure(operation, record)
             size = operation.bytes if operation.values is None else operation.all_bytes()
             self._state.pending_bytes -= size
         retention.delete(self.deleted)
         self.lease_ends.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
+
+    def _note_failure(self, operation: PendingOperation, record: OutcomeRecord) -> None:
+        error = failure_text(operation.value or b"")
+        client = record.client.name
+        failure = RecentFailure(self.clock_ms, record.op_id, operation.kind, client, error)
+        self._state.failures.add(failure)
 
     def _publish_job(self, operation: PendingOperation, record: OutcomeRecord) -> None:
         """Lease a job that is due; how one ended otherwise is for no client."""

@@ -108,6 +108,36 @@ function show(state) {
   pending.add(seconds, [state.pending]);
   backlog.add(seconds, [state.mailbox.depth, state.executor_backlog]);
   showLateness(state.lateness);
+  showOperations(state.operations);
+}
+
+// What is due next, and what failed last: if the server shows that here.
+function showOperations(operations) {
+  get("operations").hidden = !operations;
+  if (!operations) return;
+  const now = operations.now_ms;
+  fill("next-table", operations.next.map((row) => [row.op_id, row.kind, row.client, until(row.due_ms - now)]));
+  fill("failures-table", operations.failures.map((row) => [row.op_id, row.kind, row.client,
+    tried(row), `${duration(Math.max(0, now - row.at_ms))} ago`]));
+}
+
+function until(ms) {
+  return ms < 1000 ? "now" : `in ${duration(Math.floor(ms / 1000) * 1000)}`;
+}
+
+// The error, and of a job which attempt it was.
+function tried({ error, attempt, is_dead: dead }) {
+  const which = attempt ? `attempt ${attempt}${dead ? ", the last" : ""}` : "";
+  return [error, which].filter(Boolean).join(" · ");
+}
+
+// Fill a table with rows of texts; without any, say so.
+function fill(id, rows) {
+  const body = get(id).tBodies[0];
+  const width = get(id).tHead.rows[0].cells.length;
+  const cells = ([first, ...others]) => [element("th", { scope: "row" }, first), ...others.map((text) => element("td", {}, text))];
+  const none = element("tr", {}, element("td", { colspan: width, class: "none" }, "none"));
+  body.replaceChildren(...(rows.length ? rows.map((row) => element("tr", {}, ...cells(row))) : [none]));
 }
 
 // Where this is: the machine, and the address of the protocol.

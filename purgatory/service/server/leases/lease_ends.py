@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.job_messages import How, LeaseEnd
+from purgatory.service.server.health.recent_failures import RecentFailure, RecentFailures
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.retention import OutcomeRetention
@@ -23,10 +24,16 @@ class LeaseEnds:
     """The ends of leases, and of dead jobs, in a transaction at `now_ms` that writes `changes`."""
 
     def __init__(
-        self, leases: JobLeases, retention: OutcomeRetention, changes: Changes, now_ms: int
+        self,
+        leases: JobLeases,
+        retention: OutcomeRetention,
+        failures: RecentFailures,
+        changes: Changes,
+        now_ms: int,
     ) -> None:
         self._leases = leases
         self._retention = retention
+        self._failures = failures
         self._changes = changes
         self._now_ms = now_ms
         self._jobs: dict[int, DueJob] = {}  # by number: each changes once
@@ -80,13 +87,21 @@ class LeaseEnds:
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
         """End an attempt that has failed; the last one was the last."""
         attempts = job.attempts + 1
-        if attempts >= job.max_attempts:
+        is_dead = attempts >= job.max_attempts
+        self._effects.append(partial(self._note_failure, job, error, attempts, is_dead=is_dead))
+        if is_dead:
             self._write(job, JobState.DEAD, attempts, self._now_ms, error)
             self._effects.append(partial(self._leases.give_up, job))
             return
         at_ms = self._now_ms + delay_ms if delay_ms else 0
         self._write(job, JobState.WAITING, attempts, at_ms, error)
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
+
+    def _note_failure(self, job: DueJob, error: str, attempt: int, *, is_dead: bool) -> None:
+        record = job.record
+        name = record.client.name
+        failure = (self._now_ms, record.op_id, job.kind, name, error, attempt, is_dead)
+        self._failures.add(RecentFailure(*failure))
 
     def _forget(self, job: DueJob) -> None:
         self._leases.finish(job)

@@ -275,6 +275,67 @@ class TestFirstScreen:
         assert page.is_visible("#idle")
 
 
+OPERATIONS = {
+    "now_ms": 1_000_000,
+    "next": [
+        {"due_ms": 1_000_400, "op_id": "order-17", "kind": "order", "client": "shop"},
+        {"due_ms": 1_090_000, "op_id": "x" * 200, "kind": "<b>mail</b>", "client": "reminders"},
+    ],
+    "failures": [
+        {
+            "at_ms": 940_000,
+            "op_id": "a",
+            "kind": "mail",
+            "client": "shop",
+            "error": "KeyError: 'to'",
+        }
+        | {"attempt": 5, "is_dead": True},
+        {"at_ms": 990_000, "op_id": "b", "kind": "", "client": "shop", "error": "NoMoney"}
+        | {"attempt": 0, "is_dead": False},
+    ],
+}
+
+
+class TestOperations:
+    """The tables of what is due next and what failed last."""
+
+    @pytest.fixture
+    def shown(self, bench):
+        found = dict(OPERATIONS)
+        with serve(bench.purgatory, operations=lambda: found) as web:
+            yield web, found
+
+    def rows(self, page, table):
+        return page.eval_on_selector_all(
+            f"#{table} tbody tr", "all => all.map(row => [...row.cells].map(c => c.textContent))"
+        )
+
+    @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_tables(self, shown, visit, viewport):
+        """All that is known, as texts; long ids are broken, and fit the screen."""
+        page = visit(shown[0], viewport=viewport)
+        assert self.rows(page, "next-table") == [
+            ["order-17", "order", "shop", "now"],
+            ["x" * 200, "<b>mail</b>", "reminders", "in 1.5 min"],
+        ]
+        assert self.rows(page, "failures-table") == [
+            ["a", "mail", "shop", "KeyError: 'to' · attempt 5, the last", "1 min ago"],
+            ["b", "", "shop", "NoMoney", "10 s ago"],
+        ]
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        for scroll in page.query_selector_all("#operations .scroll"):
+            assert scroll.evaluate("node => node.scrollWidth <= node.clientWidth")
+        assert page.evaluate(CONTRASTS) >= 4.5
+
+    def test_none(self, shown, still, visit):
+        """Empty tables say so; where operations are not shown, there are no tables."""
+        web, found = shown
+        found |= {"next": [], "failures": []}
+        page = visit(web)
+        assert self.rows(page, "next-table") == self.rows(page, "failures-table") == [["none"]]
+        assert visit(still).is_hidden("#operations")
+
+
 class TestMotion:
     def test_rings_move_under_load(self, busy, visit):
         """Slots fill and empty, hands turn, outcomes go up, the chart grows."""
