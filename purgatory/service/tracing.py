@@ -1,11 +1,13 @@
-"""OpenTelemetry for clients: a span for each operation, from its submission to its end.
+"""OpenTelemetry for clients and workers: spans of operations, and of attempts at jobs.
 
 Needs the extra `otel`, and is imported by programs that ask for it alone:
 
     client = Client(tracer=OpenTelemetryTracer())
 
-The span belongs to the trace in which the operation was submitted, by whichever process, and ends
-when the operation did. `on_outcome` runs within it, so what that starts belongs to the trace, too.
+The span of an operation begins with its submission, belongs to the trace in which that was, by
+whichever process, and ends when the operation did. `on_outcome` runs within it, so what that starts
+belongs to the trace, too. A `Worker` takes a tracer as well: each attempt at a job is a span of the
+trace in which the job was scheduled, and the handler runs within it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from timingwheel.lowlevel import NS_PER_MS
 
 if TYPE_CHECKING:
+    from purgatory.service.job_messages import LeasedJob
     from purgatory.service.protocol import OutcomeMessage
 
 _SPAN: Final = "purgatory.operation"
+_JOB_SPAN: Final = "purgatory.job"
 _TRACEPARENT: Final = "traceparent"
 
 
@@ -61,3 +65,18 @@ class OpenTelemetryTracer:
                 yield
         finally:
             span.end(max(outcome.submitted_ms, outcome.at_ms) * NS_PER_MS)
+
+    @contextmanager
+    def attempted(self, job: LeasedJob, traceparent: str) -> Iterator[None]:
+        """Record an attempt at a job, with the error if the block, its handler, raises one."""
+        with self._tracer.start_as_current_span(
+            _JOB_SPAN,
+            context=self._propagator.extract({_TRACEPARENT: traceparent}),
+            kind=trace.SpanKind.CONSUMER,
+            attributes={
+                "purgatory.op_id": job.op_id,
+                "purgatory.kind": job.kind,
+                "purgatory.attempt": job.attempt,
+            },
+        ):
+            yield

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Raw
 
+from purgatory.service.job_messages import LeasedJob
 from purgatory.service.protocol import OutcomeMessage, encode
 
 # The MessagePack extension type of [traceparent, payload], see docs/protocol.md.
@@ -26,7 +27,7 @@ _decode_pair: Final = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
 
 
 class OperationTracer(Protocol):
-    """What a client needs to trace its operations; `purgatory.service.tracing` has one."""
+    """What clients and workers need for traces; `purgatory.service.tracing` has one."""
 
     def traceparent(self) -> str:
         """Return the context of the caller as a W3C `traceparent`; empty if it has none."""
@@ -35,6 +36,12 @@ class OperationTracer(Protocol):
         """Record the end of an operation that was submitted in this context.
 
         What the block does belongs to the trace. Called by the client's I/O thread.
+        """
+
+    def attempted(self, job: LeasedJob, traceparent: str) -> AbstractContextManager[object]:
+        """Record an attempt at a job that was scheduled in this context: the block is its handler.
+
+        Called by a thread of the worker, or by its event loop.
         """
 
 

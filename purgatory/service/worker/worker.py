@@ -1,8 +1,7 @@
 """Worker: runs the jobs that are due of one client name, beside other workers of that name.
 
 The server leases each job to one worker at a time. The worker keeps the lease while the handler
-runs, and ends it when the handler has returned; if the worker dies, its lease ends, and the job
-goes to another one. So a job is done at least once.
+runs, and ends it when that has returned; if the worker dies, the job goes to another one.
 
 `run` and `stop` may be called by any thread; handlers run in threads of the worker, coroutine
 functions in an event loop of its own.
@@ -13,14 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
-from purgatory.service.client.trace_context import unwrap
+from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
 from purgatory.service.job_messages import How, LeasedJob, LeaseEnd
@@ -36,6 +34,7 @@ from purgatory.service.worker.handlers import (
 from purgatory.service.worker.held_jobs import HeldJob, HeldJobs
 from purgatory.service.worker.job import Job
 from purgatory.service.worker.pace import Pace
+from purgatory.service.worker.worker_counts import WorkerCounts
 from timingwheel.lowlevel import to_ms
 
 if TYPE_CHECKING:
@@ -59,22 +58,14 @@ _MAX_CONCURRENCY: Final = 1000
 _F = TypeVar("_F", bound=HandlerFunction)
 
 
-@dataclass(slots=True)
-class WorkerCounts:
-    """What has become of jobs at a worker: done; failed; and lost, as the lease had ended."""
-
-    done: int = 0
-    failed: int = 0
-    lost: int = 0
-
-
 class Worker:
     """Runs the jobs of the client `name` at a server.
 
     At most `concurrency` plain handlers run at a time, in threads, and as many coroutine functions.
     `lease`, seconds: for so long a job is this worker's if nothing is heard of it; the lease of a
     handler that runs is kept. `max_attempts`, `retry_delay` and `max_retry_delay` are for handlers
-    that do not say otherwise. Other arguments are those of `Client`.
+    that do not say otherwise. Other arguments are those of `Client`; its `tracer` makes a span for
+    each attempt at a job that was scheduled within a trace.
 
     Raises TypeError and ValueError for bad arguments.
     """
@@ -104,20 +95,26 @@ class Worker:
         self._retry = check_retry(Retry(max_attempts, retry_delay, max_retry_delay))
         self._client_options = client_options
         self._handlers: dict[str, Handler] = {}
+        self._tracer: OperationTracer | None = client_options.get("tracer")
         self.counts: WorkerCounts = WorkerCounts()
+        self._thread: threading.Thread | None = None
+        self._run_lock = threading.Lock()  # held while it runs
+        self._has_run = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """Make what belongs to one run."""
         self._held = HeldJobs(self._lease_ms / 1000)
-        self._pace = Pace(concurrency)
+        self._pace = Pace(self._concurrency)
         self._threads = HandlerThreads(
-            f"{name}-worker", concurrency, self._run_job, self._run_job_async
+            f"{self.name}-worker", self._concurrency, self._run_job, self._run_job_async
         )
         self._client: Client | None = None
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop
         self._asked: ReplyFuture[None] | None = None  # the answer to the last `Work`
-        self._thread: threading.Thread | None = None
         self._failure: Exception | None = None  # what has ended the thread
-        self._counts_lock = threading.Lock()
 
     @property
     def running(self) -> int:
@@ -157,10 +154,29 @@ class Worker:
     def run(self) -> None:
         """Run jobs until `stop` is called; while no server answers, wait for one.
 
-        Raises ValueError if there is no handler, `Refused`, and Unavailable.
+        It can be run again then. Raises ValueError if there is no handler, RuntimeError if it runs
+        already, `Refused`, and Unavailable.
         """
+        self._begin()
+        self._run()
+
+    def _begin(self) -> None:
+        """Have this be the one run of the worker."""
         if not self._handlers:
             raise ValueError("the worker has no handler; expected some, by @worker.on(kind)")
+        if not self._run_lock.acquire(blocking=False):
+            raise RuntimeError(f"worker {self.name!r} runs already")
+        if self._has_run:  # else `stop` may have been called already
+            self._reset()
+
+    def _run(self) -> None:
+        try:
+            self._run_jobs()
+        finally:
+            self._has_run = True
+            self._run_lock.release()
+
+    def _run_jobs(self) -> None:
         asyncs = {handler.is_async for handler in self._handlers.values()}
         self._pace = Pace(self._concurrency * len(asyncs))
         with Client(self.address, name=self.name, **self._client_options) as client:
@@ -195,7 +211,8 @@ class Worker:
             log.warning("worker %r: %s", self.name, error)  # the leases end by themselves
 
     def start(self) -> None:
-        """Run jobs in a thread of its own, until `stop`."""
+        """Run jobs in a thread of its own, until `stop`. Raises what `run` raises at once."""
+        self._begin()
         self._thread = threading.Thread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
         )
@@ -203,7 +220,7 @@ class Worker:
 
     def _run_in_thread(self) -> None:
         try:
-            self.run()
+            self._run()
         except Exception as error:  # noqa: BLE001  # raised by `wait`
             log.error("worker %r ends: %s", self.name, error)  # noqa: TRY400  # without a traceback
             self._failure = error
@@ -300,7 +317,8 @@ class Worker:
             return
         error: BaseException | None = None
         try:
-            self._handlers[held.leased.kind].function(_job(held))
+            with self._span(held):
+                self._handlers[held.leased.kind].function(_job(held))
         except BaseException as raised:  # noqa: BLE001  # also of a thread that is told to exit
             error = raised
         self._on_returned(held, error)
@@ -311,10 +329,18 @@ class Worker:
             return
         error: BaseException | None = None
         try:
-            await self._handlers[held.leased.kind].function(_job(held))
+            with self._span(held):
+                await self._handlers[held.leased.kind].function(_job(held))
         except BaseException as raised:  # noqa: BLE001  # also if it is cancelled
             error = raised
         self._on_returned(held, error)
+
+    def _span(self, held: HeldJob) -> contextlib.AbstractContextManager[object]:
+        """Return what a handler runs within: a span, if the job was scheduled within a trace."""
+        traceparent, _ = unwrap(held.leased.payload)
+        if self._tracer is None or not traceparent:
+            return contextlib.nullcontext()
+        return self._tracer.attempted(held.leased, traceparent)
 
     def _on_returned(self, held: HeldJob, error: BaseException | None) -> None:
         leased = held.leased
@@ -355,18 +381,12 @@ class Worker:
         if error is not None:
             log.warning("worker %r: job %r: %s", self.name, held.leased.op_id, error)
         elif not reply.result():
-            self._count(lost=1)
+            self.counts.add(lost=1)
             log.warning("worker %r had lost its lease of job %r", self.name, held.leased.op_id)
         elif end.how == How.DONE:
-            self._count(done=1)
+            self.counts.add(done=1)
         elif end.how == How.FAILED:
-            self._count(failed=1)
-
-    def _count(self, done: int = 0, failed: int = 0, lost: int = 0) -> None:
-        with self._counts_lock:
-            self.counts.done += done
-            self.counts.failed += failed
-            self.counts.lost += lost
+            self.counts.add(failed=1)
 
     def __repr__(self) -> str:
         return f"<Worker {self.name!r} of {self.address}, {self.running} running>"
@@ -376,12 +396,5 @@ def _job(held: HeldJob) -> Job:
     """Return what the handler gets."""
     leased = held.leased
     payload = unpack_or_raw(unwrap(leased.payload)[1])
-    return Job(
-        leased.op_id,
-        leased.kind,
-        payload,
-        leased.attempt,
-        held.token,
-        leased.submitted_ms,
-        leased.deadline_ms,
-    )
+    submitted_ms, due_ms = leased.submitted_ms, leased.deadline_ms
+    return Job(leased.op_id, leased.kind, payload, leased.attempt, held.token, submitted_ms, due_ms)

@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from purgatory.service import Client
+from purgatory.service import Client, Worker
 from purgatory.service.client.trace_context import unwrap, wrap
 from purgatory.service.protocol import NOTHING, Raw, pack, unpack
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -154,3 +155,38 @@ class TestOpenTelemetry:
         assert spans["done"].status.is_unset
         assert spans["late"].status.description == "expired"
         assert spans["late"].end_time - spans["late"].start_time == 1_000_000
+
+    @pytest.mark.parametrize("is_async", [False, True], ids=["function", "coroutine function"])
+    def test_jobs(self, server, connect, telemetry, is_async):
+        """Each attempt is a span of the trace that scheduled the job, with the handler's error."""
+        tracing = pytest.importorskip("purgatory.service.tracing")
+        provider, finished = telemetry
+        tracer = tracing.OpenTelemetryTracer(provider)
+        client = connect(server, name="shop", tracer=tracer)
+        worker = Worker(server.address, name="shop", tracer=tracer, retry_delay=0)
+        inside = []
+
+        def handle(job):
+            with provider.get_tracer("shop").start_as_current_span("mail") as span:
+                inside.append((job.payload, span.parent and span.parent.span_id))
+            if job.attempt == 1:
+                raise ValueError("no")
+
+        async def handle_async(job):
+            handle(job)
+
+        worker.on("mail")(handle_async if is_async else handle)
+        with worker:
+            with provider.get_tracer("shop").start_as_current_span("order") as order:
+                client.schedule(0, kind="mail", payload=7)
+            eventually(lambda: worker.counts.done == 1)
+            client.schedule(0, kind="mail", payload=8)
+            eventually(lambda: worker.counts.done == 2)
+        spans = [span for span in finished.get_finished_spans() if span.name == "purgatory.job"]
+        assert [span.attributes["purgatory.attempt"] for span in spans] == [1, 2]
+        assert all(span.parent.span_id == order.get_span_context().span_id for span in spans)
+        assert spans[0].status.description == "ValueError: no"
+        assert [event.name for event in spans[0].events] == ["exception"]
+        assert spans[1].status.is_unset
+        assert inside[:2] == [(7, span.context.span_id) for span in spans]
+        assert inside[2:] == [(8, None), (8, None)]  # not scheduled within a trace

@@ -141,6 +141,36 @@ def test_retries_and_dead_jobs(worker, client, caplog):
         assert client.stats()["unacknowledged"] == 0
 
 
+def test_to_run_again(worker, client):
+    """A worker that was stopped runs again; one that runs cannot be run once more."""
+    one, done = worker(), queue.SimpleQueue()
+    one.on("")(lambda job: done.put(job.payload))
+    for n in range(3):
+        with one:
+            with pytest.raises(RuntimeError, match="worker 'jobs' runs already"):
+                one.run()
+            client.schedule(0, payload=n)
+            assert done.get(timeout=HANG) == n
+        one.stop()  # once more: that is for none to come
+    assert one.counts.done == 3
+    one.stop(0)
+    thread = threading.Thread(target=one.run)
+    thread.start()
+    client.schedule(0, payload="last")
+    assert done.get(timeout=HANG) == "last"
+    one.stop()
+    thread.join(HANG)
+    assert not thread.is_alive()
+
+
+def test_to_stop_before_it_runs(worker):
+    """Then it ends at once."""
+    one = worker()
+    one.on("")(print)
+    one.stop()
+    one.run()
+
+
 def test_from_an_event_loop(server, worker):
     """`AsyncClient` schedules jobs, looks at dead ones, and sends them again or drops them."""
     one = worker(max_attempts=1)
