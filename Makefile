@@ -9,7 +9,7 @@ DATA   ?= .demo
 SPEED  ?= 4000000
 
 .PHONY: test test-interpreted test-compiled test-spark wheels demo check lint types imports core docs test-all \
-	simulate bench clean
+	simulate simulate-mutants bench clean
 
 # With `make -j2 test` two of these run at a time.
 test: test-interpreted test-compiled test-spark  ## set everything up and run the tests, in both modes
@@ -40,6 +40,9 @@ test-compiled: $(COMPILED)/.test
 SEEDS ?= 100
 simulate: $(VENV)/.test        ## the service in SEEDS simulated worlds, with all that goes wrong there
 	$(BIN)/python -m purgatory.simulation $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
+
+simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find
+	$(BIN)/python -m tests.mutants
 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels

@@ -31,6 +31,7 @@ FLOORS = {
     "purgatory": [
         ["purgatory.__main__"],
         ["purgatory.cli.*"],
+        ["purgatory.testing.*"],
         ["purgatory.simulation.*"],
         ["purgatory"],
         ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*", "purgatory.aio.*"],

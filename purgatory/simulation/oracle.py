@@ -3,7 +3,7 @@
 Each rule looks at records only, and knows nothing of how the service works. Time is the world's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
@@ -11,8 +11,8 @@ from purgatory.simulation.world.world import NS_PER_MS, World
 
 # Fields of calls that the history tells, if they say anything.
 _TOLD: Final = ("key", "value", "failed", "limit", "hold_ns", "timeout_ns")
-# The service counts in whole milliseconds: of two clocks each may be a part of one behind.
-_ROUNDING_NS: Final = 2 * NS_PER_MS
+# The service counts in whole milliseconds, and cuts off the rest of one.
+_ROUNDING_NS: Final = NS_PER_MS
 
 
 class Violation(AssertionError):
@@ -133,6 +133,11 @@ class Oracle:
             self._fail(operation, f"ended by event {value}, which came before, and was not held")
 
     # What must be true at the end
+
+    def check_answered(self, unanswered: Iterable[CallRecord]) -> None:
+        """Check that no call of a process that lives is without an answer."""
+        for call in unanswered:
+            self._report(f"was never answered: {call}")
 
     def check_all(self) -> None:
         """Check what can only be judged when all is quiet."""

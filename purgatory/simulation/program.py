@@ -55,6 +55,8 @@ class Program:
         self._runs = 0
         self._process: Process
         self._client: Client
+        #: Calls of this process without an answer so far.
+        self.unanswered: dict[int, CallRecord] = {}
         #: Whether it asks for anything new.
         self.is_busy: bool = True
         self.start()
@@ -62,6 +64,7 @@ class Program:
     def start(self) -> None:
         """Start the process."""
         self._runs += 1
+        self.unanswered = {}
         self._process = Process(self.machine, self._network)
         self._client = Client(
             ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome
@@ -177,9 +180,11 @@ class Program:
 
     def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
         """Note the answer when it comes; nothing if this process ends before."""
-        process = self._process
+        process, unanswered = self._process, self.unanswered
+        unanswered[id(reply)] = call
 
         def answered(future: Any) -> None:
+            unanswered.pop(id(reply), None)
             error = future.exception()
             if not process.alive or isinstance(error, Unavailable):
                 return

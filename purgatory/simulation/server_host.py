@@ -32,6 +32,7 @@ class ServerHost:
         self._network = network
         self._process: ServerProcess | None = None
         self._look_planned = False
+        self._down_until_ns = 0  # not started before
         self._clock_error_ms = 0  # of the last server's clock
         #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
         self.lost_time_ns: int = 0
@@ -49,13 +50,23 @@ class ServerHost:
         if self.process is None:
             self._check_failure()
             self._try_to_start()
-        if not self._look_planned:
-            self._look_planned = True
-            self._world.after(_LOOK_NS, self._look)
+        self._plan_look(_LOOK_NS)
 
     def _look(self) -> None:
         self._look_planned = False
-        self.start()
+        if self._world.now_ns < self._down_until_ns:
+            self._plan_look(self._down_until_ns - self._world.now_ns)
+        else:
+            self.start()
+
+    def _plan_look(self, delay_ns: int) -> None:
+        if not self._look_planned:
+            self._look_planned = True
+            self._world.after(delay_ns, self._look)
+
+    def stay_down(self, delay_ns: int) -> None:
+        """Have the server not started again for so long."""
+        self._down_until_ns = self._world.now_ns + delay_ns
 
     def _try_to_start(self) -> None:
         self.kill()

@@ -47,7 +47,7 @@ class ServerProcess(Process):
         self.parts = build_parts(
             store,
             limits,
-            figures=dict,
+            figures=self._figures,
             ended=self._end,
             retention_ms=7 * 86_400_000,
             max_clients=10_000,
@@ -70,6 +70,15 @@ class ServerProcess(Process):
             self.descriptors.watch(descriptor, network_thread.wake)
         store_thread.start()
         network_thread.start()
+
+    def _figures(self) -> dict[str, int]:
+        """Return the most important of a server's figures."""
+        state = self.parts.store_loop.state
+        return {
+            "pending": state.purgatory.delayed,
+            "unacknowledged": state.unacknowledged,
+            "held": len(state.held),
+        }
 
     def _end(self, failure: Exception | None) -> None:
         self.failure = failure

@@ -76,6 +76,8 @@ class Simulation:
         try:
             self._run_for(self._seconds)
             self._settle()
+            for program in self.programs:
+                self.oracle.check_answered(program.unanswered.values())
             self.oracle.check_all()
             self._raise_violation()
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too

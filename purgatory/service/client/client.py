@@ -102,6 +102,7 @@ class Client(LaterCalls):
         self.timeout: float = to_ms(timeout) / 1000
         self.address = address
         self.name: str = name or _unique_name(platform)
+        self.platform = platform
         self._monotonic = platform.monotonic
         # The unfinished operations, by id. Callers add entries and the I/O thread removes them;
         # both by single, atomic operations of a dict.
@@ -360,6 +361,7 @@ class Client(LaterCalls):
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         deadline = self._monotonic() + seconds
+        self.platform.wait(future.done, seconds)
         self._io_thread.lead(lambda: future._state != PENDING, seconds)
         try:
             return future.result(max(0.0, deadline - self._monotonic()))

@@ -12,6 +12,7 @@ from purgatory.core.future import PENDING, FastResultFuture
 from purgatory.core.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
+from purgatory.service.platform.platform import Platform
 from purgatory.service.protocol import OutcomeMessage, unpack
 
 _T = TypeVar("_T")
@@ -59,6 +60,7 @@ class OperationControl(Protocol):
     """What a `ServiceFuture` needs of its client."""
 
     timeout: float
+    platform: Platform
 
     def cancel(self, operation: str) -> bool:
         """Cancel an operation by its id; False if it has ended or is not known."""
@@ -83,6 +85,22 @@ class ServiceFuture(ReplyFuture[Any]):
         self._client = client
         self._cancel_requested = False
 
+    def result(self, timeout: float | None = None) -> Any:
+        """See `concurrent.futures.Future`, and `Client.defer` for what it returns and raises."""
+        if self._state == PENDING:
+            timeout = self._pass_time(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `concurrent.futures.Future`."""
+        if self._state == PENDING:
+            timeout = self._pass_time(timeout)
+        return super().exception(timeout)
+
+    def _pass_time(self, timeout: float | None) -> float | None:
+        """Return for how long to wait; in a simulation time passes here."""
+        return self._client.platform.wait(self.done, timeout)
+
     def cancel(self) -> bool:
         """Have the server cancel the operation; False if it has ended otherwise.
 
@@ -92,7 +110,7 @@ class ServiceFuture(ReplyFuture[Any]):
             return self.cancelled()
         self._cancel_requested = True
         if self._client.cancel(self.op_id):
-            concurrent.futures.wait([self], self._client.timeout)
+            concurrent.futures.wait([self], self._pass_time(self._client.timeout))
         return self.cancelled()
 
     def extend(self, timeout: float | timedelta) -> bool:

@@ -53,7 +53,6 @@ class ClientIOThread:
         name: str,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
-        self._platform = platform
         self._monotonic = platform.monotonic
         self._mailbox: Mailbox[IOCommand] = platform.mailbox()
         self.batcher: CallBatcher = CallBatcher(self.post, self.is_closed, self.send_now)
@@ -208,8 +207,6 @@ class ClientIOThread:
 
         False at once if the caller cannot do so, or no longer: then the I/O thread goes on.
         """
-        if self._platform.run_until(done, seconds):
-            return True
         return self._run_in_caller(lambda: self._lead(done, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:

@@ -76,10 +76,10 @@ class Platform(Protocol):
     def thread(self, loop: Loop, name: str) -> LoopThread:
         """Make a thread that runs a loop, not started."""
 
-    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Let all go on until `done`, for so many seconds at most, where no thread would.
+    def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
+        """Let time pass until `done`, for so many seconds at most, where no thread would.
 
-        False: threads do so, or the time is over.
+        Returns for how long is still to be waited: all of it where threads run.
         """
 
 
@@ -110,10 +110,10 @@ class RealPlatform:
         """Make a daemon thread."""
         return threading.Thread(target=loop.run, name=name, daemon=True)
 
-    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Do nothing: threads go on by themselves."""
-        del done, seconds
-        return False
+    def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
+        """Do nothing: threads run by themselves."""
+        del done
+        return seconds
 
 
 #: The platform of all that is not told otherwise.

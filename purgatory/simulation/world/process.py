@@ -5,7 +5,7 @@ that is in the middle of a step: what the step still does has no effect.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from mq import Mailbox
 from purgatory.service.platform.doorbell import Doorbell
@@ -16,6 +16,9 @@ from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.queues import SimulatedDoorbell, SimulatedMailbox
 from purgatory.simulation.world.sockets import SimulatedContext
+
+# Seconds that a program waits that waits for ever.
+_LONGEST_WAIT_S: Final = 86_400.0
 
 
 class Process:
@@ -80,6 +83,7 @@ class Process:
     def _is_alive(self) -> bool:
         return self.alive
 
-    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
+    def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
         """Let the world go on until `done`."""
-        return self.world.run_until(done, seconds)
+        self.world.run_until(done, _LONGEST_WAIT_S if seconds is None else seconds)
+        return 0.0

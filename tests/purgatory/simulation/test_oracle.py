@@ -94,7 +94,7 @@ def test_expired_early(world, oracle):
     early = submit(oracle, timeout=10)
     world.run(8)
     oracle.told(early.op_id, "expired", None)
-    assert "expired at least 998 ms early" in broken(oracle)
+    assert "expired at least 999 ms early" in broken(oracle)
 
 
 def test_expired_before_its_extension(world, oracle):
@@ -189,3 +189,11 @@ def test_cancels(world, oracle):
     oracle.violation = None
     oracle.told(submit(oracle).op_id, "cancelled", None)
     assert "was never cancelled" in str(oracle.violation)
+
+
+def test_a_call_that_is_never_answered(world, oracle):
+    """Its process lives, and waits."""
+    oracle.check_answered([])
+    assert broken(oracle) == ""
+    oracle.check_answered([CallRecord(world.now_ns)])
+    assert "never answered" in broken(oracle)

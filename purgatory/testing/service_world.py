@@ -1,0 +1,125 @@
+"""ServiceWorld: a server and its clients for a test, in a world of `purgatory.simulation`.
+
+No thread, socket or file is real, and nothing waits: time passes in `advance`, and in calls of
+clients that wait for an answer. The seed decides how long messages take. Not thread-safe.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from purgatory.service.client.client import Client
+from purgatory.simulation.server_host import ServerHost
+from purgatory.simulation.server_process import ADDRESS
+from purgatory.simulation.world.disk import DiskError, Handles
+from purgatory.simulation.world.machine import Machine
+from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.process import Process
+from purgatory.simulation.world.world import NS_PER_S, World
+
+_SERVER: Final = "server"
+
+
+class ServiceWorld:
+    """A world with a server; also a context manager, which closes it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._world = World(seed)
+        self._network = SimulatedNetwork(self._world)
+        self._server = ServerHost(Machine(self._world, _SERVER), self._network)
+        self._machines: dict[str, Machine] = {}
+        self._clients: list[tuple[Client, Process]] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the world began."""
+        return self._world.now_ns / NS_PER_S
+
+    def client(self, name: str, **options: Any) -> Client:
+        """Return a client of the server, in a process of its own on the machine `name`.
+
+        `options` are those of `Client`. Calls that wait let time pass, and so do `result` and
+        `exception` of the futures of `defer`; `concurrent.futures.wait` does not.
+        """
+        if name == _SERVER:
+            raise ValueError(f"name is {name!r}, which is the server's")
+        machine = self._machines.setdefault(name, Machine(self._world, name))
+        process = Process(machine, self._network)
+        made = Client(ADDRESS, name=name, platform=process, **options)
+        self._clients.append((made, process))
+        return made
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self._world.run(seconds)
+
+    def run_until(self, done: Callable[[], bool], seconds: float = 60.0) -> bool:
+        """Let time pass until `done`, for so many seconds at most; returns `done()`."""
+        return self._world.run_until(done, seconds)
+
+    def crash(self, seconds: float = 1.0) -> None:
+        """Kill the server, as SIGKILL does; it is started again after so many seconds."""
+        self._server.kill()
+        self._server.stay_down(round(seconds * NS_PER_S))
+
+    def lose_power(self, seconds: float = 1.0) -> None:
+        """Let the server's machine lose its power: what was not synced may be lost."""
+        self._server.lose_power()
+        self._server.stay_down(round(seconds * NS_PER_S))
+
+    def kill(self, client: Client) -> None:
+        """Kill the process of a client: nothing of it happens any more."""
+        for made, process in self._clients:
+            if made is client:
+                process.kill()
+
+    def partition(self, name: str = _SERVER) -> None:
+        """Let nothing get to a machine or from it: a client's, or the server's, until `heal`."""
+        self._check_name(name)
+        self._network.cut_off(name)
+
+    def heal(self, name: str = _SERVER) -> None:
+        """Take back `partition`."""
+        self._check_name(name)
+        self._network.heal(name)
+
+    def _check_name(self, name: str) -> None:
+        if name != _SERVER and name not in self._machines:
+            expected = ", ".join(map(repr, [_SERVER, *self._machines]))
+            raise ValueError(f"name is {name!r}; expected one of {expected}")
+
+    def fill_disk(self) -> None:
+        """Let all writes of the server fail, until `free_disk`."""
+        disk = self._server.machine.disk
+        disk.set_faults(_fail, _do_nothing)
+        disk.is_faulty = True
+
+    def free_disk(self) -> None:
+        """Take back `fill_disk`."""
+        self._server.machine.disk.work_well()
+
+    def close(self) -> None:
+        """End the world; its clients are gone. Idempotent."""
+        for _, process in self._clients:
+            process.kill()
+        self._server.kill()
+        self._server.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _fail(_: Handles) -> None:
+    raise DiskError(full=True)
+
+
+def _do_nothing(_: Handles) -> None:
+    """Let a sync succeed."""

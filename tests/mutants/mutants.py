@@ -1,0 +1,247 @@
+"""Mutants: faults put into the service on purpose, each of which the simulation has to find.
+
+`old` stands once in the file, and is replaced by `new`.
+"""
+
+from typing import NamedTuple
+
+SERVER = "purgatory/service/server/"
+STORE = "purgatory/service/store/"
+CLIENT = "purgatory/service/client/"
+
+
+class Mutant(NamedTuple):
+    """One fault."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = [
+    Mutant(
+        "a commit is not synced",
+        STORE + "store.py",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA synchronous=OFF",
+    ),
+    Mutant(
+        "an acknowledgement comes before the sync",
+        STORE + "store.py",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA synchronous=NORMAL",
+    ),
+    Mutant(
+        "a failed commit is taken for one that succeeded",
+        SERVER + "store_loop.py",
+        "            self.activity.commit_failed(str(error))\n            return error\n",
+        "            self.activity.commit_failed(str(error))\n",
+    ),
+    Mutant(
+        "an unknown end of a commit is answered by a refusal",
+        SERVER + "store_loop.py",
+        "            self._fail(error)\n            return\n",
+        "            self._fail(error)\n",
+    ),
+    Mutant(
+        "outcomes are forgotten at the start",
+        SERVER + "recovery.py",
+        "                state.retention.add(record)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "acknowledged outcomes are deleted at a clean end",
+        SERVER + "store_loop.py",
+        "        transaction.delete_outcomes()\n"
+        "        if self.state.journal_numbers.has_deletable:\n"
+        "            transaction.delete_journaled()\n        transaction.prepare()\n",
+        "        from purgatory.service.server import retention\n"
+        "        retention.RETAINED_OUTCOMES_MS = -1\n"
+        "        transaction.delete_outcomes()\n"
+        "        retention.RETAINED_OUTCOMES_MS = 600_000\n"
+        "        transaction.prepare()\n",
+    ),
+    Mutant(
+        "operations that wait are forgotten at the start, if they wait for several keys",
+        SERVER + "recovery.py",
+        "            state.watch(operation, row.keys)\n",
+        "            if row.need == 1:\n                state.watch(operation, row.keys)\n",
+    ),
+    Mutant(
+        "progress is forgotten at the start",
+        SERVER + "recovery.py",
+        "operation.values = progress.pop(row.number, None)",
+        "operation.values = None",
+    ),
+    Mutant(
+        "an operation expires a millisecond early",
+        SERVER + "operation.py",
+        "wait_ms = due_ms + 1 - now_ms",
+        "wait_ms = due_ms - 1 - now_ms",
+    ),
+    Mutant(
+        "an extension is forgotten at the start",
+        STORE + "store.py",
+        'self._try("read", lambda: self._deadlines.apply(operations))',
+        "operations",
+    ),
+    Mutant(
+        "an extension is not written",
+        SERVER + "transaction.py",
+        "        self.changes.deadlines += (operation.number, due_ms)\n",
+        "",
+    ),
+    Mutant(
+        "an extension shortens no wait",
+        SERVER + "state.py",
+        "        operation.due_ms = due_ms\n",
+        "        operation.due_ms = max(due_ms, operation.due_ms)\n",
+    ),
+    Mutant(
+        "a rolled back transaction leaves its submissions",
+        SERVER + "transaction.py",
+        "            operation.cancel()\n            operation.client.count -= 1",
+        "            operation.client.count -= 1\n            continue",
+    ),
+    Mutant(
+        "a rolled back transaction does not watch anew what had ended in it",
+        SERVER + "transaction.py",
+        "            if operation.number not in new:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a rolled back transaction leaves what was held in it",
+        SERVER + "key_events.py",
+        "        for key, event in self._held_before.items():\n",
+        "        for key, event in ():\n",
+    ),
+    Mutant(
+        "a rolled back transaction leaves progress",
+        SERVER + "key_events.py",
+        "            del operation.values[key]\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a rolled back transaction leaves replies",
+        SERVER + "transaction.py",
+        "            state.replies.take_back(session, seq)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a request that is sent again is done again",
+        SERVER + "request_handler.py",
+        "        frame = self._state.replies.find(session, seq)\n",
+        "        frame = None\n",
+    ),
+    Mutant(
+        "replies are forgotten at the start",
+        SERVER + "recovery.py",
+        "    state.replies.load(store.replies())\n",
+        "",
+    ),
+    Mutant(
+        "an operation that is submitted again waits again",
+        SERVER + "request_handler.py",
+        "if before is not None and before.client is client:",
+        "if isinstance(before, OutcomeRecord):\n"
+        "                del all_known[values[0]]\n"
+        "                before = None\n"
+        "            if before is not None and before.client is client:",
+    ),
+    Mutant(
+        "requests are sent again under new numbers",
+        CLIENT + "session.py",
+        "        return [frame for frame, _ in self._unanswered.values()]\n",
+        "        groups = [group for _, group in self._unanswered.values()]\n"
+        "        self._unanswered = {next(self._seqs): (b'', group) for group in groups}\n"
+        "        for seq, (_, group) in list(self._unanswered.items()):\n"
+        "            self._unanswered[seq] = (group.encode(seq), group)\n"
+        "        return [frame for frame, _ in self._unanswered.values()]\n",
+    ),
+    Mutant(
+        "requests are not sent again",
+        CLIENT + "session.py",
+        "        return [frame for frame, _ in self._unanswered.values()]\n",
+        "        return []\n",
+    ),
+    Mutant(
+        "a client acknowledges an outcome whose handler has raised",
+        CLIENT + "outcome_handler.py",
+        "            self._fail(delivery, error)\n            return False\n        del",
+        "            del self._deliveries[number]\n            return True\n        del",
+    ),
+    Mutant(
+        "outcomes are not fetched on a new connection",
+        SERVER + "network.py",
+        "        self._connections.fetch_outcomes(connection)\n",
+        "        connection.streaming = True\n",
+    ),
+    Mutant(
+        "an event counts for one more than its limit",
+        SERVER + "operation.py",
+        "        if self.units > 0:\n            self.units -= 1\n",
+        "        if self.units > 1:\n            self.units -= 1\n",
+    ),
+    Mutant(
+        "an event is held for ever",
+        SERVER + "held_keys.py",
+        "event if event is not None and now_ms <= event.until_ms else None",
+        "event",
+    ),
+    Mutant(
+        "what is held is forgotten at the start",
+        SERVER + "recovery.py",
+        "        state.held.set(key, event)\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "a key with many operations completes none of them",
+        SERVER + "key_events.py",
+        "        count = state.purgatory.complete(key, context)\n        if context.reached:\n",
+        "        if len(state.watchers_of(key)) > 2:\n            return 0\n"
+        "        count = state.purgatory.complete(key, context)\n        if context.reached:\n",
+    ),
+    Mutant(
+        "a completion counts twice for an operation of several keys",
+        SERVER + "operation.py",
+        "        return len(self.values) >= self.need\n",
+        "        return len(self.values) + 1 >= self.need\n",
+    ),
+    Mutant(
+        "after the deadline keys count until the operation expires",
+        SERVER + "operation.py",
+        "        if value.at_ms > self.due_ms:\n            return False\n",
+        "",
+    ),
+    Mutant(
+        "numbers of outcomes are given twice after a start",
+        SERVER + "recovery.py",
+        "    state.last_number, state.last_seq = last.operations, last.outcomes\n",
+        "    state.last_number, state.last_seq = last.operations, max(0, last.outcomes - 1)\n",
+    ),
+    Mutant(
+        "a cancelled operation is said to have been cancelled, and goes on",
+        SERVER + "transaction.py",
+        "        return operation.cancel()\n",
+        "        return True\n",
+    ),
+    Mutant(
+        "the clock of a server jumps with the wall clock",
+        SERVER + "clock.py",
+        "        return (self._sources.boot_ns() + self._offset_ns) // _NS_PER_MS\n",
+        "        return self._sources.wall_ns() // _NS_PER_MS\n",
+    ),
+    Mutant(
+        "deadlines are not moved when the wall clock was set",
+        SERVER + "recovery.py",
+        "    if clock.shift_ms:\n        store",
+        "    if False:\n        store",
+    ),
+    Mutant(
+        "a connection that is full is forgotten",
+        SERVER + "connections.py",
+        "                    self._blocked[connection] = None\n",
+        "                    pass\n",
+    ),
+]

@@ -1,0 +1,17 @@
+"""The list of mutants fits the source: so that none is left out unseen."""
+
+import pytest
+
+from tests.mutants.__main__ import ROOT
+from tests.mutants.mutants import MUTANTS
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_a_mutant_has_its_place(mutant):
+    """What it replaces stands once in the file."""
+    assert (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1
+
+
+def test_each_is_another():
+    """There are enough, and no two are the same."""
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) >= 30
