@@ -76,14 +76,14 @@ def _load(name: str) -> Worker:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ConfigError(f"worker {name}: expected MODULE:NAME")
+    kind = import_extra("purgatory.service.worker.worker", "service").Worker
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  # as `python -m` has it
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise ConfigError(f"worker {name}: there is no module {error.name}") from error
-    except AttributeError as error:
-        raise ConfigError(f"worker {name}: {error}") from error
-    kind = import_extra("purgatory.service.worker.worker", "service").Worker
+    except Exception as error:  # of the program
+        raise ConfigError(f"worker {name}: {type(error).__name__}: {error}") from error
     if not isinstance(found, kind):
         raise ConfigError(f"worker {name}: {found!r} is no purgatory.Worker")
     worker: Worker = found

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.trace_context import OperationTracer, unwrap
@@ -23,6 +23,7 @@ from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
 from purgatory.service.job_messages import How, LeasedJob, LeaseEnd
 from purgatory.service.protocol import unpack_or_raw
+from purgatory.service.worker.ask_watch import AskWatch
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
@@ -36,9 +37,6 @@ from purgatory.service.worker.job import Job
 from purgatory.service.worker.pace import Pace
 from purgatory.service.worker.worker_counts import WorkerCounts
 from timingwheel.lowlevel import to_ms
-
-if TYPE_CHECKING:
-    from purgatory.service.client.futures import ReplyFuture
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -113,7 +111,7 @@ class Worker:
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop
-        self._asked: ReplyFuture[None] | None = None  # the answer to the last `Work`
+        self._asked = AskWatch(self.name, self.address)
         self._failure: Exception | None = None  # what has ended the thread
 
     @property
@@ -187,8 +185,7 @@ class Worker:
                 while self._stop_seconds is None:
                     self._wake.wait(min(_LOOK_S, self._lease_ms / 3000))
                     self._look()
-                    if self._asked is not None and self._asked.done():
-                        self._asked.result()  # raises if it was refused
+                    self._asked.check()
             finally:
                 self._finish(client)
 
@@ -264,7 +261,7 @@ class Worker:
         kinds = {kind: handler.retry.max_attempts for kind, handler in self._handlers.items()}
         asks = kinds, room, self._lease_ms, False
         link = WorkerLink(asks, self._on_jobs, self._on_connected)
-        self._asked = self._client.job_calls.ask(link)
+        self._asked.begin(self._client.job_calls.ask(link))
 
     def _on_connected(self) -> None:
         """Drop what was not begun: those leases ended with the connection before."""

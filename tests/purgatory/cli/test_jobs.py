@@ -97,6 +97,15 @@ def test_what_is_no_worker(run, name, words):
     assert words in err
 
 
+def test_a_program_that_fails(run, tmp_path, monkeypatch):
+    """Its own error is told as such, not as one of the command."""
+    (tmp_path / "failing_jobs.py").write_text("worker = 1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = run("worker", "failing_jobs:worker")
+    assert code == 2
+    assert err == "purgatory: worker failing_jobs:worker: ZeroDivisionError: division by zero\n"
+
+
 def test_a_worker_that_is_refused(run, server, monkeypatch):
     """The error is that of the server."""
     worker = Worker("tcp://no address", name="jobs")

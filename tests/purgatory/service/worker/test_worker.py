@@ -10,9 +10,10 @@ import pytest
 import purgatory
 from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
+from purgatory.service.worker import ask_watch
 from purgatory.service.worker import worker as worker_module
 from tests.testing.eventually import eventually
-from tests.testing.purgatory_harness import HANG
+from tests.testing.purgatory_harness import HANG, free_port
 
 
 @pytest.fixture
@@ -139,6 +140,20 @@ def test_retries_and_dead_jobs(worker, client, caplog):
         assert client.drop_dead([dead["other"].number, dead["bad"].number]) == 1
         assert client.dead_jobs() == []
         assert client.stats()["unacknowledged"] == 0
+
+
+def test_a_server_that_does_not_answer(serve, connect, monkeypatch, caplog):
+    """The log says so, and when it does; the worker waits for it meanwhile."""
+    monkeypatch.setattr(ask_watch, "PATIENCE_S", 0.0)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    one, done = Worker(address, name="jobs"), queue.SimpleQueue()
+    one.on("")(done.put)
+    with one:
+        eventually(lambda: f"no answer from a server at {address}" in caplog.text)
+        connect(serve(memory=True, bind=address), name="jobs").schedule(0)
+        assert done.get(timeout=HANG).attempt == 1
+        eventually(lambda: f"the server at {address} answers" in caplog.text)
+    assert caplog.text.count("no answer from") == 1
 
 
 def test_to_run_again(worker, client):
