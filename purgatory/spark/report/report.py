@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 
-from purgatory.spark.report import aggregates, curves, wheel_tuning
+from purgatory.spark.report import aggregates, curves, wheel_memory, wheel_tuning
 from purgatory.spark.report.changes import compare
 from purgatory.spark.report.content import Report
 from purgatory.spark.report.findings import Finding, find
@@ -154,7 +154,7 @@ def _compute_report(
         ),
         suggestions=tuple(_suggestions(kind_curves, options.shares)),
         curves={kind: curves.thin_curve(curve) for kind, curve in kind_curves.items()},
-        wheels=_wheels(outcomes, histograms, options, progress),
+        wheels=_wheels(outcomes, histograms, options, progress, exact=exact),
     )
 
 
@@ -163,11 +163,15 @@ def _wheels(
     histograms: _Histograms,
     options: ReportOptions,
     progress: Callable[[str], object],
+    *,
+    exact: bool,
 ) -> tuple[WheelRow, ...]:
     if not options.wheels:
         return ()
     progress("wheels")
     longest_ms = histograms[aggregates.TIMEOUT][ALL_KINDS][-1].value
+    if exact:
+        return tuple(wheel_memory.compare_wheels_in_memory(outcomes, options.wheels, longest_ms))
     rows = wheel_tuning.compare_wheels(outcomes, options.wheels, longest_ms).collect()
     return tuple(WheelRow(*(row[name] for name in WheelRow._fields)) for row in rows)
 
