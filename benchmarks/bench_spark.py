@@ -7,7 +7,8 @@ many events, a tenth of them of one key. Each contestant reads both tables from 
 and writes the outcomes as Parquet, in a fresh process with all cores. Measures wall seconds of the
 process as a whole (Spark starts its Java in it), of the job, and of the same job once more, when
 Java has compiled what it uses; and CPU seconds of both jobs, which a busy machine changes less.
-Compares the outcomes, row by row, before it prints any figure.
+Compares the outcomes, row by row, before it prints any figure. Spark resolves another trace, too,
+in which no key occurs more often than others: "spark, even".
 """
 
 import argparse
@@ -35,24 +36,30 @@ from purgatory.spark.session import open_session
 KEYS_PER_OPERATION = 3
 DAY_MS = 86_400_000
 MEMORY = "4g"
+CONTESTANTS = ("spark", "spark, even", "pandas", "duckdb")
 COMPARED = ["op_id", "outcome", "at_ms", "by_key"]
 
 Job = Callable[[str, str, str], object]  # operations, events, output
 
 
 def make_trace(
-    directory: Path, size: int, *, longest_ms: int = DAY_MS, last_ms: int = 2 * DAY_MS
+    directory: Path,
+    size: int,
+    *,
+    longest_ms: int = DAY_MS,
+    last_ms: int = 2 * DAY_MS,
+    hot: float = 0.1,
 ) -> None:
     """Write operations.parquet and events.parquet: a day of so many operations.
 
-    Timeouts are below `longest_ms`, events before `last_ms`.
+    Timeouts are below `longest_ms`, events before `last_ms`. `hot`: part of the events that have
+    the same key; a tenth of that part of the operations watches it.
     """
     rng = np.random.default_rng(size)
     counts = rng.integers(1, KEYS_PER_OPERATION + 1, size)
     ends = np.cumsum(counts, dtype=np.int32)
     numbers = rng.integers(0, size, ends[-1])
-    # One of a hundred operations watches the key that is completed often.
-    numbers[ends[rng.random(size) < 0.01] - 1] = 0
+    numbers[ends[rng.random(size) < hot / 10] - 1] = 0
     keys = named("key-", numbers)
     submitted = np.sort(rng.integers(0, DAY_MS, size))
     offsets = pa.array(np.concatenate(([0], ends)), pa.int32())
@@ -69,7 +76,7 @@ def make_trace(
     }
     pq.write_table(pa.table(operations), directory / "operations.parquet")
     completed = rng.integers(0, size, 2 * size)
-    completed[rng.random(2 * size) < 0.1] = 0
+    completed[rng.random(2 * size) < hot] = 0
     events = {
         "key": named("key-", completed),
         "at_ms": np.sort(rng.integers(0, last_ms, 2 * size)),
@@ -191,16 +198,19 @@ def same_outcomes(ours: Path, *others: Path) -> None:
 
 def figures_for(size: int, repeats: int, memory: str) -> dict[str, dict[str, float]]:
     """Return the median seconds of each contestant; they take turns."""
-    runs: dict[str, list[dict[str, float]]] = {"spark": [], "pandas": [], "duckdb": []}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(prefix="bench-spark-") as name:
-            directory = Path(name)
-            make_trace(directory, size)
+            skewed, even = Path(name, "skewed"), Path(name, "even")
+            for directory, hot in ((skewed, 0.1), (even, 0.0)):
+                directory.mkdir()
+                make_trace(directory, size, hot=hot)
             for contestant, results in runs.items():
+                engine, _, trace = contestant.partition(", ")
                 begin = time.perf_counter()
-                (result,) = measure(__file__, [contestant, directory, memory], 1)
+                (result,) = measure(__file__, [engine, even if trace else skewed, memory], 1)
                 results.append(result | {"whole": time.perf_counter() - begin - result["again"]})
-            same_outcomes(*(directory / f"{name}.parquet" for name in runs))
+            same_outcomes(*(skewed / f"{name}.parquet" for name in ("spark", "pandas", "duckdb")))
     return {name: median(results) for name, results in runs.items()}
 
 

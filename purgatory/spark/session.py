@@ -7,6 +7,7 @@ process, so call these from one thread at a time; any thread may use the session
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -31,12 +32,20 @@ _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+# Where options of Java may come from besides; the first is Spark's, the others are Java's.
+_JAVA_VARIABLES: Final = (
+    "SPARK_SUBMIT_OPTS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+)
+_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
+
 # Settings for work of seconds: there Java's second compiler takes half of the time and saves none.
 # Without it Java's own default for compiled code would be too small. One thread collects garbage.
 SHORT_WORK: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    )
+    _JAVA_OPTIONS: ("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 }
 
 # spark-submit sets it for the program that it runs; the Java process runs already.
@@ -101,6 +110,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.app.name": "purgatory",
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
+        _JAVA_OPTIONS: _collector_option(),
         # Only this machine needs to reach it, and a machine's own name often does not resolve.
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -126,6 +136,16 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
     }
+
+
+def _collector_option() -> str:
+    """Choose the garbage collector, unless the environment does: Java refuses two.
+
+    The default one keeps pauses short, for which every store of a reference does more work; a batch
+    has no use for short pauses.
+    """
+    given = (os.environ.get(name, "") for name in _JAVA_VARIABLES)
+    return "" if any(map(_COLLECTOR.search, given)) else "-XX:+UseParallelGC"
 
 
 def _start(conf: SparkConf) -> SparkSession:

@@ -8,6 +8,8 @@ no UDF. Any thread may call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -124,22 +126,30 @@ def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
 
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
     """Split parsed rows into good and rejected ones."""
-    rows = parsed.rows.withColumn("_reason", rejection_reason(table, parsed))
-    reason = F.col("_reason")
-    good = rows.where(reason.isNull()).select(*table.good_columns(parsed.columns), *parsed.extra)
-    rejected = rows.where(reason.isNotNull()).select(
+    good = parsed.rows.where(_is_good(table, parsed))
+    good = good.select(*table.good_columns(parsed.columns), *parsed.extra)
+    rejected = parsed.rows.where(~_is_good(table, parsed)).select(
         F.lit(table.name).alias("table"),
         parsed.file.alias("file"),
-        reason.alias("reason"),
+        rejection_reason(table, parsed).alias("reason"),
         row_as_text(parsed).alias("row"),
     )
     return CheckedTable(good, rejected)
 
 
+def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
+    """Tell whether a row breaks no rule; true where `rejection_reason` is null, and less work."""
+    return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.malformed.isNull())
+
+
+def _holds(rule: Rule) -> Column:
+    return F.coalesce(rule.holds, F.lit(False))
+
+
 def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
     """Return the reason for rejecting a row; null for a good row."""
     rules = [
-        F.when(~F.coalesce(rule.holds, F.lit(False)), _reason(rule, parsed.columns[rule.column]))
+        F.when(~_holds(rule), _reason(rule, parsed.columns[rule.column]))
         for rule in table.rules(parsed.columns)
     ]
     broken = F.when(parsed.malformed.isNotNull(), "the row cannot be taken apart")
@@ -191,18 +201,18 @@ def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> No
 
 
 def _check_type(field: StructField, found: DataType, where: str) -> None:
-    if not _holds(found, field.dataType):
+    if not _is_of_type(found, field.dataType):
         expected = _widest(field.dataType).simpleString()
         raise TableError(
             f"{where}column {field.name} holds {found.simpleString()}, expected {expected}"
         )
 
 
-def _holds(found: DataType, wanted: DataType) -> bool:
+def _is_of_type(found: DataType, wanted: DataType) -> bool:
     if isinstance(found, NullType):  # a column of nulls only: the rules decide row by row
         return True
     if isinstance(wanted, ArrayType):
-        return isinstance(found, ArrayType) and _holds(found.elementType, wanted.elementType)
+        return isinstance(found, ArrayType) and _is_of_type(found.elementType, wanted.elementType)
     if isinstance(wanted, StringType):
         return isinstance(found, StringType)
     if isinstance(wanted, BooleanType):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from purgatory.spark.session import open_session
+from purgatory.spark.session import _settings, open_session
 from tests.testing.java import SHORT_LIVED_OPTIONS
 
 # Only the wheel's Java, as on a machine without another one.
@@ -89,3 +89,12 @@ def test_a_java_process_that_does_not_start_is_reported():
     assert done.returncode == 0
     assert "Spark did not start: Invalid maximum heap size: -Xmx9x; " in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"])
+def test_a_collector_of_the_environment_is_the_only_one(monkeypatch, name):
+    """Java does not start with two of them."""
+    monkeypatch.setenv(name, "-Xss4m")
+    assert _settings(1, "1g")["spark.driver.extraJavaOptions"] == "-XX:+UseParallelGC"
+    monkeypatch.setenv(name, "-Xss4m -XX:+UseZGC")
+    assert not _settings(1, "1g")["spark.driver.extraJavaOptions"]
