@@ -23,6 +23,8 @@ from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
 
 # Of its operations a program remembers so many, to extend, cancel and submit them again.
 _REMEMBERED = 20
+# For so long an operation is known to the server at least after its outcome was told.
+_KNOWN_NS = 500 * NS_PER_S
 
 
 class HandlerError(Exception):
@@ -121,10 +123,13 @@ class Program:
 
     def _submit_again(self) -> None:
         operation = self._remembered()
-        # Once its outcome is known the id may be used anew, after a while.
-        if operation is not None and operation.outcome is None:
+        if operation is not None and not self._is_long_ago(operation):
             operation.submissions += 1
             self._send(operation)
+
+    def _is_long_ago(self, operation: OperationRecord) -> bool:
+        """Whether its outcome has been known for so long that the id may be used anew."""
+        return 0 <= operation.told_ns < self._world.now_ns - _KNOWN_NS
 
     def _send(self, operation: OperationRecord) -> None:
         reply = self._client.submit_later(

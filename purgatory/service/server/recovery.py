@@ -84,7 +84,7 @@ def load_state(
     _load_operations(state, store, memory)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
-    _load_acknowledgements(state, store.metadata())
+    _load_acknowledgements(state, store.metadata(), clock.shift_ms)
     return state
 
 
@@ -120,7 +120,7 @@ def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
     return msgspec.msgpack.encode(retention.acknowledgements())
 
 
-def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
+def _load_acknowledgements(state: ServerState, metadata: dict[str, Any], shift_ms: int) -> None:
     """Do not send outcomes again that were acknowledged in an earlier run, and keep them as long.
 
     Those of a later run that crashed are sent again.
@@ -133,7 +133,7 @@ def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None
     }
     for acknowledged_ms, seq in msgspec.msgpack.decode(packed):
         if seq in owners:
-            state.retention.acknowledge(owners[seq], [seq], acknowledged_ms)
+            state.retention.acknowledge(owners[seq], [seq], acknowledged_ms + shift_ms)
 
 
 def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
