@@ -3,6 +3,7 @@
 Each rule looks at records only, and knows nothing of how the service works. Time is the world's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -199,6 +200,7 @@ class Oracle:
         """Check the numbers of operations that completions said they had completed."""
         ended = dict.fromkeys(self.events, 0)
         touched = dict(ended)
+        unheard = self._unheard()
         for operation, value in self._completions():
             touched[value] += 1
             ended[value] += operation.need == 1
@@ -206,7 +208,7 @@ class Oracle:
             if event.limit is not None and touched[value] > event.limit:
                 self._report(f"event {event} counted for {touched[value]} operations")
             if event.is_answered and not event.hold_ns and not event.refused:
-                most = touched[value] + self._unheard(event)
+                most = touched[value] + unheard[event.key]
                 if not ended[value] <= event.answer <= most:
                     self._report(f"event {event}, of {ended[value]} to {touched[value]}")
 
@@ -222,15 +224,16 @@ class Oracle:
                 for value in values:
                     yield operation, value
 
-    def _unheard(self, event: EventRecord) -> int:
-        """Return how many operations may have been ended by an event unheard of.
+    def _unheard(self) -> Counter[str]:
+        """Return for how many operations of each key no end is known.
 
-        Their submission was not answered, and their program is gone.
+        An event may have ended them: their submission was not answered, and their program is gone.
         """
-        return sum(
-            operation.outcome is None and event.key in operation.keys
-            for operation in self.operations.values()
-        )
+        unheard: Counter[str] = Counter()
+        for operation in self.operations.values():
+            if operation.outcome is None:
+                unheard.update(operation.keys)
+        return unheard
 
     def _fail(self, operation: OperationRecord, what: str) -> None:
         self._report(f"{what}: {operation}")
