@@ -35,7 +35,8 @@ class LoggingWorker(Worker):
         super()._on_ended(held, end, reply)
 
 worker = LoggingWorker(
-    sys.argv[1], name="jobs", lease=0.5, retry_delay=0.01, max_attempts=10**6, concurrency=4
+    sys.argv[1], name="jobs", lease=0.5, concurrency=4,
+    retry_delay=0.01, max_retry_delay=0.1, max_attempts=10**6,
 )
 
 @worker.on("work")
