@@ -105,7 +105,14 @@ class Program:
             need=operation.need,
             op_id=operation.op_id,
         )
-        future.add_done_callback(lambda _: self._on_end(operation, future))
+        unanswered = self.unanswered
+        unanswered[id(future)] = operation
+
+        def ended(_: object) -> None:
+            unanswered.pop(id(future), None)
+            self._on_end(operation, future)
+
+        future.add_done_callback(ended)
 
     def _on_end(self, operation: OperationRecord, future: ServiceFuture) -> None:
         """Note how an operation has ended that this process waited for."""
