@@ -16,7 +16,6 @@ from typing import Any, Final, Self
 from purgatory.durations import EXAMPLES, parse_duration
 from purgatory.service.errors import ConfigError
 from purgatory.service.machine_memory import MIN_BYTES, default_max_memory
-from purgatory.service.protocol import Limits
 
 PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
@@ -194,18 +193,3 @@ def _check(place: str, value: Any, kind: Any, least: int) -> None:
 
 def _expected(kind: Any, least: int) -> str:
     return _EXPECTED[kind].format(least=least)
-
-
-def limits_of(config: Config) -> Limits:
-    """Return the limits of requests that a configuration sets."""
-    return Limits(
-        message_bytes=config.max_message_bytes,
-        keys=config.max_keys,
-        text_bytes=config.max_text_bytes,
-        payload_bytes=config.max_payload_bytes,
-        pending_per_client=config.max_pending_per_client,
-        pending=config.max_pending,
-        timeout_ms=int(config.max_timeout * 1000),
-        held=config.max_held,
-        items=config.max_items,
-    )

@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 from mq import Mailbox, MailboxClosed
 from purgatory import metrics
 from purgatory.errors import StoreError
-from purgatory.service.config import Config, limits_of
+from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Limits
@@ -41,7 +41,7 @@ from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_loop import StoreLoop
-from purgatory.service.server.validation import RequestValidator
+from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.store.private_files import make_private_directory
 from purgatory.service.store.store import Store
 from purgatory.service.version import package_version

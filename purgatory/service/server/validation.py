@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Raw
 
 from purgatory.core._cpython.mypyc_types import i64
+from purgatory.service.config import Config
 from purgatory.service.errors import (
     Malformed,
     OperationIdTaken,
@@ -181,3 +182,18 @@ class RequestValidator:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 50 else text[:47] + "...")
+
+
+def limits_of(config: Config) -> Limits:
+    """Return the limits of requests that a configuration sets."""
+    return Limits(
+        message_bytes=config.max_message_bytes,
+        keys=config.max_keys,
+        text_bytes=config.max_text_bytes,
+        payload_bytes=config.max_payload_bytes,
+        pending_per_client=config.max_pending_per_client,
+        pending=config.max_pending,
+        timeout_ms=int(config.max_timeout * 1000),
+        held=config.max_held,
+        items=config.max_items,
+    )
