@@ -19,7 +19,7 @@ from purgatory.simulation.world.disk import SECTOR_BYTES, Disk, DiskError, Handl
 from purgatory.simulation.world.world import World
 
 _NUMBERS: Final = count()
-# What SQLite syncs the directory for when it has made it, at the first sync.
+# With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
@@ -111,9 +111,8 @@ class SimulatedVfs(apsw.VFS):
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  # SQLite's names
         """Open a file."""
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
-        made = not self._disk.exists(path)
         file = self._disk.open(path, self._handles, create=True)
-        return _VfsFile(self._disk, self._handles, file, made and bool(flags[0] & _SYNC_DIRECTORY))
+        return _VfsFile(self._disk, self._handles, file, bool(flags[0] & _SYNC_DIRECTORY))
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
         """Tell whether there is a file."""

@@ -13,13 +13,15 @@ from purgatory.simulation.workload import usual_workload
 
 #: How many seeds are run; more for a longer look.
 SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))
+#: Found by chance: a write-ahead log that a killed server had made, whose name was not synced.
+FOUND = (275249064,)
 PRINT_HISTORY = """
 from purgatory.simulation.simulation import Settings, simulate
 print(*simulate(11, Settings(seconds=20.0), with_history=True).history, sep="\\n")
 """
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), *FOUND])
 def test_every_promise_is_kept(seed):
     """Whatever goes wrong in the world of the seed."""
     assert simulate(seed).violation == ""
