@@ -9,7 +9,7 @@ from typing import Final
 
 from purgatory.simulation.program import Program
 from purgatory.simulation.server_host import ServerHost
-from purgatory.simulation.world.disk import DiskError, Handles
+from purgatory.simulation.world.disk import Handles
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_S, World
 
@@ -126,15 +126,8 @@ class Faults:
 
     def _fail_writes(self, *, full: bool) -> None:
         """Let writes fail, all or some, for a while."""
-        disk = self._server.machine.disk
         share = self._world.random.choice((1.0, 0.3, 0.05))
-
-        def before_step(handles: Handles) -> None:
-            if handles.alive and self._world.chance(share):
-                raise DiskError(full=full)
-
-        disk.set_faults(before_step, _no_fault if full else before_step)
-        disk.is_faulty = True
+        self._server.machine.disk.fail_steps(share, full=full)
         self._later(0.01, 20.0, self._mend_disk)
 
     def _disk_slow(self) -> None:
@@ -196,7 +189,3 @@ class Faults:
 
     def _some_program(self) -> Program:
         return self._world.random.choice(self._programs)
-
-
-def _no_fault(handles: Handles) -> None:
-    """Let the step succeed."""

@@ -105,14 +105,8 @@ class Program:
             need=operation.need,
             op_id=operation.op_id,
         )
-        unanswered = self.unanswered
-        unanswered[id(future)] = operation
-
-        def ended(_: object) -> None:
-            unanswered.pop(id(future), None)
-            self._on_end(operation, future)
-
-        future.add_done_callback(ended)
+        self._await_answer(future, operation)
+        future.add_done_callback(lambda _: self._on_end(operation, future))
 
     def _on_end(self, operation: OperationRecord, future: ServiceFuture) -> None:
         """Note how an operation has ended that this process waited for."""
@@ -190,13 +184,18 @@ class Program:
             reply = self._client.cancel_later(operation.op_id)
             self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
 
+    def _await_answer(self, future: Any, call: CallRecord) -> None:
+        """Count a call as unanswered until its future is resolved."""
+        unanswered = self.unanswered
+        unanswered[id(future)] = call
+        future.add_done_callback(lambda _: unanswered.pop(id(future), None))
+
     def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
         """Note the answer when it comes; nothing if this process ends before."""
-        process, unanswered = self._process, self.unanswered
-        unanswered[id(reply)] = call
+        process = self._process
+        self._await_answer(reply, call)
 
         def answered(future: Any) -> None:
-            unanswered.pop(id(reply), None)
             error = future.exception()
             if not process.alive or isinstance(error, Unavailable):
                 return

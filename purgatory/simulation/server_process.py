@@ -6,7 +6,7 @@ socket, and the store thread is a `Reaper`.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from purgatory.service.protocol import Limits
 from purgatory.service.server.commands import CloseServer
@@ -113,7 +113,6 @@ class _NetworkThread:
         self.finished = network.finished
         self.sleep_seconds = network.sleep_seconds
         self.shut_down = network.shut_down
-        self.run: Any = network.run
 
     def step(self) -> None:
         self._network.step([each for each in self._descriptors if self._is_readable(each)])
@@ -130,9 +129,6 @@ class _StoreThread:
         self._store_loop = store_loop
         self.finished = store_loop.finished
         self.shut_down = store_loop.shut_down
-
-    def run(self) -> None:
-        """Do nothing: it is stepped."""
 
     def sleep_seconds(self) -> float | None:
         return None if self._store_loop.is_released else 0.0

@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 from purgatory.service.client.client import Client
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.server_process import ADDRESS
-from purgatory.simulation.world.disk import DiskError, Handles
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.process import Process
@@ -90,9 +89,7 @@ class ServiceWorld:
 
     def fill_disk(self) -> None:
         """Let all writes of the server fail, until `free_disk`."""
-        disk = self._server.machine.disk
-        disk.set_faults(_fail, _do_nothing)
-        disk.is_faulty = True
+        self._server.machine.disk.fail_steps(1.0, full=True)
 
     def free_disk(self) -> None:
         """Take back `fill_disk`."""
@@ -115,11 +112,3 @@ class ServiceWorld:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _fail(_: Handles) -> None:
-    raise DiskError(full=True)
-
-
-def _do_nothing(_: Handles) -> None:
-    """Let a sync succeed."""

@@ -20,9 +20,6 @@ from purgatory.service.platform.doorbell import Doorbell
 class Loop(Protocol):
     """What a thread of the service does: `step` again and again, after it has slept."""
 
-    def run(self) -> None:
-        """Sleep and step until it is finished; the target of the thread."""
-
     def sleep_seconds(self) -> float | None:
         """Return for how long to sleep, if nothing comes; None: until something comes."""
 
@@ -34,6 +31,13 @@ class Loop(Protocol):
 
     def shut_down(self) -> None:
         """Release what is left; called once, last."""
+
+
+class RunnableLoop(Loop, Protocol):
+    """A loop that sleeps by itself."""
+
+    def run(self) -> None:
+        """Sleep and step until it is finished; the target of a real thread."""
 
 
 class LoopThread(Protocol):
@@ -73,7 +77,7 @@ class Platform(Protocol):
     def context(self) -> "zmq.Context[zmq.Socket[bytes]]":
         """Make a context for sockets."""
 
-    def thread(self, loop: Loop, name: str) -> LoopThread:
+    def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
         """Make a thread that runs a loop, not started."""
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
@@ -106,7 +110,7 @@ class RealPlatform:
         """Make a context of ZeroMQ."""
         return zmq.Context()
 
-    def thread(self, loop: Loop, name: str) -> LoopThread:
+    def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
         """Make a daemon thread."""
         return threading.Thread(target=loop.run, name=name, daemon=True)
 

@@ -1,6 +1,5 @@
 """DatabaseFiles: what a store does to its files beside SQLite. The store thread alone."""
 
-import os
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -27,7 +26,7 @@ class RealFiles:
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
         """See `DatabaseFiles`."""
-        return WalPreallocator(log, enough, os)
+        return WalPreallocator(log, enough)
 
 
 REAL_FILES: Final = RealFiles()

@@ -108,6 +108,16 @@ class Disk:
         """Set what is called before each write and each sync."""
         self.before_write, self.before_sync = before_write, before_sync
 
+    def fail_steps(self, share: float, *, full: bool) -> None:
+        """Let a share of the writes fail until `work_well`, and of the syncs unless it is full."""
+
+        def before_step(handles: Handles) -> None:
+            if handles.alive and self._world.chance(share):
+                raise DiskError(full=full)
+
+        self.set_faults(before_step, _nothing if full else before_step)
+        self.is_faulty = True
+
     def work_well(self) -> None:
         """End all faults."""
         self.set_faults(_nothing, _nothing)

@@ -71,7 +71,7 @@ def test_failed_last(monkeypatch):
 
 @pytest.mark.parametrize("how", ["a proxy", "keys"])
 def test_not_to_everybody(how, tmp_path):
-    """Where the page can be asked by those who cannot list operations, it shows none."""
+    """Where callers reach the page that may not list operations, it shows none."""
     options = {"http_hosts": "purgatory.example"}
     if how == "keys":
         KeyStore(tmp_path / "keys").new("server")
