@@ -1,4 +1,4 @@
-"""`python -m purgatory.simulation`: runs many seeds, or tells the history of one."""
+"""`python -m purgatory.simulation`: runs many seeds, or tells or draws the history of one."""
 
 import argparse
 import itertools
@@ -7,10 +7,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
+from purgatory.simulation.page.page_maker import make_page
 from purgatory.simulation.shrink import shrink
 from purgatory.simulation.simulation import Settings, Verdict, simulate
 
@@ -28,20 +30,41 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, help="as many seeds as fit into that time")
     parser.add_argument("--fresh", action="store_true", help="begin with a random seed")
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
+    parser.add_argument("--page", type=Path, help="draw the history of one seed: an HTML file")
     options = parser.parse_args(arguments)
     if options.fresh:
         options.first = random.randrange(10**9)
     settings = Settings(seconds=options.seconds)
-    if options.history:
-        verdict = simulate(options.first, settings, with_history=True)
-        _OUT.print("\n".join(verdict.history))
-        _OUT.print(verdict.violation or "every promise was kept")
-        return bool(verdict.violation)
+    if options.history or options.page:
+        return _tell(simulate(options.first, settings, with_history=True), options)
     if options.minutes is not None:
         return _run(_seeds_for(options.first, 60 * options.minutes), settings)
     seeds = range(options.first, options.first + options.seeds)
     with Progress(console=_OUT, transient=True) as progress:
         return _run(progress.track(seeds, description="Worlds"), settings)
+
+
+def _tell(verdict: Verdict, options: argparse.Namespace) -> int:
+    """Tell or draw the history of one seed; returns the exit code."""
+    if options.history:
+        _OUT.print("\n".join(verdict.history))
+    if options.page:
+        title = f"The world of seed {verdict.seed}"
+        page = make_page(title, verdict.history, verdict.violation, _figures_of(verdict))
+        options.page.write_text(page, encoding="utf-8")
+    _OUT.print(verdict.violation or "every promise was kept")
+    return bool(verdict.violation)
+
+
+def _figures_of(verdict: Verdict) -> dict[str, str]:
+    """Return what the page says of a world beside its history."""
+    faults = {kind.replace("_", " "): f"{count:,}" for kind, count in verdict.faults.items()}
+    return {
+        "simulated seconds": f"{verdict.simulated_s:,.0f}",
+        "steps": f"{verdict.steps:,}",
+        "operations": f"{verdict.operations:,}",
+        **faults,
+    }
 
 
 def _seeds_for(first: int, seconds: float) -> Iterator[int]:

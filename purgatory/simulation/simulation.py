@@ -83,12 +83,12 @@ class Simulation:
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
             verdict.violation = f"{type(error).__name__}: {error}"
         finally:
+            verdict.history, self.world.history = self.world.history or [], None
             self._discard()
         verdict.simulated_s = self.world.now_ns / NS_PER_S
         verdict.steps = self.world.steps
         verdict.operations = len(self.oracle.operations)
         verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
-        verdict.history = self.world.history or []
         return verdict
 
     def _discard(self) -> None:

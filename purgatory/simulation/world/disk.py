@@ -113,6 +113,7 @@ class Disk:
 
         def before_step(handles: Handles) -> None:
             if handles.alive and self._world.chance(share):
+                self._world.note(f"disk: a step {'finds it full' if full else 'meets an error'}")
                 raise DiskError(full=full)
 
         self.set_faults(before_step, _nothing if full else before_step)
@@ -122,6 +123,11 @@ class Disk:
         """End all faults."""
         self.set_faults(_nothing, _nothing)
         self.is_faulty = False
+
+    def note_sync(self) -> None:
+        """Count a sync of a file."""
+        self.syncs += 1
+        self._world.note("disk: syncs")
 
     def exists(self, name: str) -> bool:
         """Tell whether there is a file."""
@@ -150,6 +156,7 @@ class Disk:
 
     def lose_power(self) -> None:
         """Lose what chance has it of what was not synced: parts of files, and whole ones."""
+        self._world.note("disk: loses what was not synced, or parts of that")
         chance = self._world.random
         names = dict.fromkeys([*self._durable, *self._files])
         kept: dict[str, File] = {}
@@ -196,7 +203,7 @@ class OpenFile:
         """Make sure that its content is on disk. Raises DiskError."""
         self._disk.before_sync(self._handles)
         if self._handles.alive:
-            self._disk.syncs += 1
+            self._disk.note_sync()
             self._file.sync()
 
 

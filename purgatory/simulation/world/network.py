@@ -52,6 +52,7 @@ class SimulatedNetwork:
             self.world, self._count, dialer, listener, self._latency_ns
         )
         self._connections[self._count] = connection
+        self.world.note(f"network: {dialer.host} is connected to {listener.host}")
         listener.on_connected(connection)
         self.world.after(self._latency_ns(), connection.greet)
 
@@ -77,10 +78,12 @@ class SimulatedNetwork:
             late = self.world.random.randint(*_HEARTBEAT_NS)
         if self.world.chance(0.5):
             soon, late = late, soon
+        self.world.note(f"network: breaks off {' to '.join(connection.hosts)}")
         connection.break_off(soon, late)
 
     def cut_off(self, host: str) -> None:
         """Let nothing get to a host or from it."""
+        self.world.note(f"network: cuts off {host}")
         self._cut_off[host] = None
         for connection in self.of_host(host):
             connection.is_held_up = True
@@ -95,7 +98,9 @@ class SimulatedNetwork:
 
     def heal(self, host: str) -> None:
         """Take back `cut_off`: what was on its way arrives."""
-        self._cut_off.pop(host, None)
+        if host in self._cut_off:
+            self.world.note(f"network: {host} can be reached again")
+            del self._cut_off[host]
         for connection in self.of_host(host):
             if not self._cut_off.keys() & set(connection.hosts):
                 connection.resume()

@@ -1,0 +1,1 @@
+"""The page that draws one history on a time line."""
