@@ -167,7 +167,7 @@ MUTANTS = [
     ),
     Mutant(
         "a client acknowledges an outcome whose handler has raised",
-        CLIENT + "outcome_handler.py",
+        CLIENT + "outcomes/outcome_handler.py",
         "            self._fail(delivery, error)\n            return False\n        del",
         "            del self._deliveries[number]\n            return True\n        del",
     ),

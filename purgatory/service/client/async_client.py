@@ -18,8 +18,8 @@ from purgatory.service.client.argument_checks import checked_limit
 from purgatory.service.client.batcher import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, PAGE, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.loop_handler import LoopHandler
-from purgatory.service.client.outcome_handler import OnOutcome
+from purgatory.service.client.outcomes.loop_handler import LoopHandler
+from purgatory.service.client.outcomes.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import DeadJob

@@ -27,7 +27,7 @@ from purgatory.service.client.curve_keys import CurveKeys
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.later_calls import LaterCalls
-from purgatory.service.client.outcome_handler import OnOutcome
+from purgatory.service.client.outcomes.outcome_handler import OnOutcome
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable

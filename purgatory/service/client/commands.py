@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from purgatory.service.client.batcher import CallBatch
-from purgatory.service.client.outcome_handler import OutcomeHandled
+from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled
 
 
 @dataclass(slots=True)

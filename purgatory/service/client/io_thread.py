@@ -26,7 +26,7 @@ from purgatory.service.client.batcher import CallBatcher, RequestType
 from purgatory.service.client.commands import CloseCommand, FlushCommand, IOCommand, WakeCommand
 from purgatory.service.client.connection import ConfigureSocket, ServerConnection
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.outcome_handler import OutcomeHandled
+from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable
@@ -125,7 +125,8 @@ class ClientIOThread:
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
-        planned = (connection.reconnect_at, self._close_deadline, self._session.next_retry_at)
+        retry_at = self._session.received.next_retry_at
+        planned = (connection.reconnect_at, self._close_deadline, retry_at)
         times = [at for at in planned if at is not None]
         return max(0.0, min(times) - self._monotonic()) if times else None
 
@@ -135,7 +136,7 @@ class ClientIOThread:
         try:
             self._look_at_descriptors()
             self._finish_for_callers()
-            self._session.retry_outcomes(self._monotonic())
+            self._session.received.retry(self._monotonic())
             self._connection.step()
             self._wake_callers()
         finally:
@@ -161,7 +162,7 @@ class ClientIOThread:
             elif isinstance(command, CloseCommand):
                 self._close_deadline = self._deadline_of(command)
             elif isinstance(command, OutcomeHandled):
-                self._session.finish_outcome(command)
+                self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):
                 self._session.add(command.request, command.take())
                 if self._connection.silent_since is None:
@@ -228,7 +229,7 @@ class ClientIOThread:
             not self.is_closed()
             and self._close_deadline is None
             and self._connection.reconnect_at is None
-            and self._session.next_retry_at is None
+            and self._session.received.next_retry_at is None
             and not self._flushes
             and not self._mailbox.peek()
             and not self._has_left()

@@ -14,12 +14,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service import protocol
 from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
+from purgatory.service.client.call_group import CallGroup, calls_per_message
+from purgatory.service.client.future_results import fail_calls, reject, resolve
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.outcome_handler import OnOutcome, OutcomeHandled, OutcomeHandler
-from purgatory.service.client.trace_context import OperationTracer, unwrap
+from purgatory.service.client.outcomes.outcome_handler import OnOutcome, OutcomeHandler
+from purgatory.service.client.outcomes.received_outcomes import ReceivedOutcomes
+from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import (
     HelloRequired,
     ServerClosing,
@@ -30,36 +32,18 @@ from purgatory.service.errors import (
     error_for,
 )
 from purgatory.service.job_messages import (
-    DeadEnded,
-    DeadJobs,
-    EndDead,
-    Finish,
-    Finished,
     Jobs,
-    Keep,
-    Kept,
-    ReadDead,
     Work,
-    Working,
 )
 from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
-    Acknowledge,
-    Complete,
-    Extend,
-    Fail,
-    OutcomeMessage,
     Outcomes,
     Query,
-    ReadOperations,
-    Stats,
     Submit,
-    Unread,
     encode,
 )
-from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 if TYPE_CHECKING:
     from purgatory.service.client.worker_link import WorkerLink
@@ -70,24 +54,6 @@ log: logging.Logger = logging.getLogger(__name__)
 PIPELINE_DEPTH: Final = 2
 # Unanswered messages, at most.
 MAX_UNANSWERED: Final = 32
-# Outcomes remembered as acknowledged: an acknowledgement may be lost with the connection.
-REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
-
-#: Requests of which each call is a message of its own.
-_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead, ReadOperations)
-#: Requests that a server of version 1 does not know.
-_OF_VERSION_2: Final = (
-    Extend,
-    Fail,
-    Unread,
-    Acknowledge,
-    Work,
-    Keep,
-    Finish,
-    ReadDead,
-    EndDead,
-    ReadOperations,
-)
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 
@@ -114,22 +80,21 @@ class Session:
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
+        #: What becomes of the outcomes that the server sends.
+        self.received: ReceivedOutcomes = ReceivedOutcomes(futures, self.handler, tracer)
         #: What a worker asks for; None: this client is none.
         self.worker: WorkerLink | None = None
-        self._tracer = tracer
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
         self._version = VERSION  # of this connection, or offered for it
         # In order; all groups are full but the last of each run of one kind.
-        self._unsent: deque[_CallGroup] = deque()
-        self._unanswered: dict[int, tuple[bytes, _CallGroup]] = {}  # in order of sequence number
+        self._unsent: deque[CallGroup] = deque()
+        self._unanswered: dict[int, tuple[bytes, CallGroup]] = {}  # in order of sequence number
         self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
-        self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
-        self._handled: list[int] = []  # numbers to acknowledge with the next messages
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's refusal of this client, if there was one: permanent.
         self.failure: ServiceError | None = None
@@ -171,21 +136,21 @@ class Session:
         """Add calls of one kind, to be sent in order."""
         if self.failure is not None:
             self.finished_calls += len(calls)
-            _fail_calls(calls, self.failure)
+            fail_calls(calls, self.failure)
             return
         self.unsent_calls += len(calls)
-        limit = 1 if request in _ONE_CALL else CALLS_PER_MESSAGE
+        limit = calls_per_message(request)
         start = 0
         if self._unsent and self._unsent[-1].request is request:
             last = self._unsent[-1].calls
             start = limit - len(last)
             last += calls[:start]
         for first in range(start, len(calls), limit):
-            self._unsent.append(_CallGroup(request, list(calls[first : first + limit])))
+            self._unsent.append(CallGroup(request, list(calls[first : first + limit])))
 
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
-        messages = self._take_acknowledgements() if self._handled else []
+        messages = self._take_acknowledgements() if self.received.handled else []
         while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
@@ -201,7 +166,7 @@ class Session:
         """Take the first calls that fit into a message; None if the first one alone does not."""
         group = self._unsent.popleft()
         if self._version < VERSION:
-            group = self._fail_unknown(group)
+            self._fail_unknown(group)
             if not group.calls:
                 return None
         seq = next(self._seqs)
@@ -217,22 +182,19 @@ class Session:
         self._unanswered[seq] = (frame, group)
         return frame
 
-    def _split(self, group: "_CallGroup", count: int) -> "_CallGroup":
+    def _split(self, group: CallGroup, count: int) -> CallGroup:
         """Return the first `count` calls of a group; the others are sent next."""
         if len(group.calls) > count:
-            self._unsent.appendleft(_CallGroup(group.request, group.calls[count:]))
-            group = _CallGroup(group.request, group.calls[:count])
+            self._unsent.appendleft(CallGroup(group.request, group.calls[count:]))
+            group = CallGroup(group.request, group.calls[:count])
         return group
 
-    def _fail_unknown(self, group: "_CallGroup") -> "_CallGroup":
-        """Fail the calls that a server of version 1 does not know; returns the others."""
-        calls = [call for call in group.calls if _is_of_version_1(group.request, call)]
-        if len(calls) < len(group.calls):
-            unknown = [call for call in group.calls if not _is_of_version_1(group.request, call)]
-            self._count_finished(len(unknown))
-            message = "the server speaks version 1 of the protocol, which does not have that"
-            _fail_calls(unknown, WrongVersion(message))
-        return _CallGroup(group.request, calls)
+    def _fail_unknown(self, group: CallGroup) -> None:
+        """Fail the calls that a server of version 1 does not know; the others stay."""
+        unknown = group.take_unknown()
+        self._count_finished(len(unknown))
+        message = "the server speaks version 1 of the protocol, which does not have that"
+        fail_calls(unknown, WrongVersion(message))
 
     def _count_finished(self, count: int) -> None:
         self.unsent_calls -= count
@@ -249,12 +211,13 @@ class Session:
         if isinstance(message, protocol.Ping):
             return False
         _, group = self._unanswered.get(message.seq, (b"", None))
-        return group is not None and any(future._observed for _, future in group.calls)
+        return group is not None and group.is_observed
 
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
         if isinstance(message, Outcomes):
-            return self._resolve_outcomes(message.outcomes, message.take)
+            self.received.resolve(message.outcomes, message.take)
+            return self._take_acknowledgements()
         if isinstance(message, Jobs):
             if self.worker is not None:
                 self.worker.on_jobs(message.jobs)
@@ -286,7 +249,7 @@ class Session:
     def _fail_unanswered_unknown(self) -> None:
         """Fail messages to a server that was replaced by one of version 1, which knows less."""
         for seq, (_, group) in list(self._unanswered.items()):
-            if not all(_is_of_version_1(group.request, call) for call in group.calls):
+            if not group.is_of_version_1:
                 del self._unanswered[seq]
                 message = "the server was replaced by one that speaks version 1 of the protocol"
                 self._fail_group(group, WrongVersion(message))
@@ -298,32 +261,17 @@ class Session:
         if isinstance(message, protocol.Submitted):
             self._on_submitted(group, message)
         else:
-            self._on_results(group, message)
+            group.resolve(message)
         # Last: if a caller is interrupted before, the message is sent again.
         self._unanswered.pop(message.seq, None)
 
-    def _on_results(self, group: "_CallGroup", message: Any) -> None:
-        results: Sequence[Any]
-        if isinstance(message, (protocol.Completed, protocol.Failed)):
-            results = message.counts
-        elif isinstance(message, (protocol.Cancelled, protocol.Extended, Kept, Finished)):
-            results = message.done
-        elif isinstance(message, protocol.States):
-            results = _as_values(message.states)
-        elif isinstance(message, Working):
-            results = [None]
-        else:
-            results = [_only_result(message)]
-        for (_, future), result in zip(group.calls, results, strict=True):
-            resolve(future, result)
-
-    def _on_submitted(self, group: "_CallGroup", message: protocol.Submitted) -> None:
+    def _on_submitted(self, group: CallGroup, message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
         known = {item.index: item.state for item in message.known}
         for index, (submission, future) in enumerate(group.calls):
             if refused and (item := refused.get(index)) is not None:
                 self._forget(submission.op_id, future)
-                _reject(future, error_for(item.code, item.message))
+                reject(future, error_for(item.code, item.message))
             elif isinstance(future, ServiceFuture):
                 future.acknowledged = True
             else:
@@ -344,7 +292,7 @@ class Session:
             log.warning("the server says: %s", error)
         return []
 
-    def _on_refused(self, group: "_CallGroup", error: ServiceError) -> None:
+    def _on_refused(self, group: CallGroup, error: ServiceError) -> None:
         """Fail calls; queries whose answer is too large are asked again in two halves."""
         if group.request is Query and isinstance(error, TooLarge) and len(group.calls) > 1:
             self.unsent_calls += len(group.calls)
@@ -353,11 +301,11 @@ class Session:
         else:
             self._fail_group(group, error)
 
-    def _fail_group(self, group: "_CallGroup", error: ServiceError) -> None:
+    def _fail_group(self, group: CallGroup, error: ServiceError) -> None:
         if group.request is Submit:
             for submission, future in group.calls:
                 self._forget(submission.op_id, future)
-        _fail_calls(group.calls, error)
+        fail_calls(group.calls, error)
 
     def _forget(self, op_id: str, future: ReplyFuture[Any]) -> None:
         """Forget a future; that of another call with the same operation stays."""
@@ -376,179 +324,14 @@ class Session:
             self._fail_group(group, error)
         while self._futures:
             _, future = self._futures.popitem()
-            _reject(future, error)
-
-    @property
-    def next_retry_at(self) -> float | None:
-        """When `retry_outcomes` has something to do, by the monotonic clock; None: not yet."""
-        return None if self.handler is None else self.handler.next_retry_at
-
-    def retry_outcomes(self, now: float) -> None:
-        """Hand outcomes over again for which `on_outcome` has raised, if it is time."""
-        if self.handler is not None and self.handler.next_retry_at is not None:
-            self._note_acknowledged(self.handler.retry(now))
-
-    def finish_outcome(self, handled: OutcomeHandled) -> None:
-        """Acknowledge an outcome for which `on_outcome` returned a future, if that says so."""
-        if self.handler is not None and self.handler.finish(handled):
-            self._note_acknowledged([handled.number])
-
-    def _note_acknowledged(self, numbers: list[int]) -> None:
-        """Have outcomes acknowledged now or, without a connection, when they come again."""
-        self._handled += numbers
-        for number in numbers:
-            self._acknowledged[number] = None
-        while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
-            del self._acknowledged[next(iter(self._acknowledged))]
+            reject(future, error)
 
     def _take_acknowledgements(self) -> list[bytes]:
         """Return the messages that acknowledge what is handled; none without a connection."""
-        done, self._handled = self._handled, []
+        done = self.received.take_handled()
         if self.welcome is None:
             return []
         return [
             encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
             for start in range(0, len(done), self._max_items)
         ]
-
-    def _resolve_outcomes(self, outcomes: Sequence[OutcomeMessage], take: bool) -> list[bytes]:
-        """Resolve futures; returns the acknowledgement, if there is anything to acknowledge.
-
-        `take`: whether outcomes without a future are for this connection.
-        """
-        self._note_acknowledged(
-            [outcome.number for outcome in outcomes if self._resolve_outcome(outcome, take)]
-        )
-        return self._take_acknowledgements()
-
-    def _resolve_outcome(self, outcome: OutcomeMessage, take: bool) -> bool:
-        """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
-        if outcome.number in self._acknowledged:
-            return True
-        if len(outcome.payload) > 1:
-            traceparent, outcome.payload = unwrap(outcome.payload)
-            if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
-                with self._tracer.ended(outcome, traceparent):
-                    return self._deliver(outcome, take)
-        return self._deliver(outcome, take)
-
-    def _is_for_us(self, outcome: OutcomeMessage, take: bool) -> bool:
-        return outcome.op_id in self._futures or (take and self.handler is not None)
-
-    def _deliver(self, outcome: OutcomeMessage, take: bool) -> bool:
-        future = self._futures.pop(outcome.op_id, None)
-        if future is not None:
-            future.acknowledged = True
-            if future._state == PENDING:
-                _resolve_future(future, outcome)
-            return True
-        if self.handler is None or not take:
-            return False  # another client of this name may take it
-        protocol.unpack_values(outcome)
-        return self.handler.handle(outcome)
-
-
-class _CallGroup:
-    """Calls of one kind, for one message."""
-
-    __slots__ = ("calls", "request")
-
-    def __init__(self, request: RequestType, calls: list[Call]) -> None:
-        self.request = request
-        self.calls = calls
-
-    def encode(self, seq: int) -> bytes:
-        """Return the message that makes all of the calls."""
-        request: Any = self.request
-        items = [item for item, _ in self.calls]
-        if request is Stats:
-            return encode(Stats(seq))
-        if request is Unread:
-            return encode(Unread(seq, items[0]))
-        if request is Acknowledge:
-            return encode(Acknowledge(seq, items[0], answer=True))
-        if request in (Work, EndDead, ReadOperations):
-            return encode(request(seq, *items[0]))
-        if request is ReadDead:
-            return encode(ReadDead(seq, items[0]))
-        return encode(request(seq, items))
-
-
-def _only_result(message: Any) -> Any:
-    """Return the result of a request of which each call is a message of its own."""
-    if isinstance(message, protocol.StatsReply):
-        return message.figures
-    if isinstance(message, protocol.Acknowledged):
-        return message.count
-    if isinstance(message, DeadEnded):
-        return sum(message.done)
-    if isinstance(message, DeadJobs):
-        return _payloads_as_values(message.jobs)
-    if isinstance(message, protocol.Operations):
-        _as_values(message.states)
-        return message
-    return _as_values(message.outcomes)
-
-
-def _payloads_as_values(jobs: list[Any]) -> list[Any]:
-    """Return jobs with their payloads alone, decoded."""
-    for job in jobs:
-        if len(job.payload) > 1:
-            job.payload = unwrap(job.payload)[1]
-        job.payload = protocol.unpack_or_raw(job.payload)
-    return jobs
-
-
-def _as_values(messages: list[Any]) -> list[Any]:
-    """Return outcomes or states with their payloads alone, decoded as the results are."""
-    for message in messages:
-        if len(message.payload) > 1:
-            message.payload = unwrap(message.payload)[1]
-        protocol.unpack_values(message)
-    return messages
-
-
-def _is_of_version_1(request: RequestType, call: Call) -> bool:
-    """Whether a server of version 1 of the protocol knows what a call asks for."""
-    if request is Complete:
-        completion = call[0]
-        return completion.limit is None and not completion.hold_ms
-    return request not in _OF_VERSION_2
-
-
-def resolve(future: ReplyFuture[Any], result: object) -> None:
-    """Set the result of a future, unless it was cancelled. Called by the I/O thread.
-
-    Here and not in `futures`, as this module is compiled.
-    """
-    if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        return  # by a thread that was interrupted
-    if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
-        # Atomic: a reader finds the future resolved, or was registered before, which sets
-        # `_observed`. So there is no waiter to notify.
-        future._result = result
-        future._state = FINISHED
-    elif future.set_running_or_notify_cancel():
-        future.set_result(result)
-
-
-def _resolve_future(future: ServiceFuture, outcome: OutcomeMessage) -> None:
-    if outcome.outcome != "completed":
-        future.resolve_without_result(outcome)
-        return
-    try:
-        result = protocol.unpack(outcome.result)
-    except ServiceError as error:
-        future.set_exception(error)
-    else:
-        resolve(future, result)
-
-
-def _reject(future: ReplyFuture[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _fail_calls(calls: Sequence[Call], error: ServiceError) -> None:
-    for _, future in calls:
-        _reject(future, error)

@@ -6,8 +6,8 @@ from concurrent.futures import Future, wait
 
 import pytest
 
+from purgatory.service.client.future_results import resolve
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.session import resolve
 from tests.testing.purgatory_harness import HANG
 
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
-from purgatory.service.client import outcome_handler as module
-from purgatory.service.client.outcome_handler import OutcomeHandled, OutcomeHandler
+from purgatory.service.client.outcomes import outcome_handler as module
+from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled, OutcomeHandler
 from purgatory.service.platform.platform import RealPlatform
 from purgatory.service.protocol import Raw, unpack_values
 from tests.testing.eventually import eventually

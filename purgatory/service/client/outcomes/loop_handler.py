@@ -8,7 +8,7 @@ import concurrent.futures
 import inspect
 from typing import Any, Final
 
-from purgatory.service.client.outcome_handler import OnOutcome
+from purgatory.service.client.outcomes.outcome_handler import OnOutcome
 from purgatory.service.protocol import OutcomeMessage
 
 #: Calls that run at a time; further outcomes wait for their turn.

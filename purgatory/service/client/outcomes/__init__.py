@@ -1,0 +1,1 @@
+"""Outcomes that a client receives, for its futures and its handler."""
