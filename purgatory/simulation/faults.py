@@ -9,7 +9,9 @@ from typing import Final
 
 from purgatory.simulation.program import Program
 from purgatory.simulation.server_host import ServerHost
-from purgatory.simulation.world.disk import Handles
+from purgatory.simulation.troubles import Troubles
+from purgatory.simulation.world.disk import DiskError, Handles
+from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_S, World
 
@@ -21,6 +23,7 @@ KINDS: Final = (
     "power_lost",
     "power_lost_at_a_write",
     "disk_full",
+    "disk_full_unanswered",
     "disk_error",
     "disk_slow",
     "connection_broken",
@@ -43,9 +46,11 @@ class Faults:
         network: SimulatedNetwork,
         server: ServerHost,
         programs: list[Program],
+        troubles: Troubles,
         kinds: tuple[str, ...] | None = None,
     ) -> None:
         self._world = world
+        self._troubles = troubles
         self._network = network
         self._server = server
         self._programs = programs
@@ -62,6 +67,7 @@ class Faults:
     def stop(self) -> None:
         """Begin no more faults; those that last end now."""
         self._active = False
+        self._troubles.add()
         self._server.machine.disk.work_well()
         self._network.heal(self._server.machine.name)
         for program in self._programs:
@@ -77,12 +83,21 @@ class Faults:
         kind = self._world.random.choice(self.kinds)
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._world.note(f"fault: {kind}")
+        self._troubles.add()
         getattr(self, f"_{kind}")()
         self._plan()
 
     def _later(self, low: float, high: float, call: Callable[[], None]) -> None:
-        """Make a call after a time between these, in seconds."""
-        self._world.after(int(self._world.spread(low, high) * NS_PER_S), call)
+        """Make a call after a time between these, in seconds; until then there is trouble."""
+        delay_ns = int(self._world.spread(low, high) * NS_PER_S)
+        self._troubles.add(delay_ns)
+        self._world.after(delay_ns, call)
+
+    def _suspend(self, machine: Machine) -> None:
+        """Suspend a machine for a while."""
+        delay_ns = int(self._world.spread(0.01, 30.0) * NS_PER_S)
+        machine.suspend(delay_ns)
+        self._troubles.add(machine.awake_at_ns - self._world.now_ns)
 
     # The server's process
 
@@ -92,7 +107,9 @@ class Faults:
     def _server_closed(self) -> None:
         process = self._server.process
         if process is not None:
-            process.close(self._world.spread(0.1, 10.0))
+            seconds = self._world.spread(0.1, 10.0)
+            self._troubles.add(int(seconds * NS_PER_S))
+            process.close(seconds)
 
     def _server_killed_at_a_write(self) -> None:
         self._at_a_write(self._server.kill)
@@ -112,6 +129,7 @@ class Faults:
             left -= 1
             if left < 0 and handles.alive:
                 self._server.machine.disk.work_well()
+                self._troubles.add()
                 call()
 
         self._server.machine.disk.set_faults(before_step, before_step)
@@ -129,6 +147,21 @@ class Faults:
         share = self._world.random.choice((1.0, 0.3, 0.05))
         self._server.machine.disk.fail_steps(share, full=full)
         self._later(0.01, 20.0, self._mend_disk)
+
+    def _disk_full_unanswered(self) -> None:
+        """Let one write fail for want of room, and the connections break before it is told."""
+
+        def before_write(handles: Handles) -> None:
+            if handles.alive and self._world.chance(0.5):
+                disk.set_faults(_nothing, _nothing)  # the next one succeeds
+                self._later(0.001, 1.0, self._mend_disk)
+                for connection in self._network.of_host(self._server.machine.name):
+                    self._network.break_off(connection)
+                raise DiskError(full=True)
+
+        disk = self._server.machine.disk
+        disk.set_faults(before_write, _nothing)
+        disk.is_faulty = True
 
     def _disk_slow(self) -> None:
         slow_ns = int(self._world.spread(0.001, 10.0) * NS_PER_S)
@@ -169,10 +202,10 @@ class Faults:
     # Clocks
 
     def _server_suspended(self) -> None:
-        self._server.machine.suspend(int(self._world.spread(0.01, 30.0) * NS_PER_S))
+        self._suspend(self._server.machine)
 
     def _client_suspended(self) -> None:
-        self._some_program().machine.suspend(int(self._world.spread(0.01, 30.0) * NS_PER_S))
+        self._suspend(self._some_program().machine)
 
     def _wall_clock_set(self) -> None:
         """Set the server's wall clock: back or ahead, by up to minutes."""
@@ -189,3 +222,7 @@ class Faults:
 
     def _some_program(self) -> Program:
         return self._world.random.choice(self._programs)
+
+
+def _nothing(handles: Handles) -> None:
+    """Let a step of the disk succeed."""

@@ -3,17 +3,23 @@
 Each rule looks at records only, and knows nothing of how the service works. Time is the world's.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
-from purgatory.simulation.world.world import NS_PER_MS, World
+from purgatory.simulation.troubles import Troubles
+from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S, World
 
 # Fields of calls that the history tells, if they say anything.
 _TOLD: Final = ("key", "value", "failed", "limit", "hold_ns", "timeout_ns")
 # The service counts in whole milliseconds, and cuts off the rest of one.
 _ROUNDING_NS: Final = NS_PER_MS
+# So far may a server's stamps be ahead of its clock: each event of a key gets one of its own.
+_STAMPS_AHEAD_MS: Final = 1000
+#: What is asked for or due is done after so much time in which nothing is wrong.
+PROMPT_NS: Final = 5 * NS_PER_S
 
 
 class Violation(AssertionError):
@@ -23,10 +29,13 @@ class Violation(AssertionError):
 class Oracle:
     """Takes note of all calls and outcomes of a world; the first wrong one is its `violation`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, troubles: Troubles) -> None:
         self._world = world
+        self._troubles = troubles
         #: Returns by how much deadlines may be wrong, in nanoseconds, through no fault of ours.
         self.lost_time_ns: Callable[[], int] = int
+        #: Returns the highest reading that the server's clock may have, Unix milliseconds.
+        self.latest_now_ms: Callable[[], int] = lambda: sys.maxsize
         self.operations: dict[str, OperationRecord] = {}
         self.events: dict[int, EventRecord] = {}  # by value
         self._by_key: dict[str, list[EventRecord]] = {}
@@ -71,6 +80,14 @@ class Oracle:
         """Note that the server did not do what it was asked."""
         call.replied_ns, call.refused = self._world.now_ns, True
 
+    def arrived(self, op_id: str, at_ms: int) -> None:
+        """Note that an outcome of `at_ms` comes to a handler, which may raise."""
+        operation = self.operations.get(op_id)
+        if operation is not None and operation.arrived_ns == NEVER:
+            operation.arrived_ns = self._world.now_ns
+            if at_ms > self.latest_now_ms() + _STAMPS_AHEAD_MS:
+                self._fail(operation, f"told of an end at {at_ms} ms, which is yet to come")
+
     def told(self, op_id: str, outcome: str, result: Any) -> None:
         """Check an outcome that a program was told."""
         self._world.note(f"told: {op_id} {outcome} {result}")
@@ -85,6 +102,8 @@ class Oracle:
                 self._fail(operation, f"told {operation.outcome}, and then {found}")
             return
         operation.outcome, operation.told_ns = found, self._world.now_ns
+        if operation.arrived_ns == NEVER:
+            operation.arrived_ns = operation.told_ns
         self.untold.pop(op_id, None)
         if operation.refusals == operation.submissions:
             self._fail(operation, "was refused, and has an outcome")
@@ -112,6 +131,30 @@ class Oracle:
         early_ns = min(deadlines) - self._world.now_ns - _ROUNDING_NS - self.lost_time_ns()
         if early_ns > 0:
             self._fail(operation, f"expired at least {early_ns / 1e6:g} ms early")
+        self._check_not_late(operation)
+
+    def _check_not_late(self, operation: OperationRecord) -> None:
+        """Check that an expiry was told as soon as faults allowed that."""
+        due_ns = self._latest_deadline_ns(operation) + self.lost_time_ns()
+        late_ns = operation.arrived_ns - self._troubles.end_of_calm(due_ns, PROMPT_NS)
+        if late_ns > 0:
+            self._fail(operation, f"expired {late_ns / 1e9:g} s too late")
+
+    def _latest_deadline_ns(self, operation: OperationRecord) -> int:
+        """Return when it was to expire at the latest.
+
+        An extension that was called after the answer to another one replaces that one.
+        """
+        calls: list[tuple[CallRecord, int]] = [(operation, operation.timeout_ns)]
+        calls += [(one, one.timeout_ns) for one in operation.extensions if one.answer is not False]
+        last_ns = max(one.called_ns for one, _ in calls if one is operation or one.answer is True)
+        done = [(self._done_ns(one), timeout_ns) for one, timeout_ns in calls]
+        return max(at_ns + timeout_ns for at_ns, timeout_ns in done if at_ns >= last_ns)
+
+    def _done_ns(self, call: CallRecord) -> int:
+        """Return when a call was done at the latest, if it was."""
+        prompt_ns = self._troubles.end_of_calm(call.called_ns, PROMPT_NS)
+        return min(call.replied_ns, prompt_ns) if call.is_answered else prompt_ns
 
     def _check_cause(
         self, operation: OperationRecord, key: str | None, value: Any, *, failed: bool
@@ -127,9 +170,7 @@ class Oracle:
         ):
             self._fail(operation, f"ended by an event of key {event.key!r}")
         elif (
-            event.is_answered
-            and event.replied_ns + event.hold_ns + _ROUNDING_NS
-            < operation.called_ns - self.lost_time_ns()
+            event.is_answered and _held_until_ns(event) < operation.called_ns - self.lost_time_ns()
         ):
             self._fail(operation, f"ended by event {value}, which came before, and was not held")
 
@@ -241,6 +282,12 @@ class Oracle:
     def _report(self, what: str) -> None:
         if self.violation is None:
             self.violation = Violation(f"at {self._world.now_ns / 1e9:.6f} s: {what}")
+
+
+def _held_until_ns(event: EventRecord) -> int:
+    """Return until when an event that was answered may count for new operations."""
+    ahead_ns = _STAMPS_AHEAD_MS * NS_PER_MS if event.hold_ns else _ROUNDING_NS
+    return event.replied_ns + event.hold_ns + ahead_ns
 
 
 def _describe(call: CallRecord) -> str:

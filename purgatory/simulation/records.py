@@ -57,4 +57,6 @@ class OperationRecord(CallRecord):
     #: How it ended, and the result, as the client was told first.
     outcome: tuple[str, Any] | None = None
     told_ns: int = NEVER
+    #: When an outcome came first, also if the handler raised then.
+    arrived_ns: int = NEVER
     times_told: int = 0

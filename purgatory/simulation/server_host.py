@@ -4,6 +4,7 @@ from purgatory.errors import StoreError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ServiceClock
 from purgatory.simulation.server_process import ServerProcess
+from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
@@ -26,8 +27,9 @@ _LOOK_NS = NS_PER_S
 class ServerHost:
     """The machine `server` of a world."""
 
-    def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
+    def __init__(self, machine: Machine, network: SimulatedNetwork, troubles: Troubles) -> None:
         self.machine = machine
+        self._troubles = troubles
         self._world = machine.world
         self._network = network
         self._process: ServerProcess | None = None
@@ -36,6 +38,7 @@ class ServerHost:
         self._clock_error_ms = 0  # of the last server's clock
         #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
         self.lost_time_ns: int = 0
+        self._largest_error_ms = 0  # of all of them
         self.starts: int = 0
         self.start()
 
@@ -48,14 +51,16 @@ class ServerHost:
     def start(self) -> None:
         """Start the server unless it runs, and again when it does not any more."""
         if self.process is None:
+            self._troubles.add()
             self._check_failure()
             self._try_to_start()
         self._plan_look(_LOOK_NS)
 
     def _look(self) -> None:
         self._look_planned = False
-        if self._world.now_ns < self._down_until_ns:
-            self._plan_look(self._down_until_ns - self._world.now_ns)
+        not_before_ns = max(self._down_until_ns, self.machine.awake_at_ns)
+        if self._world.now_ns < not_before_ns:
+            self._plan_look(not_before_ns - self._world.now_ns)
         else:
             self.start()
 
@@ -87,6 +92,11 @@ class ServerHost:
         lost_ms = error_ms - self._clock_error_ms - clock.shift_ms
         self.lost_time_ns += abs(lost_ms) * NS_PER_MS
         self._clock_error_ms = error_ms
+        self._largest_error_ms = max(abs(error_ms), self._largest_error_ms)
+
+    def latest_now_ms(self) -> int:
+        """Return the highest reading that a server's clock may have had so far, Unix ms."""
+        return self.machine.true_ms() + self._largest_error_ms
 
     def _check_failure(self) -> None:
         """Raise what has ended the server, if that was not the disk."""
@@ -98,6 +108,7 @@ class ServerHost:
         """Kill the server, if it runs."""
         if self._process is not None and self._process.alive:
             self._world.note("server: gone")
+            self._troubles.add(_LOOK_NS)
             self._process.kill()
 
     def discard(self) -> None:

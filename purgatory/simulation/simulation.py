@@ -11,6 +11,7 @@ from purgatory.simulation.faults import Faults
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
 from purgatory.simulation.server_host import ServerHost
+from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.workload import Workload, draw_workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
@@ -55,15 +56,19 @@ class Simulation:
         if with_history:
             self.world.history = []
         self._seconds = settings.seconds
-        self.oracle: Oracle = Oracle(self.world)
+        self.troubles: Troubles = Troubles(self.world)
+        self.oracle: Oracle = Oracle(self.world, self.troubles)
         self.network: SimulatedNetwork = SimulatedNetwork(self.world)
         self.workload: Workload = settings.workload or draw_workload(self.world)
-        self.server: ServerHost = ServerHost(Machine(self.world, "server"), self.network)
+        self.server: ServerHost = ServerHost(
+            Machine(self.world, "server"), self.network, self.troubles
+        )
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
+        self.oracle.latest_now_ms = self.server.latest_now_ms
         names = [f"client-{n}" for n in range(self.workload.clients)]
         self.programs: list[Program] = [self._program(name) for name in names]
         self.faults: Faults = Faults(
-            self.world, self.network, self.server, self.programs, settings.kinds
+            self.world, self.network, self.server, self.programs, self.troubles, settings.kinds
         )
 
     def _program(self, name: str) -> Program:

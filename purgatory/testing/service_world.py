@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from purgatory.service.client.client import Client
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.server_process import ADDRESS
+from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.process import Process
@@ -25,7 +26,9 @@ class ServiceWorld:
     def __init__(self, seed: int = 0) -> None:
         self._world = World(seed)
         self._network = SimulatedNetwork(self._world)
-        self._server = ServerHost(Machine(self._world, _SERVER), self._network)
+        self._server = ServerHost(
+            Machine(self._world, _SERVER), self._network, Troubles(self._world)
+        )
         self._machines: dict[str, Machine] = {}
         self._clients: list[tuple[Client, Process]] = []
 

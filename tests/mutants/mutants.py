@@ -96,6 +96,12 @@ MUTANTS = [
         "an extension shortens no wait",
         SERVER + "state.py",
         "        operation.due_ms = due_ms\n",
+        "        due_ms = max(due_ms, operation.due_ms)\n        operation.due_ms = due_ms\n",
+    ),
+    Mutant(
+        "an outcome tells the deadline from before its extension",
+        SERVER + "state.py",
+        "        operation.due_ms = due_ms\n",
         "        operation.due_ms = max(due_ms, operation.due_ms)\n",
     ),
     Mutant(

@@ -4,6 +4,7 @@ import pytest
 
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
+from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_S
 
 
@@ -11,7 +12,7 @@ from purgatory.simulation.world.world import NS_PER_S
 def oracle(world):
     """An oracle; its world begins a while before all calls."""
     world.run(100)
-    return Oracle(world)
+    return Oracle(world, Troubles(world))
 
 
 def submit(oracle, *keys, need=1, timeout=10, acknowledged=True):
@@ -56,7 +57,7 @@ def test_nothing_is_broken(world, oracle):
     three.cancels.append(CallRecord(world.now_ns))
     oracle.answer(three.cancels[0], answer=True)
     oracle.told(three.op_id, "cancelled", None)
-    world.run(20)
+    world.run(12)
     oracle.told(four.op_id, "expired", None)
     five = submit(oracle)
     failure = complete(oracle, answer=1, failed=True)
@@ -95,6 +96,34 @@ def test_expired_early(world, oracle):
     world.run(8)
     oracle.told(early.op_id, "expired", None)
     assert "expired at least 999 ms early" in broken(oracle)
+
+
+def test_expired_late(world, oracle):
+    """By the last extension; faults since then are an excuse, until they are mended."""
+    for is_disturbed in (False, True):
+        oracle.violation = None
+        operation = submit(oracle, timeout=1000)
+        world.run(1)
+        extension = ExtensionRecord(world.now_ns, timeout_ns=10 * NS_PER_S)
+        operation.extensions.append(extension)
+        oracle.answer(extension, answer=True)
+        world.run(11)
+        if is_disturbed:
+            oracle._troubles.add(7 * NS_PER_S)
+        world.run(10)
+        oracle.told(operation.op_id, "expired", None)
+        assert ("too late" in broken(oracle)) != is_disturbed
+
+
+def test_an_end_that_is_yet_to_come(oracle):
+    """An outcome has the moment of its end."""
+    oracle.latest_now_ms = lambda: 10_000
+    operation = submit(oracle)
+    oracle.arrived(operation.op_id, 10_500)  # a server's stamps are ahead of its clock now and then
+    assert oracle.violation is None
+    other = submit(oracle)
+    oracle.arrived(other.op_id, 12_000)
+    assert "which is yet to come" in str(oracle.violation)
 
 
 def test_expired_before_its_extension(world, oracle):
@@ -157,7 +186,7 @@ def test_a_missed_event(world, oracle, late):
     operation = submit(oracle, timeout=20)
     complete(oracle, answer=1)
     event = complete(oracle, answer=1)
-    world.run(30)
+    world.run(18)
     oracle.told(operation.op_id, late, event.value if late == "completed" else None)
     assert ("outlived" if late == "completed" else "though it was complete") in broken(oracle)
 
