@@ -12,6 +12,7 @@ in which no key occurs more often than others: "spark, even".
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -28,7 +29,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from harness import machine, measure, median, table
-from pyspark import SparkContext
 
 from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.session import open_session
@@ -177,13 +177,20 @@ def twice(job: Job, name: str, directory: str) -> dict[str, float]:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of the Java process that it has started."""
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return time.process_time()
-    fields = Path(f"/proc/{gateway.proc.pid}/stat").read_text(encoding="ascii").rpartition(")")[2]
-    user, system = map(int, fields.split()[11:13])
-    return time.process_time() + (user + system) / os.sysconf("SC_CLK_TCK")
+    """Return the CPU seconds of this process and of all that it has started: Java, and workers."""
+    parents, seconds = {}, {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (directory / "stat").read_text(encoding="ascii", errors="replace")
+            fields = text.rpartition(")")[2].split()
+            parents[int(directory.name)] = int(fields[1])
+            # Also those of children that have ended.
+            seconds[int(directory.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    for process in sorted(parents):
+        if parents[process] in ours:
+            ours.add(process)
+    return sum(seconds[process] for process in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def same_outcomes(ours: Path, *others: Path) -> None:

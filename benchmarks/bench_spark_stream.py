@@ -79,7 +79,7 @@ def stream(spark: SparkSession, trace: Path) -> list[Mark]:
         checkpoint=f"{trace}/checkpoint",
         watermark_ms=0,
         on_commit=mark,
-    ).run(once=True)
+    ).run(until_end=True)
     return marks
 
 

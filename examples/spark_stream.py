@@ -37,7 +37,7 @@ def run(place: Path) -> None:
             out=str(place / "out"),
             checkpoint=str(place / "checkpoint"),
         )
-        counts = stream.run(once=True).counts
+        counts = stream.run(until_end=True).counts
         print(f"{counts['completed']} completed, {counts['expired']} expired so far")
 
 

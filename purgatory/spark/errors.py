@@ -35,10 +35,6 @@ class RejectedRows(SparkError):
     """Rows break the rules of their table, and `strict` was set."""
 
 
-class UnsupportedRows(SparkError):
-    """A stream found events that are held or have failed, which only a batch can resolve."""
-
-
 class OutputExists(SparkError):
     """The directory for the output already holds files."""
 

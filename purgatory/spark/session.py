@@ -6,6 +6,7 @@ process, so call these from one thread at a time; any thread may use the session
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -24,8 +25,14 @@ from purgatory.spark.java import java_for_spark
 _MIB: Final = 2**20
 _MIN_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little for the work
 
-# Written whenever a context starts with a log level of its own; no logger can silence it.
-_LOG_LEVEL_NOTICE: Final = "Setting Spark log level to "
+# Written whenever a context starts with a log level of its own, and by each start of a query with
+# state in Python; no logger can silence them.
+_NOTICES: Final = (
+    "Setting Spark log level to ",
+    "Starting Streaming TransformWithStateInPandas",
+    "Streaming TransformWithStateInPandas Python worker",
+    "\n",
+)
 _STDERR_JOIN_S: Final = 5.0  # wait so long for the last output of a process that has ended
 
 _FILE_MANAGER: Final = (
@@ -99,6 +106,8 @@ def local_session(
     """
     settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
     spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
+    # py4j logs each failure that it also raises; without a handler Python would print it.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
     with _spark_environment():
         if SparkContext._gateway is not None:  # no public way to ask
             return SparkSession.builder.config(conf=spark_conf).getOrCreate()
@@ -215,7 +224,7 @@ class _StderrRelay:
                     if self._collected is not None:
                         self._collected.append(line)
                         continue
-                if sys.stderr is not None and not line.startswith(_LOG_LEVEL_NOTICE):
+                if sys.stderr is not None and not line.startswith(_NOTICES):
                     sys.stderr.write(line)
 
 

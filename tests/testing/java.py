@@ -7,9 +7,5 @@ SHORT_LIVED_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:NewRatio=1"
 )
 
-# For tests that do not test the settings of a session. Hadoop's default local file system starts a
-# process for each file and directory, to set its mode, and writes a file of checksums beside each.
-QUICK_CONF = {
-    "spark.driver.extraJavaOptions": SHORT_LIVED_OPTIONS,
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-}
+# For tests that do not test the settings of a session.
+QUICK_CONF = {"spark.driver.extraJavaOptions": SHORT_LIVED_OPTIONS}

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from purgatory.spark.session import local_session
-from purgatory.spark.stream.micro_batch import MicroBatchRunner
+from purgatory.spark.stream.query import Stream
 from tests.testing.java import QUICK_CONF
 from tests.testing.stream_input import StreamInput
 
@@ -26,7 +26,7 @@ def _kill_after(batches, seconds):
     """Kill this process some time after a micro-batch has begun, so that it is interrupted."""
     timer = threading.Timer(seconds, _die)
     timer.daemon = True
-    run_batch = MicroBatchRunner.run_batch
+    run_batch = Stream._run_micro_batch
     begun = itertools.count()
 
     def take_and_die(self, batch, number):
@@ -34,14 +34,14 @@ def _kill_after(batches, seconds):
             timer.start()
         run_batch(self, batch, number)
 
-    MicroBatchRunner.run_batch = take_and_die
+    Stream._run_micro_batch = take_and_die
 
 
 def main(directory, batches, seconds):
     """Run the stream on the input in a directory, to its end or to the kill."""
     _kill_after(batches, seconds)
     spark = local_session(cores=1, memory="1g", conf=QUICK_CONF)
-    StreamInput(Path(directory)).stream(spark, watermark_ms=0).run(once=True)
+    StreamInput(Path(directory)).stream(spark, watermark_ms=0).run(until_end=True)
     spark.stop()
 
 

@@ -5,14 +5,18 @@ from pathlib import Path
 
 from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
-from purgatory.trace import read_outcomes, write_events, write_operations
+from purgatory.trace import read_outcomes, write_events, write_extensions, write_operations
 from tests.testing.traces import Trace
 
-WRITERS = {"operations": write_operations, "events": write_events}
+WRITERS = {
+    "operations": write_operations,
+    "events": write_events,
+    "extensions": write_extensions,
+}
 
 
 class StreamInput:
-    """The two input directories of a stream, its output and its checkpoint, below one path."""
+    """The input directories of a stream, its output and its checkpoint, below one path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,16 +43,22 @@ class StreamInput:
 
     def put_trace(self, trace: Trace, files: int, suffix=".parquet"):
         """Split both tables into so many files, in the order of their rows."""
-        for table, rows in zip(WRITERS, trace, strict=True):
+        for table, rows in zip(WRITERS, trace, strict=False):
             size = -(-len(rows) // files)
             for part in range(files):
                 self.put(table, rows[part * size : (part + 1) * size], suffix=suffix)
 
     def stream(self, spark, *, files_a_batch=1, **options):
-        """Make a stream over the directories."""
+        """Make a stream over the directories; with one shard, unless the options say so."""
         read = {"maxFilesPerTrigger": str(files_a_batch)}
-        operations, events = (directory_source(spark, str(self.path / t), read) for t in WRITERS)
+        operations, events, extensions = (
+            directory_source(spark, str(self.path / table), read) for table in WRITERS
+        )
         given = {"out": str(self.out), "checkpoint": str(self.checkpoint), **options}
+        if not self.checkpoint.exists():
+            given.setdefault("shards", 1)
+        if any((self.path / "extensions").iterdir()):
+            given["extensions"] = extensions
         return Stream(spark, operations, events, **given)
 
     def outcomes(self):

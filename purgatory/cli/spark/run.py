@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from purgatory.spark.stream.checkpoint import CheckpointEntry
     from purgatory.spark.stream.query import Stream
     from purgatory.spark.stream.sources import Source
+
+_TABLES = ("operations", "events", "extensions")
 
 _DESCRIPTION = """\
 Run the purgatory as a stream: operations and events come as files that are put into two
@@ -51,27 +54,36 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
             f"--{name}", required=True, metavar="DIR", help=f"where {text} come (or Kafka topics)"
         )
     parser.add_argument(
-        "--extensions",
-        metavar="DIR",
-        help="not yet: extensions of timeouts; `purgatory spark resolve` takes them",
+        "--extensions", metavar="DIR", help="where extensions of timeouts come, if there are any"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="where outcomes go")
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="where the stream stands"
     )
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help="take what is there, give every operation its outcome, and stop",
-    )
+    _add_ending_options(parser)
     parser.add_argument("--strict", action="store_true", help="stop at a row that breaks a rule")
     _add_time_options(parser)
+    _add_state_options(parser)
     _add_source_options(parser)
     parser.add_argument(
         "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
     )
     add_session_options(parser)
     parser.set_defaults(run=_run)
+
+
+def _add_ending_options(parser: argparse.ArgumentParser) -> None:
+    endings = parser.add_mutually_exclusive_group()
+    endings.add_argument(
+        "--once",
+        action="store_true",
+        help="take what is there and stop; what is open stays pending for the next run",
+    )
+    endings.add_argument(
+        "--until-end",
+        action="store_true",
+        help="the same, and then give every operation its outcome: no more rows will come",
+    )
 
 
 def _add_time_options(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +100,22 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         metavar=DURATION,
         help="look for new rows this often (default: 1)",
+    )
+
+
+def _add_state_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--idle",
+        type=_seconds,
+        metavar=DURATION,
+        help="after so long without rows from a source, its event time goes on with the clock "
+        "(default: never)",
+    )
+    parser.add_argument(
+        "--shards",
+        type=_count,
+        metavar="N",
+        help="partitions of the state, when a stream begins (default: the cores)",
     )
 
 
@@ -109,16 +137,20 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
         type=_pair,
         default=[],
         metavar="NAME=VALUE",
-        help="an option of Spark's source, for both of them; may be repeated",
+        help="an option of Spark's source, for all of them; may be repeated",
     )
+    for table in _TABLES:
+        parser.add_argument(
+            f"--{table}-option",
+            action="append",
+            type=_pair,
+            default=[],
+            metavar="NAME=VALUE",
+            help=f"the same for {table} only",
+        )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    errors = import_extra("purgatory.spark.errors", "spark")
-    if arguments.extensions is not None:
-        raise errors.SparkError(
-            "--extensions: a stream cannot extend timeouts yet; `purgatory spark resolve` can"
-        )
     session = import_extra("purgatory.spark.session", "spark")
     options = _options(arguments)
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
@@ -132,30 +164,53 @@ def _stream(
 ) -> CheckpointEntry:
     stream_module = import_extra("purgatory.spark.stream.query", "spark")
     progress_module = import_extra("purgatory.spark.stream.progress", "spark")
-    with progress_module.StreamProgress() as progress:
+    stopping = threading.Event()
+    with progress_module.StreamProgress() as progress, _stop_on_signal(stopping.set):
+        operations, events, extensions = (
+            _source(spark, arguments, table, options, stopping) for table in _TABLES
+        )
         stream: Stream = stream_module.Stream(
             spark,
-            _source(spark, arguments, arguments.operations, options),
-            _source(spark, arguments, arguments.events, options),
+            operations,
+            events,
+            extensions=extensions,
             out=arguments.out,
             checkpoint=arguments.checkpoint,
             watermark_ms=round(arguments.watermark * 1000),
+            idle_seconds=arguments.idle,
+            shards=arguments.shards,
             strict=arguments.strict,
             on_commit=progress.show,
+            stopping=stopping,
         )
-        with _metrics(spark, stream, arguments.metrics_port), _stop_on_terminate(stream.stop):
-            return stream.run(once=arguments.once, trigger_seconds=arguments.trigger)
+        with _metrics(spark, stream, arguments.metrics_port):
+            return stream.run(
+                once=arguments.once,
+                until_end=arguments.until_end,
+                trigger_seconds=arguments.trigger,
+            )
 
 
 def _source(
-    spark: SparkSession, arguments: argparse.Namespace, place: str, options: dict[str, str]
-) -> Source:
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+    table: str,
+    options: dict[str, str],
+    stopping: threading.Event,
+) -> Source | None:
+    """Return the source of a table, None without one."""
+    place = getattr(arguments, table)
+    if place is None:
+        return None
+    options = options | dict(getattr(arguments, f"{table}_option"))
     sources = import_extra("purgatory.spark.stream.sources", "spark")
-    if arguments.kafka is None:
-        found: Source = sources.directory_source(spark, place, options)
-    else:
-        found = sources.topic_source(place, arguments.kafka, options)
-    return found
+    if arguments.kafka is not None:
+        found: Source = sources.topic_source(place, arguments.kafka, options)
+        return found
+    if not (arguments.once or arguments.until_end):
+        sources.wait_for_first_file(spark, place, stopping)
+    directory: Source = sources.directory_source(spark, place, options)
+    return directory
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -186,23 +241,36 @@ def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[
 
 
 @contextlib.contextmanager
-def _stop_on_terminate(stop: Callable[[], None]) -> Iterator[None]:
-    """Make SIGTERM stop the stream after the current batch; the exit code is 0."""
-    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Make SIGTERM and Ctrl-C stop the stream; the exit code is 0.
+
+    A second Ctrl-C interrupts, as it does elsewhere.
+    """
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def handle(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    for number in signals:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print_result(done: CheckpointEntry, out: str) -> None:
     counts = done.counts
-    print(
-        f"{counts['operations']:,} operations: {counts['completed']:,} completed, "
-        f"{counts['expired']:,} expired, {done.pending:,} pending -> {out}"
-    )
+    ended = [f"{counts['completed']:,} completed", f"{counts['expired']:,} expired"]
+    if counts["failed"]:
+        ended.insert(1, f"{counts['failed']:,} failed")
+    ended.append(f"{done.pending:,} pending")
+    print(f"{counts['operations']:,} operations: {', '.join(ended)} -> {out}")
     for fate in ("late", "rejected"):
-        rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "events"))
+        rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events"))
         if rows:
             print(f"{rows:,} rows {fate} -> {out}/_{fate}")
 

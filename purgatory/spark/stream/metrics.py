@@ -80,7 +80,9 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
 def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
     yield _gauge(name, "operations_pending", "Pending operations", entry.pending)
-    yield _gauge(name, "events_kept", "Events of instants that are not closed yet", entry.kept)
+    yield _gauge(
+        name, "events_kept", "Events and extensions of instants that are not closed yet", entry.kept
+    )
     yield _gauge(
         name,
         "event_time_seconds",
@@ -89,11 +91,11 @@ def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
     )
     yield _counter(name, "batches", "Micro-batches committed", {(): entry.batch + 1}, ())
     counts = entry.counts
-    ended = {(outcome,): counts[outcome] for outcome in ("completed", "expired")}
+    ended = {(outcome,): counts[outcome] for outcome in ("completed", "failed", "expired")}
     yield _counter(name, "operations", "Operations with an outcome", ended, ("outcome",))
     rows = {
         (table, fate): counts[prefix + table]
-        for table in ("operations", "events")
+        for table in ("operations", "extensions", "events")
         for fate, prefix in (("taken", ""), ("late", "late_"), ("rejected", "rejected_"))
     }
     yield _counter(name, "rows", "Rows of input", rows, ("table", "fate"))

@@ -1,17 +1,17 @@
-"""The output of a stream: staged by micro-batches, published exactly once.
+"""The output of a stream, written by micro-batches under names that say which.
 
 An output directory holds:
 
     part-*.parquet     outcomes
     _late/TABLE/       rows of instants that were closed before they came
     _rejected/         rows that break a rule, with the reason
-    _staging/          files of micro-batches that are not committed, which no reader looks at
+    _staging/          files of a micro-batch that is being written, which no reader looks at
     _stream.json       the stream that the output belongs to
 
-A micro-batch writes its files into a staging directory of its own. The entry of the checkpoint
-that commits it lists the `moves` from there to the final names, which are never used twice. So
-publishing is idempotent: a run that finds a committed entry publishes it again, and each file is
-published exactly once, wherever an earlier run was killed.
+A micro-batch writes its files into a staging directory, and then moves them to their final names,
+which have its number. A micro-batch that is repeated has the same rows, and replaces them. Spark's
+own file sink also writes each row once, but lists the files in a log that only Spark reads: pandas
+or DuckDB would see the files of a killed micro-batch, too.
 
 One thread at a time, as for the checkpoint.
 """
@@ -21,21 +21,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.errors import CheckpointMismatch
+from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.stream.json_files import read_json_object
+from purgatory.spark.stream.parquet_writer import write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from pyspark.sql import DataFrame
 
     from purgatory.spark.filesystem import FileSystem
 
-OUTCOMES: Final = "outcomes"  # published into the output directory itself
+OUTCOMES: Final = ""  # in the output directory itself
 LATE: Final = "_late"  # with a directory for each table
 REJECTED: Final = "_rejected"
 
-Moves = tuple[tuple[str, str], ...]  # from staged files to their final names
-
-_STAGED: Final = (OUTCOMES, f"{LATE}/operations", f"{LATE}/events", REJECTED)
 _STAGING: Final = "_staging"
 _MARKER: Final = "_stream.json"
 
@@ -54,7 +52,7 @@ class StreamOutput:
     def check_owner(self, stream_id: str | None, checkpoint: str, *, is_new: bool) -> None:
         """Raise `CheckpointMismatch` if the output is not that of the checkpoint's stream.
 
-        `stream_id` is None for a checkpoint that is empty; `is_new` if it has no entry yet.
+        `stream_id` is None for a checkpoint that is empty; `is_new` if it has no output yet.
         """
         names = [name for name in self._file_system.names(self.path) if not name.startswith(".")]
         if _MARKER in names:
@@ -68,32 +66,32 @@ class StreamOutput:
         elif not is_new:
             raise CheckpointMismatch(f"{self.path}: gone or emptied, with the outcomes so far")
 
-    def staging_path(self, batch_name: str) -> str:
-        """Return the directory where a micro-batch writes its outputs."""
-        return f"{self.path}/{_STAGING}/{batch_name}"
+    def stage(self, rows: DataFrame, count: int, output: str) -> None:
+        """Write `count` rows of a micro-batch into the staging directory.
 
-    def moves(self, batch_name: str, number: int) -> Moves:
-        """List the staged files of a micro-batch with their final names."""
-        moves = []
-        for output in _STAGED:
-            staged = f"{self.staging_path(batch_name)}/{output}"
-            target = self.path if output == OUTCOMES else f"{self.path}/{output}"
-            names = [n for n in self._file_system.names(staged) if n.startswith("part-")]
-            moves += [
-                (f"{staged}/{name}", f"{target}/part-{number:09}-{i:03}.parquet")
-                for i, name in enumerate(names)
-            ]
-        return tuple(moves)
+        Raises `SparkError` if no file of them is found: to go on would lose them in silence.
+        """
+        path = f"{self.path}/{_STAGING}/{output or 'outcomes'}"
+        write_parquet(rows, count, path)
+        if count and not self._staged(path):
+            raise SparkError(f"{path}: {count} rows were written, but there is no file of them")
 
-    def publish(self, moves: Iterable[tuple[str, str]], batch_name: str) -> None:
+    def publish(self, batch: int, outputs: list[str]) -> None:
         """Move the staged files of a micro-batch to their final names. Idempotent."""
-        for staged, target in moves:
-            self._file_system.move(staged, target)
-        self._file_system.delete(self.staging_path(batch_name))
+        for output in outputs:
+            staged = f"{self.path}/{_STAGING}/{output or 'outcomes'}"
+            target = f"{self.path}/{output}" if output else self.path
+            for number, name in enumerate(self._staged(staged)):
+                final = f"{target}/part-{batch:09}-{number:03}.parquet"
+                self._file_system.move(f"{staged}/{name}", final)
+        self.discard_staged()
 
     def discard_staged(self) -> None:
-        """Delete what micro-batches staged that were never committed."""
+        """Delete what was staged and not published."""
         self._file_system.delete(f"{self.path}/{_STAGING}")
+
+    def _staged(self, path: str) -> list[str]:
+        return [name for name in self._file_system.names(path) if name.startswith("part-")]
 
     def _owner(self) -> object:
         path = f"{self.path}/{_MARKER}"

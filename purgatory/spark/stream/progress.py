@@ -55,11 +55,12 @@ def describe(entry: CheckpointEntry) -> str:
         f"event time {_formatted_time(entry.closed_ms)}",
         f"{counts['operations']:,} operations",
         f"{counts['completed']:,} completed",
+        *([f"{counts['failed']:,} failed"] if counts["failed"] else []),
         f"{counts['expired']:,} expired",
         f"{entry.pending:,} pending",
     ]
     for fate in ("late", "rejected"):
-        rows = counts[f"{fate}_operations"] + counts[f"{fate}_events"]
+        rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events"))
         if rows:
             parts.append(f"{rows:,} rows {fate}")
     return ", ".join(parts)

@@ -1,15 +1,13 @@
-"""The streaming query: operations and events in, each outcome out exactly once.
+"""The streaming query: operations, events and extensions in, each outcome out exactly once.
 
-Structured Streaming splits the input into micro-batches and records which rows belong to which
-(`foreachBatch`). Each micro-batch is one `transition` of event time over the pending operations,
-which are a Parquet table in the checkpoint (`state`). The `checkpoint` makes state and output of a
-micro-batch one commit. No Python runs on rows, and executors hold no state: a stream continues
-with more or fewer of them, and with any number of shuffle partitions.
+Rows are checked in Java, packed for the shards (`packing`), and applied to the shards' states in
+Python workers (`processor`, `shard`), which Spark keeps in RocksDB and restores after a failure.
+`foreachBatch` writes the output of each micro-batch under names that have its number (`output`).
 
-Event time is closed up to `closed_ms` (`watermark`). Operations with an outcome by then are written
-out; events of later instants are retained until theirs is closed, so input that is out of order by
-less than the watermark gives the outcomes of ordered input. A row of a closed instant is late: it
-is counted and written to `late`.
+Event time is closed up to the newest time that all sources have reached, less the watermark.
+Operations with an outcome by then are written out; rows of later instants wait until theirs is
+closed, so input that is out of order by less than the watermark gives the outcomes of ordered
+input. A row of a closed instant is late: it is counted and written to `_late`.
 
 `Stream` belongs to the thread that made it. Any thread may call `stop`, and so may a signal
 handler; any thread may read `entry`.
@@ -17,35 +15,66 @@ handler; any thread may read `entry`.
 
 from __future__ import annotations
 
+import json
+import os
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
-from purgatory.spark.errors import SparkError, error_message, wrapping_spark_errors
-from purgatory.spark.stream.checkpoint import CheckpointEntry, CheckpointLog
-from purgatory.spark.stream.micro_batch import TABLES, MicroBatchRunner
+from purgatory.spark.errors import (
+    RejectedRows,
+    SparkError,
+    error_message,
+    wrapping_spark_errors,
+)
+from purgatory.spark.stream import processor
+from purgatory.spark.stream.checkpoint import Checkpoint, CheckpointEntry
+from purgatory.spark.stream.idle import IdleClock
+from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
+from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
+from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
+from purgatory.spark.stream.sources import JSON, control_rows
+from purgatory.spark.tables.row_checks import EVENTS_TABLE, EXTENSIONS_TABLE, OPERATIONS_TABLE
+from purgatory.spark.tables.schema import OUTCOMES as OUTCOMES_SCHEMA
+from purgatory.spark.tables.schema import REJECTED as REJECTED_SCHEMA
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from purgatory.spark.stream.sources import Source
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 
+_TABLES: Final = (OPERATIONS_TABLE, EVENTS_TABLE, EXTENSIONS_TABLE)
 _POLL_S: Final = 0.1  # how often to check whether the query still runs
+_LABELS_PER_SHARD: Final = 64  # numbers to try, so that each partition gets one
+_STATE_STORE: Final = "spark.sql.streaming.stateStore"
+_ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class Stream:
     """One run of a stream on its checkpoint.
 
     `out` and `checkpoint` are directories, created if they do not exist; `CheckpointMismatch` if
-    they do not fit. `name`: the name of Spark's query; a session runs one query of a name at a
-    time. `watermark_ms`: by how much input may be out of order. `strict`: a rejected row ends the
-    run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is called after each
-    commit, in the thread that committed.
+    they do not fit. `extensions`: an optional third source. `name`: the name of Spark's query; a
+    session runs one query of a name at a time. `watermark_ms`: by how much input may be out of
+    order. `idle_seconds`: after so long without a row from a source, its event time goes on with
+    the clock; None for never. `shards`: partitions of the state, by default as many as
+    the session has cores; those of a checkpoint cannot change. `strict`: a rejected row
+    ends the run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is called
+    after each commit, in the thread that committed. `stopping`: an event that also stops the
+    stream.
     """
 
     def __init__(
@@ -54,67 +83,116 @@ class Stream:
         operations: Source,
         events: Source,
         *,
+        extensions: Source | None = None,
         out: str,
         checkpoint: str,
         name: str = "purgatory",
         watermark_ms: int = DEFAULT_WATERMARK_MS,
+        idle_seconds: float | None = None,
+        shards: int | None = None,
         strict: bool = False,
         on_commit: Callable[[CheckpointEntry], object] | None = None,
+        stopping: threading.Event | None = None,
     ) -> None:
         if watermark_ms < 0:
             raise ValueError(f"watermark_ms is {watermark_ms!r}; expected 0 or more")
         self.name = name
-        sources = {"operations": operations, "events": events}
-        self._rows = _union_of_sources(spark, sources)
-        names = {name: source.name for name, source in sources.items()}
-        self._checkpoint_log = CheckpointLog(spark, checkpoint, out, names)
-        self._runner = MicroBatchRunner(
-            spark,
-            self._checkpoint_log,
-            sources,
-            watermark_ms=watermark_ms,
-            strict=strict,
-            on_commit=on_commit,
-        )
-        self._stopping = threading.Event()
+        self._spark = spark
+        self._sources = {"operations": operations, "events": events}
+        if extensions is not None:
+            self._sources["extensions"] = extensions
+        self._watermark_ms = watermark_ms
+        self._strict = strict
+        self._on_commit = on_commit
+        _add_package_to_workers(spark)
+        rows = _rows_of(spark, self._sources)
+        names = {name: source.name for name, source in self._sources.items()}
+        self._checkpoint = Checkpoint(spark, checkpoint, out, names)
+        self._checkpoint.begin(self._choose_shards(shards))
+        self._packed = self._pack(rows)
+        self._idle = IdleClock(self._checkpoint, tuple(self._sources), idle_seconds)
+        self._stopping = stopping or threading.Event()
         self._failure: BaseException | None = None  # of a batch, as Spark keeps only its text
 
     @property
     def entry(self) -> CheckpointEntry:
         """Where the stream stands; see `CheckpointEntry`."""
-        return self._checkpoint_log.entry
+        return self._checkpoint.entry
 
-    def run(self, *, once: bool = False, trigger_seconds: float = 1.0) -> CheckpointEntry:
+    def run(
+        self, *, once: bool = False, until_end: bool = False, trigger_seconds: float = 1.0
+    ) -> CheckpointEntry:
         """Run the stream until `stop`; return where it stands then.
 
-        `once`: process the rows that exist, advance event time until every operation has its
-        outcome, and return. Otherwise look for new rows every `trigger_seconds`. Raises the error
-        of a failed micro-batch; earlier ones are committed, and the next run continues after them.
+        `once`: process the rows that exist, and return; operations whose instants are not closed
+        stay pending for the next run. `until_end`: then also advance event time to the last
+        deadline, so that every operation has its outcome. Otherwise look for new rows every
+        `trigger_seconds`. Raises the error of a failed micro-batch; earlier ones are committed, and
+        the next run continues after them.
         """
-        writer = (
-            self._rows.writeStream.queryName(self.name)
-            .foreachBatch(self._run_micro_batch)
-            .option("checkpointLocation", self._checkpoint_log.spark_path)
-        )
-        interval = f"{round(trigger_seconds * 1000)} milliseconds"
-        writer = (
-            writer.trigger(availableNow=True) if once else writer.trigger(processingTime=interval)
-        )
-        self._wait(writer.start())
-        if once and not self._stopping.is_set():
-            self._runner.drain()
+        if not (once or until_end):
+            interval = f"{round(trigger_seconds * 1000)} milliseconds"
+            self._run_query({"processingTime": interval})
+            return self.entry
+        self._run_query({"availableNow": True})
+        while until_end and self.entry.pending and not self._stopping.is_set():
+            last_ms = self.entry.last_deadline_ms
+            self._checkpoint.add_control([{"table": CLOSE, "time_ms": last_ms}])
+            self._run_query({"availableNow": True})
         return self.entry
 
     def stop(self) -> None:
         """Make `run` return soon; the next run repeats the current micro-batch."""
         self._stopping.set()
 
+    def _run_query(self, trigger: Mapping[str, Any]) -> None:
+        processor = ShardProcessor(
+            tuple(self._sources), self._watermark_ms, self._checkpoint.shards[0]
+        )
+        outputs = self._packed.groupBy(SHARD).transformWithStateInPandas(
+            processor, OUTPUT, outputMode="append", timeMode="None"
+        )
+        writer = (
+            outputs.writeStream.queryName(self.name)
+            .outputMode("append")
+            .foreachBatch(self._run_micro_batch)
+            .option("checkpointLocation", self._checkpoint.spark_path)
+            .trigger(**trigger)
+        )
+        with _settings(self._spark, len(self._checkpoint.shards)):
+            query = writer.start()
+        self._wait(query)
+
+    def _choose_shards(self, wanted: int | None) -> tuple[int, ...]:
+        """Return the numbers of the shards, one for each partition of the state."""
+        found = self._checkpoint.shards
+        if found:
+            if wanted not in {None, len(found)}:
+                raise SparkError(
+                    f"{self._checkpoint.path}: has {len(found)} shards, not {wanted}; their number "
+                    "is that of the first run. For another one, end it with --until-end, and begin "
+                    "anew with another checkpoint and output"
+                )
+            return found
+        count = wanted or self._spark.sparkContext.defaultParallelism
+        return _numbers_by_partition(self._spark, count)
+
+    def _pack(self, rows: DataFrame) -> DataFrame:
+        """Pack rows, each for the shard that it belongs to."""
+        numbers = F.array(*map(F.lit, self._checkpoint.shards))
+        place = F.pmod(F.xxhash64("op_id"), F.lit(len(self._checkpoint.shards)))
+        rows = rows.unionByName(control_rows(self._spark, self._checkpoint.control_path))
+        numbered = [name for name, source in self._sources.items() if source.format == JSON]
+        packer = Packer(self._checkpoint.shards, numbered)
+        shard = F.element_at(numbers, (place + 1).cast("int")).cast("bigint")
+        return rows.withColumn(SHARD, shard).mapInArrow(packer, PACKED)
+
     def _wait(self, query: StreamingQuery) -> None:
         # Wait here and not in Java: Ctrl-C during a call to Java would leave its answer unread on
         # the connection.
         try:
             while query.isActive and not self._stopping.wait(_POLL_S):
-                pass
+                self._idle.tick(self.entry, time.monotonic())
         finally:
             if query.isActive:
                 query.stop()
@@ -128,19 +206,128 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Run one micro-batch. Spark calls this in a thread of its own."""
+        """Publish one micro-batch. Spark calls this in a thread of its own."""
         try:
-            with wrapping_spark_errors(f"micro-batch {number}"):
-                self._runner.run_batch(batch, number)
+            with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
+                self._publish(rows, number)
         except BaseException as error:
             self._failure = error
             raise
 
+    def _publish(self, rows: DataFrame, number: int) -> None:
+        """Write the output of a micro-batch, and commit it. Computing `rows` advances the state."""
+        facts = [json.loads(row[0]) for row in _of(rows, processor.FACTS).select("row").collect()]
+        if number <= self.entry.batch:
+            return  # published, but the process ended before Spark had noted it
+        self._checkpoint.check_run()
+        written = _sums(facts)
+        self._raise_if_rejected(rows, written)
+        for output in written:
+            self._checkpoint.output.stage(*_output_rows(rows, output, written[output]))
+        self._checkpoint.output.publish(number, [_DIRECTORIES[output] for output in written])
+        entry = CheckpointEntry.of_shards(number, facts) if facts else self.entry.at(number)
+        self._checkpoint.commit(entry)
+        if self._on_commit is not None:
+            self._on_commit(entry)
 
-def _union_of_sources(spark: SparkSession, sources: dict[str, Source]) -> DataFrame:
-    """Combine both sources into one stream with common micro-batches.
+    def _raise_if_rejected(self, rows: DataFrame, written: Mapping[str, int]) -> None:
+        if self._strict and written.get("rejected"):
+            bad = _of(rows, "rejected").select("row").first()
+            assert bad is not None
+            row = json.loads(bad[0])
+            raise RejectedRows(f"{row['file'] or row['table']}, {row['reason']}")
 
-    Two queries would have micro-batches that are independent of each other.
+
+# Where the outputs of `processor` go.
+_DIRECTORIES: Final = {
+    processor.OUTCOMES: OUTCOMES,
+    "rejected": REJECTED,
+    **{f"late_{table.name}": f"{LATE}/{table.name}" for table in _TABLES},
+}
+
+
+def _add_package_to_workers(spark: SparkSession) -> None:
+    """Let Spark's state worker on the driver import this package, which may be in a zip.
+
+    Workers on executors import from `--py-files`; that one knows only its PYTHONPATH.
     """
-    operations, events = (sources[table.name].rows(spark, table) for table in TABLES)
-    return operations.unionByName(events)
+    package = str(Path(__file__).absolute().parents[3])
+    environment = spark.sparkContext.environment
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if package not in paths:
+        environment["PYTHONPATH"] = os.pathsep.join([*filter(None, paths), package])
+
+
+def _rows_of(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
+    """Combine all sources into one stream with common micro-batches."""
+    tables = [table for table in _TABLES if table.name in sources]
+    return reduce(
+        DataFrame.unionByName, (sources[table.name].rows(spark, table) for table in tables)
+    )
+
+
+def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
+    """Return a number for each partition that Spark would send there."""
+    tried = spark.range(_LABELS_PER_SHARD * count)
+    partition = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
+    found = tried.groupBy(partition).agg(F.min("id").alias("number")).collect()
+    numbers = {row.partition: row.number for row in found}
+    return tuple(numbers[partition] for partition in range(count))
+
+
+@contextmanager
+def _settings(spark: SparkSession, shards: int) -> Iterator[None]:
+    """Set what a query takes over when it starts, for a while."""
+    wanted = {
+        "spark.sql.shuffle.partitions": str(shards),
+        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
+        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+@contextmanager
+def _cached(rows: DataFrame) -> Iterator[DataFrame]:
+    """Compute rows once that are used several times within the block."""
+    cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield cached
+    finally:
+        cached.unpersist()
+
+
+def _of(rows: DataFrame, output: str) -> DataFrame:
+    return rows.where(F.col("output") == output)
+
+
+def _sums(facts: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the rows of each output, over all shards."""
+    names = {name for one in facts for name in one["written"]}
+    sums = {name: sum(one["written"].get(name, 0) for one in facts) for name in sorted(names)}
+    return {name: count for name, count in sums.items() if count}
+
+
+def _output_rows(rows: DataFrame, output: str, count: int) -> tuple[DataFrame, int, str]:
+    """Return the rows of an output as they are written, their count, and the directory."""
+    chosen = _of(rows, output)
+    if output == processor.OUTCOMES:
+        lateness = F.lit(0).cast("bigint").alias("lateness_ms")
+        columns = [lateness if name == "lateness_ms" else name for name in OUTCOMES_SCHEMA.names]
+        return chosen.select(*columns), count, OUTCOMES
+    if output == "rejected":
+        schema = REJECTED_SCHEMA
+    else:
+        (table,) = (table for table in _TABLES if output == f"late_{table.name}")
+        schema = StructType([*table.schema, StructField("closed_ms", LongType())])
+    row = F.from_json("row", schema).alias("row")
+    return chosen.select(row).select("row.*"), count, _DIRECTORIES[output]

@@ -7,6 +7,7 @@ when the stream starts. Any thread may call.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -47,6 +48,7 @@ ROWS: Final = StructType(
         StructField("time_ms", LongType()),
         *OPERATIONS,
         *EVENTS,
+        # at_ms and timeout_ms are also those of extensions.
         StructField("reason", StringType()),
         StructField("row", StringType()),
         StructField("file", StringType()),
@@ -66,8 +68,12 @@ MALFORMED: Final = "_malformed"
 
 _FORMATS: Final = {".parquet": PARQUET, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON}
 _COMPRESSED: Final = ".gz"
-# Spark ignores files that are older than the newest by more than this; its default is a week.
-_MAX_AGE: Final = "100000d"
+# Of files in a micro-batch, unless the options say so: workers have its rows in memory.
+_MAX_BYTES: Final = str(64 * 2**20)
+_POLL_S: Final = 0.2  # how often to look for the first file
+# Spark forgets, and then ignores, files that are older than the newest by more than this; its
+# default is a week.
+_FILE_OPTIONS: Final = {"maxFileAge": "100000d"}
 _OFFSET_DIGITS: Final = 6
 
 
@@ -86,8 +92,11 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The name by which a checkpoint recognises the source."""
-        return f"{self.format}:{self.place}"
+        """The name by which a checkpoint recognises the source.
+
+        Without the format of files, which an empty directory does not have yet.
+        """
+        return f"kafka:{self.place}" if self.format == KAFKA else self.place
 
     def rows(self, spark: SparkSession, table: TableSpec) -> DataFrame:
         """Return a streaming DataFrame of `ROWS`.
@@ -101,13 +110,18 @@ class Source:
         _check_one_file(spark, self, table)
         rows = (
             spark.readStream.format(self.format)
-            .options(maxFileAge=_MAX_AGE, columnNameOfCorruptRecord=MALFORMED, **self.options)
+            .options(**self._file_options(), columnNameOfCorruptRecord=MALFORMED)
             .schema(_requested_schema(self.format, table))
             .load(self.place)
         )
         place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
         file = F.substring_index("_metadata.file_path", "/", -1)
         return check_stream_rows(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
+
+    def _file_options(self) -> dict[str, str]:
+        limited = {*self.options} & {"maxFilesPerTrigger", "maxBytesPerTrigger"}
+        limit = {} if limited else {"maxBytesPerTrigger": _MAX_BYTES}
+        return {**_FILE_OPTIONS, **limit, **self.options}
 
     def _messages(self, spark: SparkSession) -> DataFrame:
         try:
@@ -140,24 +154,51 @@ def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
     )
 
 
+def control_rows(spark: SparkSession, path: str) -> DataFrame:
+    """Return the rows of the control source, a directory of the checkpoint, as `ROWS`."""
+    file_system, place = file_system_for(spark, path)
+    file_system.create(f"{place}/.there", "")  # Spark refuses a directory that is not there
+    schema = StructType([StructField("table", StringType()), StructField("time_ms", LongType())])
+    rows = spark.readStream.schema(schema).options(**_FILE_OPTIONS).json(place)
+    return rows.select(*(F.col(c.name) if c.name in rows.columns else _nothing(c) for c in ROWS))
+
+
 def directory_source(
     spark: SparkSession, path: str, options: Mapping[str, str] | None = None
 ) -> Source:
     """Make a source of a directory, in the format of its files.
 
-    An empty directory is Parquet. Files moved there later must have the same format. Raises
-    `TableError` if the directory does not exist, or has files of both formats or of another one.
+    Files moved there later must have the same format. An empty directory is read as Parquet, but
+    files of another format wait there for the next run, which reads them. Raises `TableError` if
+    the directory does not exist, or has files of both formats or of another one.
     """
-    file_system, place = file_system_for(spark, path)
-    if not file_system.exists(place):
-        raise TableError(f"{path}: no such directory")
-    names = [name for name in file_system.names(place) if not name.startswith(("_", "."))]
+    place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}
     if None in formats:
         raise TableError(f"{path}: {formats[None]} is neither Parquet nor JSON by its name")
     if len(formats) > 1:
         raise TableError(f"{path}: has files of both formats; a stream reads one of them")
-    return Source(place, next(iter(formats), None) or PARQUET, options or {})
+    found = next(iter(formats), None)
+    undecided = {} if found else {"pathGlobFilter": "*.parquet"}
+    return Source(place, found or PARQUET, undecided | dict(options or {}))
+
+
+def wait_for_first_file(spark: SparkSession, path: str, stopping: threading.Event) -> None:
+    """Wait until a directory has a file, which decides the format, or until `stopping`.
+
+    Raises `TableError` if the directory does not exist.
+    """
+    while not _directory(spark, path)[1] and not stopping.wait(_POLL_S):
+        pass
+
+
+def _directory(spark: SparkSession, path: str) -> tuple[str, list[str]]:
+    """Return the resolved path of a directory, and the names that Spark would read."""
+    file_system, place = file_system_for(spark, path)
+    if not file_system.exists(place):
+        raise TableError(f"{path}: no such directory")
+    names = file_system.names(place)
+    return place, [name for name in names if not name.startswith(("_", "."))]
 
 
 def topic_source(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:

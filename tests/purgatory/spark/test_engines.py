@@ -58,7 +58,7 @@ def test_two_hundred_random_traces(spark, tmp_path):
     feed = StreamInput(tmp_path)
     feed.put_trace(trace, FILES)
     commits = []
-    entry = feed.stream(spark, watermark_ms=JITTER_MS, on_commit=commits.append).run(once=True)
+    entry = feed.stream(spark, watermark_ms=JITTER_MS, on_commit=commits.append).run(until_end=True)
     assert wanted == feed.outcomes()
     assert len({commit.counts["completed"] for commit in commits} - {0}) >= 2
     assert entry.pending == entry.counts["late_operations"] == entry.counts["late_events"] == 0

@@ -4,13 +4,13 @@
 """
 
 import os
+import random
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from purgatory.replay.engine import Replay
 from purgatory.spark.batch.resolve import resolve
-from purgatory.spark.errors import UnsupportedRows
 from purgatory.spark.tables.row_checks import check_events, check_extensions
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.trace import FAILED, Extension, KeyEvent, Operation, Outcome
@@ -19,6 +19,7 @@ from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined_full, random_full_traces
 
 COUNT = int(os.environ.get("FULL_TRACES", "24"))
+JITTER_MS = 5
 
 
 def numbered(spark, rows, schema):
@@ -77,16 +78,25 @@ def test_each_optional_table_and_column_may_be_absent(spark):
             assert got == expected(FullTrace(operations, rest, given))
 
 
-@pytest.mark.parametrize("event", [KeyEvent("k", 9, 5), KeyEvent("k", 9, 0, True)])
-def test_a_stream_refuses_events_that_it_cannot_resolve(spark, tmp_path, event):
-    """It names the row, and commits nothing of its batch."""
+@pytest.mark.timeout(300)  # several micro-batches of a Spark that may be busy
+def test_a_stream_of_random_traces_out_of_order(spark, tmp_path):
+    """The stream agrees with the oracle, too, in micro-batches of rows that are out of order."""
+    trace = joined_full(random_full_traces(COUNT, in_order=False))
+    rng = random.Random(7)
+    late_by = JITTER_MS
+    jittered = FullTrace(
+        sorted(trace.operations, key=lambda row: row.submitted_ms + rng.randint(0, late_by)),
+        sorted(trace.events, key=lambda row: row.at_ms + rng.randint(0, late_by)),
+        sorted(trace.extensions, key=lambda row: row.at_ms + rng.randint(0, late_by)),
+    )
     feed = StreamInput(tmp_path)
-    feed.put("operations", [Operation("a", "", 0, 9, ("k",))])
-    feed.put("events", [KeyEvent("k", 8), event])
-    what = "has failed" if event.failed else "is held"
-    with pytest.raises(UnsupportedRows, match=rf"key 'k' at 9: the event {what}.*resolve"):
-        feed.stream(spark).run(once=True)
-    assert feed.outcomes() == []
+    feed.put_trace(jittered, 3)
+    entry = feed.stream(spark, watermark_ms=late_by, shards=2).run(until_end=True)
+    assert expected(jittered) == feed.outcomes()
+    assert (entry.pending, [n for f, n in entry.counts.items() if f.startswith("late")]) == (
+        0,
+        [0, 0, 0],
+    )
 
 
 def test_a_failed_operation_has_no_key(spark):

@@ -10,7 +10,7 @@ from purgatory.cli.entry_point import main
 from purgatory.spark.stream.checkpoint import CheckpointEntry
 from purgatory.spark.stream.metrics import StreamMetrics
 from purgatory.spark.stream.progress import StreamProgress, describe
-from purgatory.trace import KeyEvent, Operation
+from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
 
@@ -34,10 +34,10 @@ def arguments(feed):
     ]
 
 
-def test_once_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
+def test_until_end_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
     """Counts and the place of late rows are on stdout, a line for each batch on stderr."""
     feed.put("operations", [Operation("late", "", 0, 9, ("k",)), Operation("c", "", 60, 0, ("k",))])
-    assert main([*arguments, "--once", "--max-files", "1", "--watermark", "0"]) == 0
+    assert main([*arguments, "--until-end", "--max-files", "1", "--watermark", "0"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         f"3 operations: 1 completed, 2 expired, 0 pending -> {feed.out}",
@@ -53,7 +53,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, argu
     """The exit code is 2."""
     feed.checkpoint.mkdir()
     (feed.checkpoint / "something").touch()
-    assert main([*arguments, "--once"]) == 2
+    assert main([*arguments, "--until-end"]) == 2
     said = capsys.readouterr().err
     assert said == f"purgatory: {feed.checkpoint}: not empty, and not a checkpoint of ours\n"
 
@@ -66,6 +66,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, argu
         ["--trigger", "soon"],
         ["--max-files", "0"],
         ["--option", "no value"],
+        ["--shards", "0"],
+        ["--once", "--until-end"],
     ],
 )
 def test_a_wrong_option_is_named(arguments, capsys, wrong):
@@ -76,7 +78,8 @@ def test_a_wrong_option_is_named(arguments, capsys, wrong):
 
 def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
     """They count rows and outcomes; the listener has the duration of the last batch."""
-    stream = feed.stream(spark, name="one")
+    feed.put("operations", [Operation("c", "", 60, 9, ("k",))])
+    stream = feed.stream(spark, name="one", watermark_ms=0, files_a_batch=2)
     metrics = StreamMetrics(stream)
     registry = CollectorRegistry()
     registry.register(metrics)
@@ -92,11 +95,11 @@ def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
 
     assert value("operations_total", outcome="completed") == 1
     assert value("operations_total", outcome="expired") == 1
-    assert value("operations_pending") == 0
+    assert value("operations_pending") == 1
     assert value("rows_total", table="events", fate="taken") == 2
     assert value("rows_total", table="events", fate="late") == 0
     assert value("batches_total") == 1
-    assert value("event_time_seconds") == 0.014
+    assert value("event_time_seconds") == 0.049
     assert value("batch_seconds") > 0
     assert value("running") == 0
 
@@ -124,9 +127,20 @@ def test_a_line_tells_where_a_stream_stands():
     )
 
 
-def test_extensions_are_refused_for_now(arguments, capsys):
-    """In one line, before anything starts; the exit code is 2."""
-    assert main([*arguments, "--once", "--extensions", "in/extensions"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("purgatory: --extensions: a stream cannot extend timeouts yet")
-    assert said.count("\n") == 1
+def test_extensions_held_and_failed_events(spark, feed, arguments, capsys):
+    """The outcomes of a batch; the failed operation is counted."""
+    feed.put(
+        "operations", [Operation("held", "", 20, 0, ("h",)), Operation("f", "", 20, 9, ("y",))]
+    )
+    feed.put("events", [KeyEvent("h", 15, 5), KeyEvent("y", 21, 0, True)])
+    feed.put("extensions", [Extension("b", 14, 6)])
+    extensions = str(feed.path / "extensions")
+    assert main([*arguments, "--until-end", "--extensions", extensions]) == 0
+    assert "4 operations: 2 completed, 1 failed, 1 expired" in capsys.readouterr().out
+    found = [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()]
+    assert found == [
+        ("a", "completed", 9),
+        ("b", "expired", 20),
+        ("f", "failed", 21),
+        ("held", "completed", 20),
+    ]

@@ -35,3 +35,18 @@ def test_a_signal_to_the_process_group_ends_it_cleanly(running):
     out, err = running.communicate()
     assert (running.returncode, err) == (0, "")
     assert out.startswith("0 operations: 0 completed")
+
+
+@pytest.mark.timeout(400)  # a Java process, on a machine that may be busy
+def test_a_java_process_that_was_killed_is_one_line(running):
+    """The exit code is 2, as for other errors."""
+    children = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(running.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (java,) = [line.split()[0] for line in children.splitlines() if "java" in line]
+    os.kill(int(java), signal.SIGKILL)
+    _, err = running.communicate()
+    assert (running.returncode, err) == (2, "purgatory: Spark's Java process has ended\n")

@@ -14,7 +14,7 @@ import pytest
 from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import LocalFileSystem
 from purgatory.spark.stream import checkpoint as checkpoint_module
-from purgatory.spark.stream.checkpoint import CheckpointLog
+from purgatory.spark.stream.checkpoint import Checkpoint
 
 SOURCES = {"operations": "parquet:/in/operations", "events": "parquet:/in/events"}
 BATCHES = 3
@@ -57,10 +57,22 @@ def opened(tmp_path, monkeypatch):
         checkpoint_module, "file_system_for", lambda _, path: (LocalFileSystem(), path)
     )
 
-    def open_checkpoint_log(sources=SOURCES, out="out"):
-        return CheckpointLog(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
+    def open_checkpoint(sources=SOURCES, out="out"):
+        return Checkpoint(None, str(tmp_path / "checkpoint"), str(tmp_path / out), sources)
 
-    return open_checkpoint_log
+    return open_checkpoint
+
+
+@pytest.fixture
+def begun(opened):
+    """A function that opens a checkpoint and takes over."""
+
+    def begin():
+        checkpoint = opened()
+        checkpoint.begin((0, 3))
+        return checkpoint
+
+    return begin
 
 
 def write(path, text=""):
@@ -70,31 +82,31 @@ def write(path, text=""):
     path.write_text(text)
 
 
-def do_batch(checkpoint_log, number):
+def do_batch(checkpoint, number):
     """Do what a micro-batch and Spark around it do."""
-    spark = Path(checkpoint_log.spark_path)
-    write(spark / "metadata", '{"id": "query"}')
+    spark = Path(checkpoint.spark_path)
     write(spark / "offsets" / f"{number}")
-    if number > checkpoint_log.entry.batch:
-        staging = checkpoint_log.staging_path()
+    if number > checkpoint.entry.batch:
+        checkpoint.check_run()
+        staging = Path(checkpoint.output.path) / "_staging"
+        shutil.rmtree(staging, ignore_errors=True)
         for part in range(2):
-            write(f"{staging}/outcomes/part-{part}.parquet", f"{number} {part}")
-        write(f"{staging}/outcomes/_SUCCESS")
-        write(f"{staging}/_late/events/part-0.parquet", f"late {number}")
-        state = checkpoint_log.next_state_path()
-        write(f"{state}/operations/part-0.parquet", f"{number}")
-        checkpoint_log.commit(replace(checkpoint_log.entry, batch=number, state=state, pending=1))
+            write(staging / "outcomes" / f"part-{part}.parquet", f"{number} {part}")
+        write(staging / "outcomes" / "_SUCCESS")
+        write(staging / "_late" / "events" / "part-0.parquet", f"late {number}")
+        checkpoint.output.publish(number, ["", "_late/events"])
+        checkpoint.commit(replace(checkpoint.entry, batch=number, pending=1))
     write(spark / "commits" / f"{number}")
 
 
-def run(opened):
+def run(begun):
     """Run from where the stream stands to its end; Spark repeats the batch it had not noted."""
-    checkpoint_log = opened()
-    spark = Path(checkpoint_log.spark_path)
+    checkpoint = begun()
+    spark = Path(checkpoint.spark_path)
     noted = len(list(spark.glob("commits/*")))
     for number in range(noted, BATCHES):
-        do_batch(checkpoint_log, number)
-    return checkpoint_log
+        do_batch(checkpoint, number)
+    return checkpoint
 
 
 def texts(path):
@@ -103,7 +115,7 @@ def texts(path):
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeypatch, done):
+def test_each_output_is_there_once_wherever_a_run_ends(begun, tmp_path, monkeypatch, done):
     """A kill at any file operation, and another in the next run, lose and repeat nothing."""
     for steps in itertools.count(1):
         killed = []
@@ -113,49 +125,54 @@ def test_each_output_is_there_once_wherever_a_run_ends(opened, tmp_path, monkeyp
                 checkpoint_module, "file_system_for", lambda _, path, f=files: (f, path)
             )
             try:
-                run(opened)
+                run(begun)
             except Killed:
                 killed.append(again)
         monkeypatch.setattr(
             checkpoint_module, "file_system_for", lambda _, path: (LocalFileSystem(), path)
         )
-        checkpoint_log = run(opened)
+        assert run(begun).entry.batch == BATCHES - 1
         assert texts(tmp_path / "out") == [f"{n} {p}" for n in range(BATCHES) for p in range(2)]
         assert texts(tmp_path / "out" / "_late" / "events") == [f"late {n}" for n in range(BATCHES)]
-        assert Path(checkpoint_log.entry.state, "operations/part-0.parquet").read_text() == "2"
-        assert len(list((tmp_path / "checkpoint" / "state").iterdir())) == 1
         assert not list((tmp_path / "out").glob("_staging/*"))
         shutil.rmtree(tmp_path / "out")
         shutil.rmtree(tmp_path / "checkpoint")
         if steps not in killed[:1]:  # this run was not killed
-            assert steps > 20
+            assert steps > 15
             return
 
 
-def test_a_run_that_was_taken_for_dead_cannot_commit(opened, tmp_path):
-    """An older run cannot commit, even after the newer one has deleted entries."""
-    older = opened()
+def test_a_run_that_was_taken_for_dead_cannot_publish(begun, tmp_path):
+    """An older run raises once a newer one has begun."""
+    older = begun()
     do_batch(older, 0)
-    newer = opened()
+    newer = begun()
     do_batch(newer, 1)
-    do_batch(newer, 2)
-    assert newer.entry.batch == 2
     with pytest.raises(SparkError, match="another run has taken over this checkpoint"):
         do_batch(older, 1)
-    assert opened().entry.batch == 2
-    assert len(texts(tmp_path / "out")) == 6
+    assert begun().entry.batch == 1
+    assert len(texts(tmp_path / "out")) == 4
 
 
-def test_an_entry_comes_back_as_it_was(opened):
-    """All fields of an entry but those of the run are read back."""
-    checkpoint_log = opened()
-    do_batch(checkpoint_log, 0)
+def test_an_entry_comes_back_as_it_was(begun, opened):
+    """All fields of an entry, and the shards, are read back; two entries are kept."""
+    checkpoint = begun()
+    for number in range(3):
+        do_batch(checkpoint, number)
+    counts = {"operations": 9}
     entry = replace(
-        checkpoint_log.entry, closed_ms=5, newest_ms={"events": 7}, kept=3, counts={"operations": 9}
+        checkpoint.entry, batch=3, closed_ms=5, newest_ms={"events": 7}, kept=3, counts=counts
     )
-    checkpoint_log.commit(entry)
-    again = opened().entry
-    assert replace(again, number=0, run="", moves=()) == replace(entry, number=0, run="", moves=())
+    write(Path(checkpoint.spark_path) / "offsets" / "3")
+    checkpoint.commit(entry)
+    assert (opened().entry, opened().shards) == (entry, (0, 3))
+    assert len(list((Path(checkpoint.path) / "progress").iterdir())) == 2
+
+
+def test_an_object_store_is_refused_by_name(tmp_path):
+    """Two runs could both write there; the message says what to do."""
+    with pytest.raises(SparkError, match=r"s3a cannot keep two runs .* checkpoint on HDFS, ABFS"):
+        Checkpoint(None, "s3a://bucket/checkpoint", str(tmp_path), SOURCES)
 
 
 def _foreign(checkpoint, out):
@@ -169,27 +186,24 @@ def _other_format(checkpoint, out):
 
 
 def _damaged(checkpoint, out):
-    write(max((checkpoint / "log").iterdir()), '{"number": 3, "ru')
+    write(max((checkpoint / "progress").iterdir()), '{"batch": 3, "ru')
 
 
 def _foreign_entry(checkpoint, out):
-    write(max((checkpoint / "log").iterdir()), '{"number": 3, "colour": "red"}')
+    write(max((checkpoint / "progress").iterdir()), '{"batch": 3, "colour": "red"}')
 
 
-def _without_state(checkpoint, out):
-    shutil.rmtree(checkpoint / "state")
-
-
-def _without_log(checkpoint, out):
-    shutil.rmtree(checkpoint / "log")
+def _without_progress(checkpoint, out):
+    shutil.rmtree(checkpoint / "progress")
 
 
 def _without_spark(checkpoint, out):
     shutil.rmtree(checkpoint / "spark")
 
 
-def _of_another_query(checkpoint, out):
-    write(checkpoint / "spark" / "metadata", '{"id": "another"}')
+def _earlier_format(checkpoint, out):
+    settings = json.loads((checkpoint / "stream.json").read_text())
+    write(checkpoint / "stream.json", json.dumps(settings | {"format": 1}))
 
 
 def _without_output(checkpoint, out):
@@ -208,23 +222,22 @@ def _output_of_another(checkpoint, out):
     ("change", "words"),
     [
         (_foreign, "checkpoint: not empty, and not a checkpoint"),
-        (_other_format, r"written in format 99; this release reads format 1"),
+        (_other_format, r"written in format 99; this release reads format 2"),
+        (_earlier_format, "format 1; .* Finish with the release that began .* or begin anew"),
         (_damaged, "damaged"),
         (_foreign_entry, "damaged: .*colour"),
-        (_without_state, r"incomplete, .*state.* is missing"),
-        (_without_log, "incomplete, the log ends at batch -1, Spark's at 1"),
+        (_without_progress, "incomplete, the progress ends at batch -1, Spark's at 1"),
         (_without_spark, "Spark's part is missing or of another stream"),
-        (_of_another_query, "Spark's part is missing or of another stream"),
         (_without_output, "out: gone or emptied"),
         (_foreign_output, "out: not empty, and not the output of a stream"),
         (_output_of_another, "out: holds the output of another checkpoint"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change, words):
+def test_what_does_not_fit_is_refused_and_left_as_it_is(begun, opened, tmp_path, change, words):
     """The message names the directory and what is wrong; no file is changed."""
-    checkpoint_log = opened()
-    do_batch(checkpoint_log, 0)
-    do_batch(checkpoint_log, 1)
+    checkpoint = begun()
+    do_batch(checkpoint, 0)
+    do_batch(checkpoint, 1)
     change(tmp_path / "checkpoint", tmp_path / "out")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(CheckpointMismatch, match=words):
@@ -233,8 +246,8 @@ def test_what_does_not_fit_is_refused_and_left_as_it_is(opened, tmp_path, change
 
 
 @pytest.mark.parametrize("name", ["operations", "events"])
-def test_other_sources_are_refused(opened, name):
+def test_other_sources_are_refused(begun, opened, name):
     """The message names the source of the checkpoint and the wanted one."""
-    opened()
+    begun()
     with pytest.raises(CheckpointMismatch, match=f"whose {name} is .*, not json:/in/other;"):
         opened(SOURCES | {name: "json:/in/other"})

@@ -1,8 +1,8 @@
-"""The output of a stream: staged files are published once, under names that say their commit."""
+"""The output of a stream: staged files are published under names that say their micro-batch."""
 
 import pytest
 
-from purgatory.spark.errors import CheckpointMismatch
+from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import LocalFileSystem
 from purgatory.spark.stream.output import StreamOutput
 
@@ -15,37 +15,39 @@ def output(tmp_path):
     return output
 
 
-def stage(output, batch_name, *names):
-    """Write files into the staging directory of a micro-batch."""
+def stage(output, *names):
+    """Write files into the staging directory."""
     for name in names:
-        LocalFileSystem().create(f"{output.staging_path(batch_name)}/{name}", name)
+        LocalFileSystem().create(f"{output.path}/_staging/{name}", name)
 
 
 def visible(path):
-    """Return the names of all files that a reader of the output sees, by path."""
+    """Return the names of all files of the output, by path."""
     files = (file.relative_to(path) for file in path.rglob("part-*"))
     return sorted(str(file) for file in files if file.parts[0] != "_staging")
 
 
-def test_publishing_is_idempotent(output, tmp_path):
-    """A run that was killed while publishing is repeated by the next one, with the same files."""
-    stage(output, "7-run", "outcomes/part-a", "outcomes/_SUCCESS", "_late/events/part-b")
-    moves = output.moves("7-run", 7)
-    assert visible(tmp_path / "out") == []
-    output.publish(moves[:1], "other")
+def test_a_micro_batch_that_is_repeated_replaces_its_files(output, tmp_path):
+    """A run that was killed while publishing is repeated by the next one, with the same rows."""
     for _ in range(2):
-        output.publish(moves, "7-run")
+        stage(output, "outcomes/part-a", "outcomes/_SUCCESS", "_late/events/part-b")
+        output.publish(7, ["", "_late/events"])
         assert visible(tmp_path / "out") == [
             "_late/events/part-000000007-000.parquet",
             "part-000000007-000.parquet",
         ]
 
 
-def test_what_was_never_committed_is_discarded(output, tmp_path):
-    """No reader has seen it, and the next run writes it again."""
-    stage(output, "1-run", "outcomes/part-a")
-    output.discard_staged()
-    assert output.moves("1-run", 1) == ()
+def test_rows_without_a_file_are_an_error(output, spark):
+    """To go on would lose them in silence."""
+    elsewhere = StreamOutput(_Elsewhere(), output.path)
+    with pytest.raises(SparkError, match="3 rows were written, but there is no file of them"):
+        elsewhere.stage(spark.range(3).coalesce(1), 3, "")
+
+
+class _Elsewhere(LocalFileSystem):
+    def names(self, path):
+        return []
 
 
 def test_the_first_claim_counts(output):

@@ -1,13 +1,17 @@
 """The stream: the oracle's outcomes, whatever the order of the input and its micro-batches."""
 
+import json
 import random
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
+from purgatory.spark.stream.query import Stream
+from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, same_outcomes
@@ -30,7 +34,7 @@ def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed
     feed.put("events", [KeyEvent("c", 2_000)])
     feed.put("operations", [], name="none yet")
     feed.put("operations", [op("o")])
-    entry = feed.stream(spark, watermark_ms=0).run(once=True)
+    entry = feed.stream(spark, watermark_ms=0).run(until_end=True)
     assert [(o.op_id, o.at_ms, o.by_key) for o in feed.outcomes()] == [("o", 5, "a")]
     assert entry.counts["late_operations"] == entry.counts["late_events"] == 0
 
@@ -41,7 +45,7 @@ def test_what_is_later_than_the_watermark_is_written_apart_and_counted(spark, fe
     feed.put("events", [KeyEvent("x", 1_000)])
     feed.put("operations", [op("in time", "x", at=900, timeout=200), op("late", at=899)])
     feed.put("events", [KeyEvent("z", 899), KeyEvent("a", 1_005)])
-    entry = feed.stream(spark, watermark_ms=100).run(once=True)
+    entry = feed.stream(spark, watermark_ms=100).run(until_end=True)
     assert {o.op_id: (o.outcome, o.at_ms) for o in feed.outcomes()} == {
         "first": ("completed", 1_005),
         "in time": ("completed", 1_000),
@@ -64,7 +68,7 @@ def test_rows_that_break_a_rule_are_written_apart_with_the_reason(spark, feed):
         "not JSON\n"
     )
     (feed.path / "events" / "e.json").write_text('{"key": "a", "at_ms": 9}\n{"at_ms": 1}\n')
-    entry = feed.stream(spark).run(once=True)
+    entry = feed.stream(spark).run(until_end=True)
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("good", 9)]
     rejected = spark.read.parquet(str(feed.out / "_rejected")).collect()
     assert sorted((row.table, row.file, row.reason.partition(",")[0]) for row in rejected) == [
@@ -83,9 +87,9 @@ def test_strict_stops_at_a_bad_row_and_the_batch_is_not_committed(spark, feed):
     feed.put("operations", [op("o")])
     (feed.path / "events" / "e.json").write_text('{"key": "", "at_ms": 1}\n')
     with pytest.raises(RejectedRows, match=r"^e\.json, column key: '', expected non-empty"):
-        feed.stream(spark, strict=True).run(once=True)
+        feed.stream(spark, strict=True).run(until_end=True)
     assert feed.outcomes() == []
-    assert feed.stream(spark).run(once=True).counts["expired"] == 1
+    assert feed.stream(spark).run(until_end=True).counts["expired"] == 1
 
 
 def test_the_order_of_lines_decides_between_keys_of_one_instant(spark, feed):
@@ -101,7 +105,7 @@ def test_the_order_of_lines_decides_between_keys_of_one_instant(spark, feed):
         for part in range(2):
             half = len(rows) // 2
             feed.put(table, rows[part * half : (part + 1) * half], suffix=".jsonl")
-    feed.stream(spark, files_a_batch=2).run(once=True)
+    feed.stream(spark, files_a_batch=2).run(until_end=True)
     assert expected((operations, events)) == feed.outcomes()
 
 
@@ -111,7 +115,7 @@ def test_rows_the_same_in_all_columns_have_an_outcome_each(spark, feed):
     events = [KeyEvent("a", 1), KeyEvent("b", 2), KeyEvent("c", 0)]
     feed.put("operations", operations)
     feed.put("events", events)
-    feed.stream(spark).run(once=True)
+    feed.stream(spark).run(until_end=True)
     assert expected((operations, events)) == feed.outcomes()
 
 
@@ -127,7 +131,7 @@ def test_a_stream_goes_on_where_it_stopped(spark, feed):
     stopped = feed.stream(spark, watermark_ms=0, on_commit=lambda entry: stopped.stop())
     assert stopped.run().pending == 2
     assert [o.op_id for o in feed.outcomes()] == ["more"]
-    feed.stream(spark, watermark_ms=0).run(once=True)
+    feed.stream(spark, watermark_ms=0).run(until_end=True)
     assert [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()] == [
         ("later", "expired", 70),
         ("more", "expired", 10),
@@ -135,17 +139,94 @@ def test_a_stream_goes_on_where_it_stopped(spark, feed):
     ]
 
 
-def test_once_on_an_ended_stream_changes_nothing_and_goes_on_after_the_end(spark, feed):
+def test_an_ended_stream_changes_nothing_and_goes_on_after_the_end(spark, feed):
     """Event time is closed up to the last deadline only: later rows are still in time."""
     feed.put("operations", [op("o", timeout=100)])
     feed.put("events", [KeyEvent("q", 50)])
-    ended = feed.stream(spark).run(once=True)
-    again = feed.stream(spark).run(once=True)
+    ended = feed.stream(spark).run(until_end=True)
+    again = feed.stream(spark).run(until_end=True)
     assert (ended.closed_ms, ended.counts) == (100, again.counts)
     feed.put("operations", [op("after", at=101, timeout=0), op("before", at=100)])
-    last = feed.stream(spark).run(once=True)
+    last = feed.stream(spark).run(until_end=True)
     assert [o.op_id for o in feed.outcomes()] == ["after", "o"]
     assert last.counts["late_operations"] == 1
+
+
+def test_once_leaves_what_is_open_pending_for_the_next_run(spark, feed):
+    """Runs that are repeated, as by cron, lose no row of the next day as late."""
+    feed.put("operations", [op("today", timeout=1_000)])
+    feed.put("events", [KeyEvent("q", 50)])
+    entry = feed.stream(spark, watermark_ms=0).run(once=True)
+    assert (entry.pending, entry.closed_ms, feed.outcomes()) == (1, -1, [])
+    feed.put("operations", [op("tomorrow", at=500)])
+    feed.put("events", [KeyEvent("a", 600)])
+    entry = feed.stream(spark, watermark_ms=0).run(once=True)
+    assert [o.op_id for o in feed.outcomes()] == []
+    assert feed.stream(spark, watermark_ms=0).run(until_end=True).counts["late_events"] == 0
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("today", 600), ("tomorrow", 510)]
+
+
+def test_an_idle_source_goes_on_with_the_clock(spark, feed):
+    """Without more rows the last timeout is told, after so long as rows came before it."""
+    feed.put("operations", [op("o", timeout=100)])
+    feed.put("events", [KeyEvent("q", 50)])
+
+    def look(entry):
+        if not entry.pending:
+            stream.stop()
+
+    stream = feed.stream(spark, watermark_ms=0, idle_seconds=0.2, on_commit=look)
+    entry = stream.run(trigger_seconds=0.1)
+    assert [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()] == [("o", "expired", 100)]
+    assert entry.closed_ms >= 100
+
+
+def test_the_number_of_shards_is_that_of_the_first_run(spark, feed):
+    """Another one is refused, and what to do is said; by default it is the checkpoint's."""
+    feed.put("operations", [op(f"o{n}") for n in range(20)])
+    feed.put("events", [KeyEvent("a", 5)])
+    feed.stream(spark, shards=3).run(once=True)
+    with pytest.raises(SparkError, match=r"has 3 shards, not 6; .* end it with --until-end"):
+        feed.stream(spark, shards=6)
+    assert feed.stream(spark).run(until_end=True).counts["completed"] == 20
+    assert len(feed.outcomes()) == 20
+
+
+def test_the_state_can_be_read(spark, feed):
+    """Spark's own reader of states shows what is pending, as JSON."""
+    feed.put("operations", [op("o", "ab", need=2, timeout=1_000), op("waits", at=9)])
+    feed.put("events", [KeyEvent("a", 5), KeyEvent("q", 9)])
+    feed.stream(spark, watermark_ms=0, shards=1).run(once=True)
+    reader = spark.read.format("statestore").option("stateVarName", "watchers")
+    state = reader.load(str(feed.checkpoint / "spark"))
+    (row,) = state.selectExpr("CAST(user_map_value.packed AS STRING) AS json").collect()
+    assert json.loads(row.json) == {"b": [[1, "o", "", 0, 1_000, 1, ["b"]]]}
+
+
+def test_only_outcomes_are_read_from_the_output(spark, feed):
+    """Readers of a directory skip the rows that are late or rejected."""
+    feed.put("operations", [op("o", at=100), op("p", at=100)])
+    feed.put("events", [KeyEvent("a", 100)])
+    feed.put("operations", [op("late", at=1)])
+    feed.stream(spark, watermark_ms=0).run(until_end=True)
+    assert sorted(pd.read_parquet(feed.out)["op_id"]) == ["o", "p"]
+    assert spark.read.parquet(str(feed.out)).count() == 2
+
+
+def test_output_on_another_default_file_system(spark, feed):
+    """Paths without a scheme are Hadoop's, for Spark and for the commits alike."""
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    feed.put("operations", [op("o")])
+    feed.put("events", [KeyEvent("a", 5)])
+    configuration.set("fs.viewfs.mounttable.cluster.link./data", feed.path.as_uri())
+    configuration.set("fs.defaultFS", "viewfs://cluster/")
+    try:
+        inputs = [directory_source(spark, f"/data/{name}") for name in ("operations", "events")]
+        Stream(spark, *inputs, out="/data/out", checkpoint="/data/checkpoint").run(until_end=True)
+    finally:
+        configuration.set("fs.defaultFS", before)
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("o", 5)]
 
 
 def test_a_deadline_at_the_end_of_time(spark, feed):
@@ -155,7 +236,7 @@ def test_a_deadline_at_the_end_of_time(spark, feed):
     """
     feed.put("operations", [op("for ever", timeout=2**63 - 1), op("o", at=1 - 2**63, timeout=1)])
     feed.put("events", [KeyEvent("q", 1 - 2**63)])
-    feed.stream(spark).run(once=True)
+    feed.stream(spark).run(until_end=True)
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [
         ("for ever", 2**63 - 1),
         ("o", 2 - 2**63),
@@ -177,10 +258,10 @@ def test_a_file_that_cannot_be_read_ends_the_run_and_is_named(spark, feed):
     good = (feed.path / "operations" / "0002.parquet").read_bytes()
     (feed.path / "operations" / "0002.parquet").write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(SparkError, match=r"0002\.parquet"):
-        feed.stream(spark).run(once=True)
+        feed.stream(spark).run(until_end=True)
     (feed.path / "operations" / "0002.parquet").write_bytes(good)
     feed.put("events", [])
-    assert feed.stream(spark).run(once=True).counts["expired"] == 2
+    assert feed.stream(spark).run(until_end=True).counts["expired"] == 2
 
 
 def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
@@ -200,9 +281,9 @@ def test_two_runs_at_a_time_do_not_both_write(spark, feed):
     older = feed.stream(spark)
     newer = feed.stream(spark)
     with pytest.raises(SparkError, match="another run has taken over"):
-        older.run(once=True)
+        older.run(until_end=True)
     assert feed.outcomes() == []
-    newer.run(once=True)
+    newer.run(until_end=True)
     assert len(feed.outcomes()) == 1
 
 
@@ -219,7 +300,7 @@ def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
             pq.write_table(rows.filter(pc.equal(month, number)), part)
             feed.adopt(table, part)
     commits = []
-    entry = feed.stream(spark, files_a_batch=3, on_commit=commits.append).run(once=True)
+    entry = feed.stream(spark, files_a_batch=3, on_commit=commits.append).run(until_end=True)
     assert (entry.counts["completed"], entry.counts["expired"]) == (249_716, 78_805)
     assert len(commits) == 4 + 1
     assert same_outcomes(flights_outcomes, feed.out)

@@ -38,12 +38,14 @@ def test_the_name_of_a_file_tells_its_format(name, form):
 
 
 def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
-    """Files that Spark ignores do not count; an empty directory is Parquet."""
-    assert directory_source(spark, str(tmp_path)).name == f"parquet:{tmp_path}"
+    """Files that Spark ignores do not count; an empty directory awaits files of either format."""
+    empty = directory_source(spark, str(tmp_path))
+    assert (empty.format, dict(empty.options)) == (PARQUET, {"pathGlobFilter": "*.parquet"})
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".a.parquet.crc").touch()
     (tmp_path / "a.jsonl").touch()
-    assert directory_source(spark, f"{tmp_path}/").name == f"json:{tmp_path}"
+    found = directory_source(spark, f"{tmp_path}/")
+    assert (found.format, found.name, dict(found.options)) == (JSON, str(tmp_path), {})
 
 
 @pytest.mark.parametrize(

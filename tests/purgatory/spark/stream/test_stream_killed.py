@@ -44,5 +44,5 @@ def test_kills_at_random(spark, tmp_path):
         assert len(got) == len(set(got))
         assert set(got) <= set(wanted)
     assert kills
-    feed.stream(spark, watermark_ms=0).run(once=True)
+    feed.stream(spark, watermark_ms=0).run(until_end=True)
     assert wanted == feed.outcomes()

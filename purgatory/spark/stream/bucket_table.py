@@ -1,0 +1,140 @@
+"""A table of entries by text key, packed into buckets of a state store.
+
+A call to the state store takes as long as a hundred dictionary look-ups, so entries are read and
+written by the bucket, as JSON. The number of buckets follows the number of entries, one split or
+merge at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing",
+1980), so that a bucket has about `TARGET` entries, and no micro-batch writes the whole table anew.
+
+Used by one task within one micro-batch; `flush` writes what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Generic, Protocol, TypeVar
+from zlib import crc32
+
+TARGET: Final = 128
+_SMALL: Final = TARGET // 8  # merge below
+_MAX_MERGES: Final = 64  # at a time
+
+_ValueT = TypeVar("_ValueT")
+
+
+class PackedMap(Protocol):
+    """A map in the state store, of packed values by number."""
+
+    def get(self, number: int) -> bytes | None:
+        """Return a value; None if there is none."""
+
+    def put(self, number: int, value: bytes) -> None:
+        """Write a value."""
+
+    def remove(self, number: int) -> None:
+        """Remove a value."""
+
+
+class Codec(Protocol[_ValueT]):
+    """Turns the values of a table into JSON and back."""
+
+    def to_json(self, value: _ValueT) -> Any:
+        """Return what `json` writes."""
+
+    def from_json(self, value: Any) -> _ValueT:
+        """Return the value."""
+
+
+def key_hash(key: str) -> int:
+    """Return a number of 32 bits for a key, the same in every process."""
+    return crc32(key.encode())
+
+
+class BucketTable(Generic[_ValueT]):
+    """Values by key. The caller counts their `entries`; the table is sized by that."""
+
+    def __init__(
+        self, store: PackedMap, codec: Codec[_ValueT], *, buckets: int = 1, entries: int = 0
+    ) -> None:
+        self.buckets = buckets
+        self.entries = entries
+        self._store = store
+        self._codec = codec
+        self._loaded: dict[int, dict[str, _ValueT]] = {}
+        self._changed: set[int] = set()
+
+    def get(self, key: str) -> _ValueT | None:
+        """Return the value of a key."""
+        return self._bucket(self.slot(key_hash(key))).get(key)
+
+    def edit(self, key: str) -> dict[str, _ValueT]:
+        """Return the bucket of a key, which the caller will change."""
+        slot = self.slot(key_hash(key))
+        self._changed.add(slot)
+        return self._bucket(slot)
+
+    def values_in(self, slot: int) -> list[_ValueT]:
+        """Return all values in a bucket."""
+        return list(self._bucket(slot).values())
+
+    def keys_in(self, slot: int) -> list[str]:
+        """Return all keys in a bucket."""
+        return list(self._bucket(slot))
+
+    def slot(self, number: int) -> int:
+        """Return the bucket for the hash of a key."""
+        level = 1 << (self.buckets.bit_length() - 1)
+        wide = number & (2 * level - 1)
+        return wide if wide < self.buckets else wide & (level - 1)
+
+    def flush(self) -> None:
+        """Adapt the number of buckets, and write those that have changed."""
+        while self.entries > self.buckets * TARGET:
+            self._split()
+        for _ in range(_MAX_MERGES):
+            if self.buckets == 1 or self.entries >= self.buckets * _SMALL:
+                break
+            self._merge()
+        for slot in self._changed:
+            self._write(slot)
+
+    def _split(self) -> None:
+        """Add a bucket, and give it its part of another one."""
+        added = self.buckets
+        source = added - (1 << (added.bit_length() - 1))
+        before = self._bucket(source)
+        self.buckets += 1
+        self._loaded[added] = {}
+        for key in [key for key in before if self.slot(key_hash(key)) == added]:
+            self._loaded[added][key] = before.pop(key)
+        self._changed |= {source, added}
+
+    def _merge(self) -> None:
+        """Remove the last bucket, and give its entries back."""
+        last = self.buckets - 1
+        target = last - (1 << (last.bit_length() - 1))
+        self._bucket(target).update(self._bucket(last))
+        self._loaded[last] = {}
+        self.buckets -= 1
+        self._changed |= {target, last}
+
+    def _bucket(self, slot: int) -> dict[str, _ValueT]:
+        found = self._loaded.get(slot)
+        if found is None:
+            packed = self._store.get(slot)
+            rows = json.loads(packed) if packed else {}
+            found = {key: self._codec.from_json(value) for key, value in rows.items()}
+            self._loaded[slot] = found
+        return found
+
+    def _write(self, slot: int) -> None:
+        bucket = self._loaded[slot]
+        if bucket:
+            rows = {key: self._codec.to_json(value) for key, value in bucket.items()}
+            self._store.put(slot, pack(rows))
+        else:
+            self._store.remove(slot)
+
+
+def pack(value: object) -> bytes:
+    """Return a value as JSON in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

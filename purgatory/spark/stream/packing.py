@@ -1,0 +1,132 @@
+"""Packs rows of a micro-batch for the shards, and unpacks them there.
+
+Python workers get and return rows by the batch of Arrow, but the operator with state takes them one
+by one. So the rows of a shard go there packed, some thousand in one. Operations and extensions go
+to the shard of their `op_id`; events, and the newest time of each table, go to every shard.
+
+`Packer` runs in tasks that have no state, `unpack` in those of the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION
+
+if TYPE_CHECKING:
+    from purgatory.spark.stream.tick_table import Row
+
+# A shard's packed rows: of a table, or `REJECTED`, and the newest time of the table.
+PACKED: Final = StructType(
+    [
+        StructField("shard", LongType()),
+        StructField("table", StringType()),
+        StructField("newest_ms", LongType()),
+        StructField("rows", BinaryType()),
+    ]
+)
+REJECTED: Final = "rejected"
+CLOSE: Final = "close"  # a row that closes all instants up to its `newest_ms`
+REACHED: Final = "reached_"  # with the name of a table: a row that only has its newest time
+
+SHARD: Final = "shard"  # the column of rows that are to be packed
+CODES: Final = {"operations": OPERATION, "extensions": EXTENSION, "events": EVENT}
+
+_COLUMNS: Final = {
+    "operations": ("time_ms", "file", "place", "op_id", "kind", "timeout_ms", "keys", "need"),
+    "extensions": ("time_ms", "file", "place", "op_id", "timeout_ms"),
+    "events": ("time_ms", "file", "place", "key", "hold_ms", "failed"),
+    REJECTED: ("table", "file", "reason", "row"),
+}
+_SCHEMA: Final = pa.schema(
+    [
+        ("shard", pa.int64()),
+        ("table", pa.string()),
+        ("newest_ms", pa.int64()),
+        ("rows", pa.binary()),
+    ]
+)
+
+
+class Packed(NamedTuple):
+    """A row of `PACKED`."""
+
+    shard: int
+    table: str
+    newest_ms: int
+    rows: bytes | None
+
+
+class Packer:
+    """Packs the rows of a partition; for `mapInArrow`.
+
+    `shards` are the numbers of the shards. `numbered` are tables whose rows get their number within
+    the partition added to `place`, because Spark knows only where their block of a file begins.
+    """
+
+    def __init__(self, shards: Sequence[int], numbered: Sequence[str]) -> None:
+        self._shards = tuple(shards)
+        self._numbered = frozenset(numbered)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield packed rows for batches of rows."""
+        number = 0
+        for batch in batches:
+            packed = list(self._packed(pa.table(batch), number))
+            number += batch.num_rows
+            if packed:
+                columns = [
+                    pa.array(c, f.type)
+                    for c, f in zip(zip(*packed, strict=True), _SCHEMA, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+    def _packed(self, rows: pa.Table, number: int) -> Iterator[Packed]:
+        is_good = pc.is_null(rows["reason"])
+        bad = rows.filter(pc.invert(is_good))
+        if bad.num_rows:
+            yield Packed(self._shards[0], REJECTED, 0, _dump(bad, REJECTED))
+            yield from (Packed(shard, REJECTED, 0, None) for shard in self._shards[1:])
+        for table in pc.unique(rows["table"]).to_pylist():
+            chosen = pc.and_(is_good, pc.equal(rows["table"], table))
+            place = rows["place"]
+            if table in self._numbered:
+                place = pc.add(place, pa.array(range(number, number + rows.num_rows), pa.int64()))
+            numbered = rows.set_column(rows.schema.get_field_index("place"), "place", place)
+            good = numbered.filter(chosen)
+            if good.num_rows:
+                newest_ms = pc.max(good["time_ms"]).as_py()
+                yield from self._for_shards(good, table, newest_ms)
+
+    def _for_shards(self, rows: pa.Table, table: str, newest_ms: int) -> Iterator[Packed]:
+        if table not in CODES:
+            yield from (Packed(shard, table, newest_ms, None) for shard in self._shards)
+            return
+        whole = _dump(rows, table) if table == "events" else None
+        for shard in self._shards:
+            dumped = whole or _dump(rows.filter(pc.equal(rows[SHARD], shard)), table)
+            yield Packed(shard, table, newest_ms, dumped)
+
+
+def _dump(rows: pa.Table, table: str) -> bytes | None:
+    if not rows.num_rows:
+        return None
+    sink = pa.BufferOutputStream()
+    chosen = rows.select(_COLUMNS[table])
+    with pa.ipc.new_stream(sink, chosen.schema) as writer:
+        writer.write_table(chosen)
+    return bytes(sink.getvalue())
+
+
+def unpack(table: str, packed: bytes) -> list[Row]:
+    """Return the rows of a table as `shard` takes them; rejected rows as a list of columns."""
+    rows = pa.ipc.open_stream(packed).read_all()
+    columns: list[Any] = [rows[name].to_pylist() for name in _COLUMNS[table]]
+    if table in CODES:
+        columns.insert(1, [CODES[table]] * rows.num_rows)
+    return [list(row) for row in zip(*columns, strict=True)]

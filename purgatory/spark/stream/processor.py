@@ -1,0 +1,191 @@
+"""The operator with state: one shard's rows in, its outcomes out.
+
+Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch. All that a shard knows
+is in Spark's state store, so a task that is repeated, elsewhere too, has the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from purgatory.spark.stream import shard_state
+from purgatory.spark.stream.packing import CLOSE, REACHED, REJECTED, unpack
+from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
+from purgatory.spark.stream.shard_state import ShardState
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import (
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
+
+    from purgatory.spark.stream.tick_table import Row
+
+# A row of output. `output` says of what; `row` is a JSON object, unless it is an outcome.
+OUTPUT: Final = StructType(
+    [
+        StructField("output", StringType()),
+        StructField("op_id", StringType()),
+        StructField("kind", StringType()),
+        StructField("outcome", StringType()),
+        StructField("at_ms", LongType()),
+        StructField("by_key", StringType()),
+        StructField("submitted_ms", LongType()),
+        StructField("deadline_ms", LongType()),
+        StructField("waited_ms", LongType()),
+        StructField("row", StringType()),
+    ]
+)
+OUTCOMES: Final = "outcomes"
+FACTS: Final = "facts"  # where a shard stands, and how many rows of each output it has
+
+_NUMBER: Final = StructType([StructField("number", LongType())])
+_PACKED: Final = StructType([StructField("packed", BinaryType())])
+
+_OUTCOME_COLUMNS: Final = OUTPUT.names[1:-1]
+_TABLES: Final = {OPERATION: "operations", EXTENSION: "extensions", EVENT: "events"}
+_LATE_COLUMNS: Final = {
+    OPERATION: ("submitted_ms", "op_id", "kind", "timeout_ms", "keys", "need"),
+    EXTENSION: ("at_ms", "op_id", "timeout_ms"),
+    EVENT: ("at_ms", "key", "hold_ms", "failed"),
+}
+_REJECTED_COLUMNS: Final = ("table", "file", "reason", "row")
+
+
+class ShardProcessor(StatefulProcessor):
+    """Advances the shards of a stream, one call a shard and micro-batch.
+
+    `tables` are those that the stream reads. `first_shard` tells of rows that every shard gets.
+    """
+
+    def __init__(self, tables: Sequence[str], watermark_ms: int, first_shard: int) -> None:
+        self._tables = tuple(tables)
+        self._watermark_ms = watermark_ms
+        self._first_shard = first_shard
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the maps of the state store."""
+        self._maps = {name: handle.getMapState(name, _NUMBER, _PACKED) for name in shard_state.MAPS}
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's
+    ) -> Iterator[pd.DataFrame]:
+        """Advance one shard by the packed rows of a micro-batch."""
+        state = ShardState(self._store_of, extensible="extensions" in self._tables)
+        batch = _ShardBatch(state, is_first=key[0] == self._first_shard)
+        for frame in rows:
+            for row in frame.itertuples(index=False):
+                batch.take(row.table, row.newest_ms, row.rows)
+        yield from batch.advance(self._tables, self._watermark_ms)
+        state.flush()
+
+    def close(self) -> None:
+        """Do nothing: the maps are Spark's."""
+
+    def _store_of(self, name: str) -> _StateMap:
+        return _StateMap(self._maps[name])
+
+
+class _ShardBatch:
+    """What one shard takes and gives in one micro-batch."""
+
+    def __init__(self, state: ShardState, *, is_first: bool) -> None:
+        self._state = state
+        self._shard = Shard(state)
+        self._is_first = is_first
+        self._rejected: list[Row] = []
+        self._before_ms = self._close_ms = state.closed_ms
+
+    def take(self, table: str, newest_ms: Any, packed: bytes | None) -> None:
+        """Take a row of `PACKED`."""
+        if table == REJECTED:
+            self._rejected += unpack(table, packed) if packed else []
+        elif table == CLOSE:
+            self._close_ms = max(self._close_ms, int(newest_ms))
+        else:
+            if packed:
+                self._shard.take(unpack(table, packed))
+            self._reach(table.removeprefix(REACHED), int(newest_ms))
+
+    def advance(self, tables: Sequence[str], watermark_ms: int) -> Iterator[pd.DataFrame]:
+        """Close instants, and yield the rows of output."""
+        state = self._state
+        taken = Counter(_TABLES[row[1]] for row in self._shard.taken)
+        reached_ms = compute_closed_ms(state.newest_ms, tables, watermark_ms, state.closed_ms)
+        self._shard.advance(max(reached_ms, self._close_ms))
+        outcomes = self._shard.outcomes
+        if outcomes:
+            frame = pd.DataFrame(outcomes, columns=_OUTCOME_COLUMNS)
+            yield frame.assign(output=OUTCOMES, row=None)[OUTPUT.names]
+        rows = [*self._late_rows(), *self._rejected_rows()]
+        written = Counter(output for output, _ in rows)
+        self._count(taken, Counter(row[2] for row in outcomes), written.copy())
+        written[OUTCOMES] = len(outcomes)
+        yield _json_frame([*rows, (FACTS, state.facts() | {"written": written})])
+
+    def _reach(self, table: str, newest_ms: int) -> None:
+        """Note the newest time of a table; late rows never advance it."""
+        if newest_ms > self._before_ms:
+            newest = self._state.newest_ms
+            newest[table] = max(newest.get(table, newest_ms), newest_ms)
+
+    def _count(self, taken: Counter[str], ended: Counter[str], written: Counter[str]) -> None:
+        if not self._is_first:
+            del taken["events"]
+        for row in self._rejected:
+            written[f"rejected_{row[0]}"] += 1
+        del written["rejected"]
+        for name, rows in (taken + ended + written).items():
+            self._state.count(name, rows)
+
+    def _late_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for row in self._shard.late:
+            code = row[1]
+            if self._is_first or code != EVENT:
+                values = dict(zip(_LATE_COLUMNS[code], (row[0], *row[4:]), strict=True))
+                yield f"late_{_TABLES[code]}", values | {"closed_ms": self._before_ms}
+
+    def _rejected_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for row in self._rejected:
+            yield REJECTED, dict(zip(_REJECTED_COLUMNS, row, strict=True))
+
+
+class _StateMap:
+    """A map of the state store; see `bucket_table.PackedMap`."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def get(self, number: int) -> bytes | None:
+        """Return a value; None if there is none."""
+        found = self._state.getValue((number,))
+        return None if found is None else found[0]
+
+    def put(self, number: int, value: bytes) -> None:
+        """Write a value."""
+        self._state.updateValue((number,), (value,))
+
+    def remove(self, number: int) -> None:
+        """Remove a value."""
+        self._state.removeKey((number,))
+
+
+def _json_frame(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
+    """Return rows of output that are JSON."""
+    texts = [(output, json.dumps(row, ensure_ascii=False)) for output, row in rows]
+    frame = pd.DataFrame(texts, columns=["output", "row"])
+    numbers = {f.name: 0 if isinstance(f.dataType, LongType) else None for f in OUTPUT}
+    for name in _OUTCOME_COLUMNS:
+        frame[name] = numbers[name]
+    return frame[OUTPUT.names]

@@ -1,0 +1,132 @@
+"""The state of one shard between micro-batches, in maps of the state store.
+
+    watchers   pending operations by watch key          buckets, see `bucket_table`
+    ids        numbers and keys of operations by id     buckets; only if timeouts can be extended
+    holds      events that are held, by key             buckets
+    deadlines  hashes of keys by deadline               ticks, see `tick_table`
+    waiting    rows of instants that are not closed     ticks
+    facts      all other facts, a JSON object
+
+The maps have the same layout: a number, and a value that is JSON in UTF-8. So
+`spark.read.format("statestore")` shows the state, with `CAST(user_map_value.packed AS STRING)`.
+
+Used by one task within one micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from purgatory.spark.stream.bucket_table import BucketTable, PackedMap, pack
+from purgatory.spark.stream.pending import INT64_MIN, PlainCodec, Watchers, WatchersCodec
+from purgatory.spark.stream.tick_table import TickTable
+
+BUCKET_MAPS: Final = ("watchers", "ids", "holds")
+TICK_MAPS: Final = ("deadlines", "waiting")
+MAPS: Final = (*BUCKET_MAPS, *TICK_MAPS, *(f"{name}_pages" for name in TICK_MAPS), "facts")
+
+_OPERATION: Final = 0  # its code; see `shard`
+
+
+class ShardState:
+    """The state of one shard, as of the end of the last micro-batch until it is changed.
+
+    `store_of` returns a map of the state store by its name in `MAPS`. `closed_ms`: the last closed
+    instant. `newest_ms`: the newest time of each source. `alive`: pending operations. `counts`:
+    rows by fate since the stream began. `last_deadline_ms`: no pending operation has a later one.
+    """
+
+    def __init__(self, store_of: Callable[[str], PackedMap], *, extensible: bool) -> None:
+        self.extensible = extensible
+        self._facts_store = store_of("facts")
+        packed = self._facts_store.get(0)
+        facts: dict[str, Any] = json.loads(packed) if packed else {}
+        self.closed_ms: int = facts.get("closed_ms", INT64_MIN)
+        self.newest_ms: dict[str, int] = facts.get("newest_ms", {})
+        self.alive: int = facts.get("alive", 0)
+        self.counts: dict[str, int] = facts.get("counts", {})
+        self.last_deadline_ms: int = facts.get("last_deadline_ms", INT64_MIN)
+        self.waiting_operations: int = facts.get("waiting_operations", 0)
+        self.waiting_events: int = facts.get("waiting_events", 0)
+        self._numbers: int = facts.get("numbers", 0)
+        sizes = facts.get("sizes", {})
+        pages = facts.get("pages", {})
+        plain: PlainCodec = PlainCodec()
+        codec = WatchersCodec()
+        self.watchers: BucketTable[Watchers] = BucketTable(
+            store_of("watchers"), codec, **sizes.get("watchers", {})
+        )
+        self.ids: BucketTable[list[Any]] = BucketTable(
+            store_of("ids"), plain, **sizes.get("ids", {})
+        )
+        self.holds: BucketTable[list[Any]] = BucketTable(
+            store_of("holds"), plain, **sizes.get("holds", {})
+        )
+        self.deadlines, self.waiting = (
+            TickTable(store_of(name), store_of(f"{name}_pages"), set(pages.get(name, ())))
+            for name in TICK_MAPS
+        )
+
+    def next_number(self) -> int:
+        """Return a number for another operation, never used before."""
+        self._numbers += 1
+        return self._numbers
+
+    def note_deadline(self, deadline_ms: int) -> None:
+        """Note that an operation has this deadline."""
+        self.last_deadline_ms = max(self.last_deadline_ms, deadline_ms)
+
+    def count_waiting(self, code: int, more: int) -> None:
+        """Count a row that waits for its instant to be closed."""
+        if code == _OPERATION:
+            self.waiting_operations += more
+        else:
+            self.waiting_events += more
+
+    def count(self, name: str, rows: int) -> None:
+        """Count rows of a fate."""
+        self.counts[name] = self.counts.get(name, 0) + rows
+
+    def facts(self) -> dict[str, Any]:
+        """Return where the shard stands, as its row of output tells it."""
+        return {
+            "closed_ms": self.closed_ms,
+            "newest_ms": self.newest_ms,
+            "pending": self.alive + self.waiting_operations,
+            "kept": self.waiting_events,
+            "last_deadline_ms": self.last_deadline_ms,
+            "counts": self.counts,
+        }
+
+    def flush(self) -> None:
+        """Write what has changed."""
+        tables: dict[str, BucketTable[Any]] = {
+            "watchers": self.watchers,
+            "ids": self.ids,
+            "holds": self.holds,
+        }
+        for table in tables.values():
+            table.flush()
+        self.deadlines.flush()
+        self.waiting.flush()
+        if not (self.alive or self.waiting_operations):
+            self.last_deadline_ms = INT64_MIN
+        facts = {
+            name: getattr(self, name)
+            for name in (
+                *("closed_ms", "newest_ms", "alive", "counts", "last_deadline_ms"),
+                *("waiting_operations", "waiting_events"),
+            )
+        }
+        facts["numbers"] = self._numbers
+        facts["sizes"] = {
+            name: {"buckets": table.buckets, "entries": table.entries}
+            for name, table in tables.items()
+        }
+        facts["pages"] = {
+            "deadlines": sorted(self.deadlines.pages),
+            "waiting": sorted(self.waiting.pages),
+        }
+        self._facts_store.put(0, pack(facts))

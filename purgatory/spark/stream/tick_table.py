@@ -1,0 +1,109 @@
+"""A table of rows by time, packed into ticks of a state store: a timing wheel at rest.
+
+A row is a list that begins with its time in ms. Ticks of `TICK_MS` hold the rows, in up to
+`MAX_CHUNKS` chunks, so that rows are added without reading those that are there. Pages of
+`TICKS_PER_PAGE` ticks tell the chunks of each tick, and the caller keeps the set of pages: the next
+rows are found without a look at ticks that are empty, however far in time they are.
+
+Used by one task within one micro-batch; `flush` writes what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any, Final
+
+from purgatory.spark.stream.bucket_table import PackedMap, pack
+
+TICK_MS: Final = 16_384
+TICKS_PER_PAGE: Final = 256
+MAX_CHUNKS: Final = 64
+
+Row = list[Any]
+
+
+class TickTable:
+    """Rows by time. `pages` are those with rows; the table keeps the set up to date."""
+
+    def __init__(self, chunks: PackedMap, page_store: PackedMap, pages: set[int]) -> None:
+        self.pages = pages
+        self._chunks = chunks
+        self._page_store = page_store
+        self._added: defaultdict[int, list[Row]] = defaultdict(list)
+        self._rest: dict[int, list[Row]] = {}  # of ticks that were read, and are written anew
+        self._loaded_pages: dict[int, dict[int, int]] = {}  # chunks by tick
+        self._changed_pages: set[int] = set()
+
+    def add(self, row: Row) -> None:
+        """Add a row."""
+        self._added[row[0] // TICK_MS].append(row)
+
+    def due(self, last_ms: int) -> list[Row]:
+        """Remove and return the rows up to `last_ms`, without those added since `flush`."""
+        due: list[Row] = []
+        last_tick = last_ms // TICK_MS
+        for page in sorted(self.pages):
+            if page > last_tick // TICKS_PER_PAGE:
+                break
+            for tick in sorted(self._page(page)):
+                if tick <= last_tick:
+                    rows = self._read(tick)
+                    due += [row for row in rows if row[0] <= last_ms]
+                    self._rest[tick] = [row for row in rows if row[0] > last_ms]
+        return due
+
+    def flush(self) -> None:
+        """Write the ticks and pages that have changed."""
+        for tick in {*self._rest, *self._added}:
+            chunks = self._page(tick // TICKS_PER_PAGE).get(tick, 0)
+            if tick in self._rest or chunks == MAX_CHUNKS:
+                self._write_anew(tick, chunks)
+            else:
+                self._chunks.put(tick * MAX_CHUNKS + chunks, pack(self._added[tick]))
+                self._set_chunks(tick, chunks + 1)
+        for page in self._changed_pages:
+            self._write_page(page)
+
+    def _write_anew(self, tick: int, chunks: int) -> None:
+        """Write all rows of a tick as one chunk, or none."""
+        rows = self._read(tick) + self._added[tick]
+        if rows:
+            self._chunks.put(tick * MAX_CHUNKS, pack(rows))
+        for chunk in range(1 if rows else 0, chunks):
+            self._chunks.remove(tick * MAX_CHUNKS + chunk)
+        self._set_chunks(tick, 1 if rows else 0)
+
+    def _read(self, tick: int) -> list[Row]:
+        rows = self._rest.get(tick)
+        if rows is None:
+            rows = []
+            for chunk in range(self._page(tick // TICKS_PER_PAGE).get(tick, 0)):
+                rows += json.loads(self._chunks.get(tick * MAX_CHUNKS + chunk) or b"[]")
+        return rows
+
+    def _set_chunks(self, tick: int, chunks: int) -> None:
+        page = self._page(tick // TICKS_PER_PAGE)
+        if chunks == page.get(tick, 0):
+            return
+        self._changed_pages.add(tick // TICKS_PER_PAGE)
+        if chunks:
+            page[tick] = chunks
+        else:
+            del page[tick]
+
+    def _page(self, number: int) -> dict[int, int]:
+        page = self._loaded_pages.get(number)
+        if page is None:
+            packed = self._page_store.get(number) if number in self.pages else None
+            page = self._loaded_pages[number] = dict(json.loads(packed)) if packed else {}
+        return page
+
+    def _write_page(self, number: int) -> None:
+        chunks = self._loaded_pages[number]
+        if chunks:
+            self.pages.add(number)
+            self._page_store.put(number, pack(sorted(chunks.items())))
+        else:
+            self.pages.discard(number)
+            self._page_store.remove(number)

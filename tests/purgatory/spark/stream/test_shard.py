@@ -1,0 +1,123 @@
+"""One shard, without Spark: the oracle's outcomes, and a state that is empty in the end.
+
+`FULL_TRACES=200` compares as many random traces; the default takes seconds.
+"""
+
+import os
+import random
+
+import pytest
+
+from purgatory.spark.stream import bucket_table
+from purgatory.spark.stream.pending import INT64_MIN
+from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
+from purgatory.spark.stream.shard_state import MAPS, ShardState
+from purgatory.trace import Outcome
+from tests.testing.traces import expected, joined_full, random_full_traces
+
+COUNT = int(os.environ.get("FULL_TRACES", "40"))
+
+
+class MemoryStore(dict):
+    """A map of the state store, in memory; it counts what is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = 0
+
+    def put(self, number, value):
+        """Write a value."""
+        self[number] = value
+        self.writes += 1
+
+    def remove(self, number):
+        """Remove a value."""
+        self.pop(number, None)
+
+
+def rows_of(trace):
+    """Return the rows of a trace as a shard takes them."""
+    return [
+        *(
+            [o.submitted_ms, OPERATION, "f", n, o.op_id, o.kind, o.timeout_ms, list(o.keys), o.need]
+            for n, o in enumerate(trace.operations)
+        ),
+        *(
+            [e.at_ms, EXTENSION, "f", n, e.op_id, e.timeout_ms]
+            for n, e in enumerate(trace.extensions)
+        ),
+        *([e.at_ms, EVENT, "f", n, e.key, e.hold_ms, e.failed] for n, e in enumerate(trace.events)),
+    ]
+
+
+def run(trace, rng, *, jitter_ms, batches):
+    """Run a trace in micro-batches, out of order by less than `jitter_ms`."""
+    stores = {name: MemoryStore() for name in MAPS}
+    rows = sorted(rows_of(trace), key=lambda row: row[0] + rng.randint(0, jitter_ms))
+    size = max(1, -(-len(rows) // batches))
+    found, newest_ms = [], INT64_MIN
+    for number in range(batches + 1):
+        state = ShardState(stores.__getitem__, extensible=True)
+        shard = Shard(state)
+        part = rows[number * size : (number + 1) * size]
+        shard.take(part)
+        assert not shard.late
+        newest_ms = max([newest_ms, *(row[0] for row in part)])
+        at_end = number == batches
+        shard.advance(2**40 if at_end else max(state.closed_ms, newest_ms - jitter_ms - 1))
+        state.flush()
+        found += [Outcome(*row, 0) for row in shard.outcomes]
+    assert not any(rows for name, rows in stores.items() if name != "facts")
+    return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize("target", [2, 128])
+def test_random_traces(monkeypatch, target):
+    """Ties, need=n, extensions, held and failed events, rows out of order, buckets that split."""
+    monkeypatch.setattr(bucket_table, "TARGET", target)
+    monkeypatch.setattr(bucket_table, "_SMALL", 1)
+    rng = random.Random()
+    traces = random_full_traces(COUNT, in_order=False)
+    for trace in traces:
+        jitter_ms, batches = rng.choice([0, 5, 50]), rng.randint(1, 8)
+        wanted = expected(trace)
+        assert run(trace, rng, jitter_ms=jitter_ms, batches=batches) == wanted
+    whole = joined_full(traces)
+    assert run(whole, rng, jitter_ms=5, batches=20) == expected(whole)
+
+
+def test_a_small_batch_writes_what_it_changes():
+    """With many pending operations, a batch of few rows reads and writes few buckets."""
+    stores = {name: MemoryStore() for name in MAPS}
+
+    def batch(rows, closed_ms):
+        state = ShardState(stores.__getitem__, extensible=False)
+        shard = Shard(state)
+        shard.take(rows)
+        shard.advance(closed_ms)
+        state.flush()
+        return len(shard.outcomes), sum(store.writes for store in stores.values())
+
+    count = 20_000
+    _, before = batch(
+        [[0, OPERATION, "f", n, f"o{n}", "", n, [f"k{n}"], 1] for n in range(count)], 0
+    )
+    ended, after = batch([[1, EVENT, "f", n, f"k{n + 2}", 0, False] for n in range(10)], 1)
+    assert len(stores["watchers"]) >= count // bucket_table.TARGET
+    assert (ended, before > 150) == (11, True)
+    assert after - before <= 15
+
+
+@pytest.mark.parametrize(
+    ("newest_ms", "closed_ms"),
+    [
+        ({}, 3),
+        ({"a": 50}, 3),
+        ({"a": 50, "b": 40}, 29),
+        ({"a": 50, "b": 11}, 3),
+        ({"a": INT64_MIN, "b": 0}, 3),
+    ],
+)
+def test_time_is_closed_up_to_what_all_sources_have_reached(newest_ms, closed_ms):
+    """Less the watermark and a millisecond, and never back."""
+    assert compute_closed_ms(newest_ms, ("a", "b"), 10, 3) == closed_ms
