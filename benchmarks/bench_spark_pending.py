@@ -28,7 +28,7 @@ from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
 
 SIZES = "1000,300000,3000000"
-FILL = 200_000  # operations a micro-batch while the stream fills
+FILL = 1_000_000  # operations a micro-batch while the stream fills
 SMALL = 100
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -131,7 +131,9 @@ def figures(spark: SparkSession, pending: int, batches: int) -> list[str]:
         for number in range(batches):
             feed.small(number)
         small, empty = typical(run_stream(spark, feed.path)), typical(run_empty(spark, feed.path))
-    return [f"{pending:,}", *(f"{n:.1f}" for n in (*small, *empty))]
+    row = [f"{pending:,}", *(f"{n:.1f}" for n in (*small, *empty))]
+    print(*row, file=sys.stderr)
+    return row
 
 
 def main() -> None:

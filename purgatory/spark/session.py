@@ -6,7 +6,6 @@ process, so call these from one thread at a time; any thread may use the session
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -106,8 +105,6 @@ def local_session(
     """
     settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
     spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
-    # py4j logs each failure that it also raises; without a handler Python would print it.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
     with _spark_environment():
         if SparkContext._gateway is not None:  # no public way to ask
             return SparkSession.builder.config(conf=spark_conf).getOrCreate()

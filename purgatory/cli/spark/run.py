@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -151,6 +152,8 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    # py4j logs each failure that it also raises; without a handler Python would print it.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     session = import_extra("purgatory.spark.session", "spark")
     options = _options(arguments)
     with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:

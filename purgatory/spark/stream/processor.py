@@ -6,9 +6,11 @@ is in Spark's state store, so a task that is repeated, elsewhere too, has the sa
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -82,13 +84,14 @@ class ShardProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's
     ) -> Iterator[pd.DataFrame]:
         """Advance one shard by the packed rows of a micro-batch."""
-        state = ShardState(self._store_of, extensible="extensions" in self._tables)
-        batch = _ShardBatch(state, is_first=key[0] == self._first_shard)
-        for frame in rows:
-            for row in frame.itertuples(index=False):
-                batch.take(row.table, row.newest_ms, row.rows)
-        yield from batch.advance(self._tables, self._watermark_ms)
-        state.flush()
+        with _without_garbage_collection():
+            state = ShardState(self._store_of, extensible="extensions" in self._tables)
+            batch = _ShardBatch(state, is_first=key[0] == self._first_shard)
+            for frame in rows:
+                for row in frame.itertuples(index=False):
+                    batch.take(row.table, row.newest_ms, row.rows)
+            yield from batch.advance(self._tables, self._watermark_ms)
+            state.flush()
 
     def close(self) -> None:
         """Do nothing: the maps are Spark's."""
@@ -159,6 +162,18 @@ class _ShardBatch:
     def _rejected_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for row in self._rejected:
             yield REJECTED, dict(zip(_REJECTED_COLUMNS, row, strict=True))
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Stop looking for cycles: a shard makes none, and its many objects would be searched often."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _StateMap:
