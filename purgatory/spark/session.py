@@ -162,12 +162,18 @@ def _start(conf: SparkConf) -> SparkSession:
         # Java before this process can stop its query. Java ends when its stdin does.
         options = {"stderr": stderr.write_end(), "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
+        context = SparkContext(conf=conf, gateway=gateway)
+        # Otherwise it writes a trace when Java is killed, beside the error that is raised.
+        context._accumulatorServer.handle_error = _ignore  # type: ignore[method-assign, assignment]
         return SparkSession.builder.getOrCreate()
     except SPARK_ERRORS as error:
         raise SessionFailed(f"Spark did not start: {stderr.collected() or error}") from error
     finally:
         stderr.stop_collecting()
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing."""
 
 
 class _StderrRelay:

@@ -210,9 +210,11 @@ class Stream:
         try:
             with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
                 self._publish(rows, number)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
             self._failure = error
-            raise
+            # Spark searches the text of an error for interruptions of its own, with a regular
+            # expression that overflows Java's stack on a trace of some length.
+            raise SparkError(f"micro-batch {number} has failed") from None
 
     def _publish(self, rows: DataFrame, number: int) -> None:
         """Write the output of a micro-batch, and commit it. Computing `rows` advances the state."""
