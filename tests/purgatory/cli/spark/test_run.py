@@ -13,6 +13,9 @@ from purgatory.spark.stream.progress import StreamProgress, describe
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
+# Several micro-batches each, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture
 def feed(tmp_path):

@@ -70,7 +70,7 @@ def executors(session):
 
 
 @pytest.mark.skipif(not KILLS, reason="PURGATORY_KILLS is not set")
-@pytest.mark.timeout(300)  # five Java processes, on a machine that may be busy
+@pytest.mark.timeout(900)  # five Java processes, on a machine that may be busy
 @pytest.mark.parametrize("_", range(KILLS))
 def test_an_executor_that_is_killed(tmp_path, _):
     """Spark repeats its tasks elsewhere, from the state of the last micro-batch."""
@@ -78,14 +78,14 @@ def test_an_executor_that_is_killed(tmp_path, _):
     feed = StreamInput(tmp_path)
     feed.put_trace(trace, FILES)
     rng = random.Random()
-    process = start(tmp_path)
-    assert process.stderr is not None
     batch = f"batch {rng.randrange(FILES - 1)},"
     said = []
-    for line in process.stderr:
-        said.append(line)
-        if line.startswith(batch):
-            time.sleep(rng.uniform(0, 1.5))  # a kill at random, which no event tells
-            os.kill(rng.choice(executors(process.pid)), signal.SIGKILL)
-    assert process.wait() == 0, "".join(said)
+    with start(tmp_path) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith(batch):
+                time.sleep(rng.uniform(0, 1.5))  # a kill at random, which no event tells
+                os.kill(rng.choice(executors(process.pid)), signal.SIGKILL)
+    assert process.returncode == 0, "".join(said)
     assert expected(trace) == feed.outcomes()

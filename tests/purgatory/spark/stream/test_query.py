@@ -16,6 +16,9 @@ from purgatory.trace import KeyEvent, Operation, read_events, read_operations
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, same_outcomes
 
+# Several micro-batches each, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
 
 @pytest.fixture
 def feed(tmp_path):
@@ -287,7 +290,6 @@ def test_two_runs_at_a_time_do_not_both_write(spark, feed):
     assert len(feed.outcomes()) == 1
 
 
-@pytest.mark.timeout(400)  # the largest input of the suite, on a machine that may be busy
 def test_the_flights_in_monthly_files(spark, feed, flights, flights_outcomes):
     """Twelve files of each table, three a batch: 249,716 completed and 78,805 expired."""
     for table, time in (("operations", "submitted_ms"), ("events", "at_ms")):
