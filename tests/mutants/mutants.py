@@ -179,7 +179,7 @@ MUTANTS = [
     ),
     Mutant(
         "outcomes are not fetched on a new connection",
-        SERVER + "network.py",
+        SERVER + "network/network.py",
         "        self._connections.fetch_outcomes(connection)\n",
         "        connection.streaming = True\n",
     ),
@@ -246,7 +246,7 @@ MUTANTS = [
     ),
     Mutant(
         "a connection that is full is forgotten",
-        SERVER + "connections.py",
+        SERVER + "network/connections.py",
         "                    self._blocked[connection] = None\n",
         "                    pass\n",
     ),

@@ -35,7 +35,7 @@ from purgatory.service.server.health.recent_failures import RecentFailure
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
 from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
-from purgatory.service.server.network import Network
+from purgatory.service.server.network.network import Network
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler

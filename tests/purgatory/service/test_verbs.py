@@ -14,7 +14,7 @@ from purgatory.service import (
     TooManyHeld,
     WrongVersion,
 )
-from purgatory.service.server.network import Network
+from purgatory.service.server.network.reception import Reception
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
@@ -139,14 +139,14 @@ def test_async(server):
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
 def test_an_old_server(serve, connect, monkeypatch):
     """A new client works with a server of version 1, but for the new verbs."""
-    check = Network._check_hello
+    check = Reception._check_hello
 
-    def check_as_version_1(network, hello, *others):
+    def check_as_version_1(reception, hello, *others):
         if hello.version != 1:
             raise WrongVersion(f"version is {hello.version}; expected 1")
-        check(network, hello, *others)
+        check(reception, hello, *others)
 
-    monkeypatch.setattr(Network, "_check_hello", check_as_version_1)
+    monkeypatch.setattr(Reception, "_check_hello", check_as_version_1)
     client = connect(serve(memory=True))
     future = client.defer("k", timeout=HANG, op_id="a")
     for call in (

@@ -234,7 +234,7 @@ class TestRoutes:
             party(label, [label], ["submit", "read"]).close()
         with_route = connect("shop")
         with_route.hello("shop")
-        with_route.send(Submit(2, [operation("a")]))
+        with_route.send(Submit(2, [operation("a", timeout_ms=60_000)]))
         assert with_route.receive().seq == 2
         with_route.socket.close(0)
         answer = None

@@ -27,31 +27,9 @@ from typing import TYPE_CHECKING
 import zmq
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.auth.access import EVERYTHING, Access
-from purgatory.service.errors import (
-    HelloRequired,
-    Malformed,
-    Refused,
-    ServerClosing,
-    ServerError,
-    TooManyClients,
-    WrongVersion,
-)
-from purgatory.service.job_messages import Work
+from purgatory.service.errors import ServerError
 from purgatory.service.platform.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import (
-    OLDEST_VERSION,
-    VERSION,
-    Bye,
-    Failure,
-    Hello,
-    Request,
-    decode_request,
-    encode,
-    seq_of,
-)
 from purgatory.service.server.commands import (
-    ClientConnected,
     ClientRequest,
     CloseServer,
     JournalConfirmed,
@@ -65,7 +43,8 @@ from purgatory.service.server.commands import (
     StoreReleased,
     TransactionReplies,
 )
-from purgatory.service.server.connections import Connection, Connections
+from purgatory.service.server.network.connections import Connections
+from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.sockets.descriptor_watch import IDLE_CHECK_S, DescriptorWatch
 from purgatory.service.server.sockets.options import set_options
 from purgatory.service.server.sockets.sleep import sleep_for
@@ -84,8 +63,6 @@ FRAMES_PER_READ = 256
 READ_S = 0.004
 # Bytes of requests that may be in flight to the store loop.
 IN_FLIGHT_BYTES = 8 << 20
-# What a request counts at least, so that small ones cannot be too many.
-MIN_REQUEST_BYTES = 256
 # Frames that the socket queues for one connection, each way.
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read.
@@ -127,6 +104,7 @@ class Network:
         self._socket: zmq.Socket[bytes]
         self._security: SocketSecurity | None = None
         self._connections: Connections
+        self._reception: Reception
         self._in_flight = 0  # bytes of requests that the store loop has not answered
         self._for_store: list[StoreLoopCommand] = []  # for the next transaction
         # Commands that the store thread has not released; it begins with the one to start.
@@ -141,14 +119,21 @@ class Network:
         self._next_worker_ping = 0.0
         self._close_deadline: float | None = None  # set when the server closes
         self._stopped: StoreLoopStopped | None = None  # set when the store loop has ended
-        # Counted here, read by any thread.
-        self.messages: int = 0
-        self.refused: int = 0
 
     @property
     def connections(self) -> int:
         """How many connections have said hello."""
         return len(self._connections)
+
+    @property
+    def messages(self) -> int:
+        """How many messages have come; any thread."""
+        return self._reception.messages
+
+    @property
+    def refused(self) -> int:
+        """How many of them were refused here; any thread."""
+        return self._reception.refused
 
     def listen(
         self,
@@ -160,6 +145,13 @@ class Network:
         self._socket = context.socket(zmq.ROUTER)
         self._connections = Connections(self._socket, self._post)
         self._security = security
+        self._reception = Reception(
+            self._validator,
+            self._connections,
+            self._take,
+            security=security,
+            max_clients=self._max_clients,
+        )
         set_options(self._socket, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
         try:
             if security is not None:
@@ -251,7 +243,7 @@ class Network:
 
     def _owns_store(self) -> bool:
         """Tell whether transactions are run by this thread, and not by the store thread."""
-        return not self._with_store and not self._closing
+        return not self._with_store and not self._reception.closing
 
     def _dispatch(self) -> None:
         """Run the next transaction, if one is due, or leave it to the store thread."""
@@ -299,10 +291,6 @@ class Network:
             return True
         return self._stopped is not None and not self._connections.backlog
 
-    @property
-    def _closing(self) -> bool:
-        return self._close_deadline is not None or self._stopped is not None
-
     def _handle_command(self, command: NetworkCommand) -> None:
         if isinstance(command, TransactionReplies):
             self._on_replies(command)
@@ -320,6 +308,7 @@ class Network:
         elif isinstance(command, JournalConfirmed):
             self._post(command)
         else:
+            self._reception.closing = True
             self._stopped = command
 
     def _on_replies(self, replies: TransactionReplies) -> None:
@@ -332,11 +321,18 @@ class Network:
             self._connections.push(push)
 
     def _close(self, command: CloseServer) -> None:
+        self._reception.closing = True
         self._close_deadline = self._monotonic() + command.seconds
         with contextlib.suppress(zmq.ZMQError):
             self._connections.sent = True  # unbind may consume the event as a send does
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self._post(StopStoreLoop())
+
+    def _take(self, command: StoreLoopCommand) -> None:
+        """Have the store loop do what a client asks for."""
+        if isinstance(command, ClientRequest):
+            self._in_flight += command.size
+        self._for_store.append(command)
 
     def _post(self, command: StoreLoopCommand) -> None:
         self._for_store.append(command)
@@ -359,102 +355,12 @@ class Network:
             except zmq.Again:
                 self._unread = self._connections.sent = False
                 return
-            self._on_frame(route, self._socket.recv(copy=False))
+            frame = self._socket.recv(copy=False)
+            others = self._socket.recv_multipart() if frame.more else []
+            self._reception.on_frame(route, frame, others, self._now)
             if not self._is_readable():  # cheaper than a recv that raises Again
                 self._unread = self._connections.sent = False
                 return
-
-    def _on_frame(self, route: bytes, frame: "zmq.Frame") -> None:
-        others = self._socket.recv_multipart() if frame.more else []
-        user = "" if self._security is None else str(frame.get("User-Id"))
-        access = EVERYTHING if self._security is None else self._security.access_of(user)
-        if access is None:
-            return  # removed from the list since it connected: it gets no answer
-        self.messages += 1
-        try:
-            request = self._decode(frame.bytes, len(others))
-            self._on_request(route, request, len(frame), user, access)
-        except Refused as refusal:
-            self.refused += 1
-            seq = seq_of(others[-1] if others else frame.bytes)
-            self._refuse(route, Failure(seq, refusal.code, str(refusal)))
-
-    def _decode(self, frame: bytes, others: int) -> Request:
-        if others:
-            raise Malformed(f"{1 + others} frames; expected one")
-        self._validator.check_message(frame)
-        return decode_request(frame)
-
-    def _on_request(
-        self, route: bytes, request: Request, size: int, user: str, access: Access
-    ) -> None:
-        connection = self._connection_of(route, user)
-        if isinstance(request, Hello):
-            self._on_hello(route, request, connection, user, access)
-        elif connection is None:
-            raise HelloRequired("no hello on this connection yet, or it was cut off")
-        elif isinstance(request, Bye):
-            self._connections.drop(connection)
-        elif self._closing:
-            raise ServerClosing("the server is about to end")
-        else:
-            connection.last_seen = self._now
-            access.check_request(request)
-            if isinstance(request, Work):
-                self._connections.add_worker(connection)
-            size = max(size, MIN_REQUEST_BYTES)
-            self._in_flight += size
-            self._post(
-                ClientRequest(
-                    route, connection.client, request, size, connection.session, access.own_only
-                )
-            )
-
-    def _connection_of(self, route: bytes, user: str) -> Connection | None:
-        """Return the connection of a route, unless it was another key's.
-
-        A client may choose its route (ZMQ_ROUTING_ID), also that of one whose end was not noticed.
-        """
-        connection = self._connections.get(route)
-        if connection is not None and connection.user != user:
-            self._connections.drop(connection)
-            return None
-        return connection
-
-    def _on_hello(
-        self, route: bytes, hello: Hello, before: Connection | None, user: str, access: Access
-    ) -> None:
-        self._check_hello(hello, before, access)
-        connection = Connection(
-            route, hello.client, self._now, user, hello.session, access, hello.takes
-        )
-        self._connections.add(connection)
-        self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
-        self._connections.fetch_outcomes(connection)
-
-    def _check_hello(self, hello: Hello, before: Connection | None, access: Access) -> None:
-        if not OLDEST_VERSION <= hello.version <= VERSION:
-            raise WrongVersion(
-                f"version is {hello.version}; expected {OLDEST_VERSION} to {VERSION}"
-            )
-        if before is not None:
-            raise Malformed(f"{before.client!r} has said hello on this connection")
-        if self._closing:
-            raise ServerClosing("the server is about to end")
-        access.check_name(hello.client)
-        for text, may_be_empty in ((hello.client, False), (hello.session, True)):
-            refusal = self._validator.check_text(text, empty=may_be_empty)
-            if refusal is not None:
-                raise refusal
-        if not self._connections.has_room(self._max_clients, self._now):
-            raise TooManyClients(f"{self._max_clients} connections are there already")
-
-    def _refuse(self, route: bytes, failure: Failure) -> None:
-        connection = self._connections.get(route)
-        if connection is None:
-            self._connections.send_before_hello(route, encode(failure))
-        else:
-            self._connections.send(connection, encode(failure))
 
     def _ping_idle(self) -> None:
         if self._now >= self._next_ping:

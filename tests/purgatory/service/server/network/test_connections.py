@@ -7,14 +7,14 @@ import zmq
 
 from purgatory.service.auth.access import Access
 from purgatory.service.protocol import Outcomes, encode
-from purgatory.service.server import connections as module
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,
     OutcomeFrame,
     OutcomePush,
 )
-from purgatory.service.server.connections import Connection, Connections
+from purgatory.service.server.network import connections as module
+from purgatory.service.server.network.connections import Connection, Connections
 
 GONE = zmq.ZMQError(errno.EHOSTUNREACH)
 

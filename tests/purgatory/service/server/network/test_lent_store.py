@@ -10,11 +10,12 @@ import pytest
 from purgatory import OperationExpired
 from purgatory.service import Unavailable
 from purgatory.service.protocol import Query, Stats, Submit, Submitted, encode
-from purgatory.service.server import network
+from purgatory.service.server.network import network
 from purgatory.service.store.store import Store
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
 
+HANG_MS = int(1000 * HANG)
 NETWORK, STORE = "service-network", "service-store"
 
 
@@ -60,8 +61,10 @@ def server(serve, disk):
     return serve({"open_store": disk.open})
 
 
-def test_one_request_alone(server, disk, connect):
+def test_one_request_alone(server, disk, connect, monkeypatch):
     """The network thread commits what comes alone, and expires what is due."""
+    monkeypatch.setattr(network, "SLOW_COMMIT_S", HANG)  # a busy machine may make commits slow,
+    monkeypatch.setattr(network, "CROWDED_S", 0.0)  # and let two requests come together
     client = connect(server)
     client.stats()
     disk.threads.clear()
@@ -81,12 +84,16 @@ def test_many_requests(server, disk, peer):
     one.hello()
     one.ask(Query(1, ["sync"]))
     disk.threads.clear()
-    assert isinstance(one.ask(Submit(2, [operation(f"a{n}") for n in range(500)])), Submitted)
+    assert isinstance(
+        one.ask(Submit(2, [operation(f"a{n}", timeout_ms=HANG_MS) for n in range(500)])), Submitted
+    )
     assert disk.threads == [STORE]
     seq = 3  # the store thread may not have released the store yet
     while disk.threads[-1] == STORE:
         seq += 1
-        assert isinstance(one.ask(Submit(seq, [operation(f"b{seq}")])), Submitted)
+        assert isinstance(
+            one.ask(Submit(seq, [operation(f"b{seq}", timeout_ms=HANG_MS)])), Submitted
+        )
     assert disk.threads[-1] == NETWORK
 
 
@@ -110,7 +117,7 @@ def test_the_network_goes_on_while_the_disk_hangs(server, disk, peer, monkeypatc
     one, two = peer(server), peer(server)
     one.hello("one")
     disk.works.clear()
-    one.send(Submit(2, [operation("a")]))
+    one.send(Submit(2, [operation("a", timeout_ms=HANG_MS)]))
     assert disk.hangs.wait(HANG)
     assert two.ask(Stats(1)).code == "hello"
     assert one.ask(encode([99, 1])).code == "malformed"

@@ -33,7 +33,7 @@ from purgatory.service.protocol import (
     Welcome,
     encode,
 )
-from purgatory.service.server import connections, network
+from purgatory.service.server.network import connections, network
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
@@ -48,7 +48,7 @@ def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, valu
     one = peer(server)
     one.hello()
     for n in range(200):
-        one.send(Submit(n, [operation(f"o{n}")]))
+        one.send(Submit(n, [operation(f"o{n}", timeout_ms=int(1000 * HANG))]))
     assert [one.receive().seq for _ in range(200)] == list(range(200))
     one.ask(Query(1, ["sync"]))
 

@@ -1,0 +1,164 @@
+"""Reception: what becomes of a message: a request for the store loop, a new connection, a refusal.
+
+Used by the network thread alone, but for the counters, which any thread may read.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from purgatory.service.auth.access import EVERYTHING, Access
+from purgatory.service.errors import (
+    HelloRequired,
+    Malformed,
+    Refused,
+    ServerClosing,
+    TooManyClients,
+    WrongVersion,
+)
+from purgatory.service.job_messages import Work
+from purgatory.service.protocol import (
+    OLDEST_VERSION,
+    VERSION,
+    Bye,
+    Failure,
+    Hello,
+    Request,
+    decode_request,
+    encode,
+    seq_of,
+)
+from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
+from purgatory.service.server.network.connections import Connection, Connections
+from purgatory.service.server.validation import RequestValidator
+
+if TYPE_CHECKING:
+    import zmq
+
+    from purgatory.service.auth.authenticator import SocketSecurity
+
+# What a request counts at least, so that small ones cannot be too many.
+MIN_REQUEST_BYTES = 256
+
+
+class Reception:
+    """Checks messages; `post` passes on what they ask for.
+
+    `security` tells what a key may do; None: all connections may do everything.
+    """
+
+    def __init__(
+        self,
+        validator: RequestValidator,
+        connections: Connections,
+        post: Callable[[StoreLoopCommand], None],
+        *,
+        security: "SocketSecurity | None",
+        max_clients: int,
+    ) -> None:
+        self._validator = validator
+        self._connections = connections
+        self._post = post
+        self._security = security
+        self._max_clients = max_clients
+        #: Whether the server takes no more requests and connections.
+        self.closing: bool = False
+        # Counted here, read by any thread.
+        self.messages: int = 0
+        self.refused: int = 0
+
+    def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
+        """Take a message that came at `now`: a frame and, if the peer is wrong, others."""
+        user = "" if self._security is None else str(frame.get("User-Id"))
+        access = EVERYTHING if self._security is None else self._security.access_of(user)
+        if access is None:
+            return  # removed from the list since it connected: it gets no answer
+        self.messages += 1
+        try:
+            request = self._decode(frame.bytes, len(others))
+            self._on_request(route, request, len(frame), user, access, now)
+        except Refused as refusal:
+            self.refused += 1
+            seq = seq_of(others[-1] if others else frame.bytes)
+            self._refuse(route, Failure(seq, refusal.code, str(refusal)))
+
+    def _decode(self, frame: bytes, others: int) -> Request:
+        if others:
+            raise Malformed(f"{1 + others} frames; expected one")
+        self._validator.check_message(frame)
+        return decode_request(frame)
+
+    def _on_request(
+        self, route: bytes, request: Request, size: int, user: str, access: Access, now: float
+    ) -> None:
+        connection = self._connection_of(route, user)
+        if isinstance(request, Hello):
+            self._on_hello(route, request, connection, user, access, now)
+        elif connection is None:
+            raise HelloRequired("no hello on this connection yet, or it was cut off")
+        elif isinstance(request, Bye):
+            self._connections.drop(connection)
+        elif self.closing:
+            raise ServerClosing("the server is about to end")
+        else:
+            connection.last_seen = now
+            access.check_request(request)
+            if isinstance(request, Work):
+                self._connections.add_worker(connection)
+            size = max(size, MIN_REQUEST_BYTES)
+            self._post(
+                ClientRequest(
+                    route, connection.client, request, size, connection.session, access.own_only
+                )
+            )
+
+    def _connection_of(self, route: bytes, user: str) -> Connection | None:
+        """Return the connection of a route, unless it was another key's.
+
+        A client may choose its route (ZMQ_ROUTING_ID), also that of one whose end was not noticed.
+        """
+        connection = self._connections.get(route)
+        if connection is not None and connection.user != user:
+            self._connections.drop(connection)
+            return None
+        return connection
+
+    def _on_hello(
+        self,
+        route: bytes,
+        hello: Hello,
+        before: Connection | None,
+        user: str,
+        access: Access,
+        now: float,
+    ) -> None:
+        self._check_hello(hello, before, access, now)
+        connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
+        self._connections.add(connection)
+        self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
+        self._connections.fetch_outcomes(connection)
+
+    def _check_hello(
+        self, hello: Hello, before: Connection | None, access: Access, now: float
+    ) -> None:
+        if not OLDEST_VERSION <= hello.version <= VERSION:
+            raise WrongVersion(
+                f"version is {hello.version}; expected {OLDEST_VERSION} to {VERSION}"
+            )
+        if before is not None:
+            raise Malformed(f"{before.client!r} has said hello on this connection")
+        if self.closing:
+            raise ServerClosing("the server is about to end")
+        access.check_name(hello.client)
+        for text, may_be_empty in ((hello.client, False), (hello.session, True)):
+            refusal = self._validator.check_text(text, empty=may_be_empty)
+            if refusal is not None:
+                raise refusal
+        if not self._connections.has_room(self._max_clients, now):
+            raise TooManyClients(f"{self._max_clients} connections are there already")
+
+    def _refuse(self, route: bytes, failure: Failure) -> None:
+        connection = self._connections.get(route)
+        if connection is None:
+            self._connections.send_before_hello(route, encode(failure))
+        else:
+            self._connections.send(connection, encode(failure))
