@@ -179,7 +179,7 @@ MUTANTS = [
     ),
     Mutant(
         "outcomes are not fetched on a new connection",
-        SERVER + "network/network.py",
+        SERVER + "network/reception.py",
         "        self._connections.fetch_outcomes(connection)\n",
         "        connection.streaming = True\n",
     ),
