@@ -38,8 +38,10 @@ test-compiled: $(COMPILED)/.test
 
 # What the service promises, in worlds made from seeds: see docs/simulation.md.
 SEEDS ?= 100
-simulate: $(VENV)/.test        ## the service in SEEDS simulated worlds, with all that goes wrong there
-	$(BIN)/python -m purgatory.simulation $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
+FOR_LONG = $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
+simulate: $(VENV)/.test        ## SEEDS simulated worlds of the service, and as many of threads
+	$(BIN)/python -m purgatory.simulation $(FOR_LONG)
+	$(BIN)/python -m purgatory.simulation --inprocess $(FOR_LONG)
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find
 	$(BIN)/python -m tests.mutants

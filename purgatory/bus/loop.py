@@ -94,12 +94,17 @@ class Bus:
         """Sleep until a command comes, for `timeout` seconds at most; do what has come."""
         self._reader.enter()
         self._take(self._until_next_look(timeout))
-        while self._batch:
-            command = self._batch.popleft()
+        while (command := self._next_command()) is not None:
             try:
                 self._do(command)
             except Exception:
                 log.exception("%r of %r failed", command, self._name)
+
+    def _next_command(self) -> LoopCommand | None:
+        try:
+            return self._batch.popleft()
+        except IndexError:  # a thread that closes while another one steps takes commands, too
+            return None
 
     def _until_next_look(self, timeout: float | None) -> float | None:
         look = None if self._workers is None else self._workers.relieve()

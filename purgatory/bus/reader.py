@@ -19,7 +19,7 @@ class MailboxReader:
     def __init__(self) -> None:
         self._ident = 0
         self._ended = False
-        self._waiting: set[threading.Event] = set()
+        self._waiting: dict[threading.Event, None] = {}  # in order, as in `WorkerPool`
         self._of_thread = threading.local()
         self._mark: weakref.ref[_Mark] | None = None
 
@@ -40,13 +40,13 @@ class MailboxReader:
 
     def wait_unless_ended(self, event: threading.Event, timeout: float | None) -> bool:
         """Wait for an event that the reader sets. False if the reader has ended."""
-        self._waiting.add(event)
+        self._waiting[event] = None
         try:
             # Added before the look, so a reader that ends now is either seen or sets the event.
             if not self._ended:
                 event.wait(timeout)
         finally:
-            self._waiting.discard(event)
+            self._waiting.pop(event, None)
         return not self._ended
 
 

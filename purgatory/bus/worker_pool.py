@@ -38,8 +38,7 @@ class PoolWorker:
         self.name = name
         self._mailbox: Mailbox[WorkerCommand] = Mailbox()
         self._pipe: YPipe[ExpiredBatch] = YPipe()
-        self._written = 0  # batches; the writer's
-        self._finished = 0  # batches; the worker's
+        self._finished = 0  # batches; the worker's. One may be finished twice
         # Written and not finished. The worker may be killed by an exception from another thread,
         # with a batch or command in its hands; it then goes on from what is kept here.
         self._unfinished: deque[ExpiredBatch] = deque()
@@ -54,7 +53,7 @@ class PoolWorker:
     @property
     def load(self) -> int:
         """How many batches wait or run here; approximate."""
-        return self._written - self._finished
+        return len(self._unfinished)
 
     def start(self) -> None:
         """Start the thread."""
@@ -80,7 +79,6 @@ class PoolWorker:
             self.relieved = False
         self._unfinished.append(batch)
         self._pipe.write(batch)
-        self._written += 1
 
     def flush(self) -> None:
         """Let the worker see what was written, and wake it if it sleeps."""
@@ -148,7 +146,7 @@ class WorkerPool:
         # finalizer may add a task that is due.
         self._lock = threading.RLock()
         self._workers: list[PoolWorker] = []
-        self._unflushed: set[PoolWorker] = set()
+        self._unflushed: dict[PoolWorker, None] = {}  # a dict has an order, which no chance decides
         self._closed = False
         # Made, and read, by the thread that closes the pool first.
         self._acks: Mailbox[TermAck] | None = None
@@ -163,7 +161,7 @@ class WorkerPool:
             if not closed:
                 self._start()
                 for worker in self._least_loaded(1 + len(bucket) // TASKS_PER_WORKER):
-                    self._unflushed.add(worker)
+                    self._unflushed[worker] = None
                     worker.write(ExpiredBatch(run, bucket))
         if closed:
             run(bucket)
@@ -175,7 +173,7 @@ class WorkerPool:
         with self._lock:
             for worker in tuple(self._unflushed):
                 worker.flush()
-                self._unflushed.discard(worker)
+                self._unflushed.pop(worker, None)
 
     def resume(self) -> None:
         """Flush what an interrupt kept from being flushed."""
@@ -209,7 +207,7 @@ class WorkerPool:
         if other is None:
             return
         slow.relieved = True
-        self._unflushed.add(other)
+        self._unflushed[other] = None
         for batch in slow.unfinished():
             other.write(batch)
         if self._acks is not None:  # closed: the other one is new, and was not told to end

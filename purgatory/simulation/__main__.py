@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from purgatory.simulation.page.page_maker import make_page
-from purgatory.simulation.shrink import shrink
-from purgatory.simulation.simulation import Settings, Verdict, simulate
+from purgatory.simulation.simulation import Verdict
+from purgatory.simulation.worlds import ServiceWorlds, ThreadWorlds, Worlds
 
 _OUT = Console(highlight=False, markup=False, soft_wrap=True)
 # Lines of the history that are shown before a violation.
@@ -30,18 +30,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, help="as many seeds as fit into that time")
     parser.add_argument("--fresh", action="store_true", help="begin with a random seed")
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
+    parser.add_argument("--inprocess", action="store_true", help="the threads of one process")
     parser.add_argument("--page", type=Path, help="draw the history of one seed: an HTML file")
     options = parser.parse_args(arguments)
     if options.fresh:
         options.first = random.randrange(10**9)
-    settings = Settings(seconds=options.seconds)
+    worlds: Worlds = ThreadWorlds() if options.inprocess else ServiceWorlds(options.seconds)
     if options.history or options.page:
-        return _tell(simulate(options.first, settings, with_history=True), options)
+        return _tell(worlds.run(options.first, with_history=True), options)
     if options.minutes is not None:
-        return _run(_seeds_for(options.first, 60 * options.minutes), settings)
+        return _run(_seeds_for(options.first, 60 * options.minutes), worlds)
     seeds = range(options.first, options.first + options.seeds)
     with Progress(console=_OUT, transient=True) as progress:
-        return _run(progress.track(seeds, description="Worlds"), settings)
+        return _run(progress.track(seeds, description="Worlds"), worlds)
 
 
 def _tell(verdict: Verdict, options: argparse.Namespace) -> int:
@@ -76,14 +77,14 @@ def _seeds_for(first: int, seconds: float) -> Iterator[int]:
         yield seed
 
 
-def _run(seeds: Iterable[int], settings: Settings) -> int:
+def _run(seeds: Iterable[int], worlds: Worlds) -> int:
     """Run seeds; returns the exit code."""
     totals: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     failed: list[Verdict] = []
     start = time.process_time()
     for seed in seeds:
-        verdict = simulate(seed, settings)
+        verdict = worlds.run(seed)
         totals.update(
             worlds=1,
             seconds=int(verdict.simulated_s),
@@ -96,7 +97,7 @@ def _run(seeds: Iterable[int], settings: Settings) -> int:
             _OUT.print(f"seed {seed}: {verdict.violation}")
     _print_summary(totals, faults, time.process_time() - start)
     if failed:
-        _print_smallest(failed[0], settings)
+        _print_smallest(failed[0], worlds)
     return bool(failed)
 
 
@@ -109,10 +110,10 @@ def _print_summary(totals: Counter[str], faults: Counter[str], cpu_seconds: floa
         _OUT.print(f"{count:9,}  {kind.replace('_', ' ')}")
 
 
-def _print_smallest(verdict: Verdict, settings: Settings) -> None:
+def _print_smallest(verdict: Verdict, worlds: Worlds) -> None:
     _OUT.print(f"\nThe first failure, seed {verdict.seed}, made smaller:")
-    smallest, found = shrink(verdict, settings)
-    _OUT.print(f"{found.seconds:g} seconds, faults: {', '.join(found.kinds or ()) or 'none'}")
+    smallest, made_of = worlds.shrink(verdict)
+    _OUT.print(made_of)
     _OUT.print("\n".join(smallest.history[-_LAST_LINES:]))
     _OUT.print(smallest.violation)
 

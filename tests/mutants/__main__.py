@@ -11,20 +11,23 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.thread_mutants import THREAD_MUTANTS
 
 ROOT = Path(__file__).parents[2]
 #: In so many worlds a mutant has to be found.
 WORLDS = 200
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
 PACKAGES = ("timingwheel", "mq", "purgatory")
-SIMULATE = f"""
-from purgatory.simulation.simulation import simulate
-for seed in range({WORLDS}):
+SIMULATE = """
+from {} import simulate
+for seed in range({}):
     verdict = simulate(seed)
     if verdict.violation:
         print(seed, verdict.violation)
         break
 """
+SERVICE = "purgatory.simulation.simulation"
+THREADS = "purgatory.simulation.inprocess.simulation"
 
 
 def make_copy(mutant: Mutant, directory: Path) -> None:
@@ -38,11 +41,12 @@ def make_copy(mutant: Mutant, directory: Path) -> None:
 
 
 def find(mutant: Mutant) -> str:
-    """Return the seed that finds a mutant, and what it saw; empty if none does."""
+    """Return the seed that finds a mutant in its worlds, and what it saw; empty if none does."""
+    worlds = THREADS if mutant in THREAD_MUTANTS else SERVICE
     with tempfile.TemporaryDirectory() as directory:
         make_copy(mutant, Path(directory))
         done = subprocess.run(
-            [sys.executable, "-c", SIMULATE],
+            [sys.executable, "-c", SIMULATE.format(worlds, WORLDS)],
             cwd=directory,
             env=os.environ | {"PYTHONPATH": directory},
             capture_output=True,
@@ -54,7 +58,7 @@ def find(mutant: Mutant) -> str:
 
 def main() -> int:
     """Find all; returns the exit code: 1 if one was not found."""
-    chosen = [m for m in MUTANTS if all(word in m.what for word in sys.argv[1:])]
+    chosen = [m for m in MUTANTS + THREAD_MUTANTS if all(word in m.what for word in sys.argv[1:])]
     missed = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for mutant, found in zip(chosen, pool.map(find, chosen), strict=True):

@@ -88,7 +88,9 @@ class WorkerExecutor:
         self._jobs: deque[Job] = deque()  # the first one stays here while it runs
         self._clock: Advanceable | None = None
         self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
-        self._workers: set[Worker] = set()  # all that may be alive
+        # All that may be alive. A dict: sets have their order by chance, and which of them is woken
+        # first is to be a function of the seed in a simulation.
+        self._workers: dict[Worker, None] = {}
         self._leader: Worker | None = None
         self._standby: Worker | None = None
         self._running = False  # whether the leader runs tasks now
@@ -320,13 +322,13 @@ class WorkerExecutor:
         worker = Worker(self, _numbered(name, number))
         worker.start()
         # It waits for the lock. If this was interrupted, it finds that it does not belong here.
-        self._workers.add(worker)
+        self._workers[worker] = None
         return worker
 
     def _living(self) -> list[Worker]:
         with self._lock:
             living = [worker for worker in self._workers if worker.is_alive()]
-            self._workers = set(living)
+            self._workers = dict.fromkeys(living)
         return living
 
     def _wake_all(self) -> None:

@@ -23,6 +23,7 @@ KINDS: Final = {
 #: Lanes that are drawn above the others, if anything is in them.
 FIRST_LANES: Final = ("faults", "network", "server", "disk", "keys")
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
+_ASKED: Final = ("submits ", "schedules ", "event ", "extends ", "moves ", "adds ", "cancels ")
 _TOLD: Final = re.compile(r"told: (?P<program>\S+)-\d+ (?P<outcome>\w+)")
 _OF_A_LANE: Final = re.compile(r"(?P<lane>[\w.-]+): ")
 
@@ -85,12 +86,13 @@ def _of_a_lane(what: str) -> tuple[str, str]:
         return lane, "synced"
     if lane in FIRST_LANES:
         return lane, "state"
-    if rest.startswith("submits "):
+    if rest.startswith(_ASKED):
         return lane, "asked"
-    return lane, "answered" if " is " in rest else _outcome_in(rest)
+    outcome = _outcome_in(rest)
+    return lane, "answered" if outcome == "state" and " is " in rest else outcome
 
 
 def _outcome_in(text: str) -> str:
     """Return the outcome of which a text tells; `state` if it tells of none."""
-    words = text.split()
+    words = ["completed" if word == "runs" else word for word in text.split()]
     return next((word for word in words if word in _OUTCOMES), "state")

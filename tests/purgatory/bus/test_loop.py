@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,27 @@ def thread_names():
 def open_descriptors():
     """Return how many files this process has open."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+class TakenMeanwhile(deque):
+    """Commands of which another thread takes one, once, between a look and the next step."""
+
+    was_taken = False
+
+    def popleft(self):
+        if len(self) == 1 and not self.was_taken:
+            self.was_taken = True
+            super().popleft()
+        return super().popleft()
+
+
+def test_two_threads_take_commands(manual):
+    """One that closes and one that steps: neither minds that the other was faster."""
+    future, manual._bus._batch = manual.defer("k"), TakenMeanwhile()
+    manual.complete_later("k", 1)
+    manual.complete_later("k", 2)
+    manual.step()
+    assert future.result(0) == 1
 
 
 class TestCompleteLater:

@@ -6,8 +6,10 @@ from collections import Counter
 
 import pytest
 
+from mq import Mailbox
 from purgatory import DelayedOperation, Purgatory
-from purgatory.bus.worker_pool import WorkerPool
+from purgatory.bus.commands import ExpiredBatch
+from purgatory.bus.worker_pool import PoolWorker, WorkerPool
 from timingwheel import ManualClock, Timer
 
 PATIENCE = 60
@@ -114,6 +116,22 @@ def test_a_killed_worker_goes_on(count):
     assert len(runs) + len(told) >= len(tasks)
     assert set(runs.values()) == {1}
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
+
+
+def test_a_worker_that_starts_late_counts_a_batch_once():
+    """What is written before its thread looks is done twice, harmlessly; then it is idle.
+
+    The loop would look after a worker for ever that it takes for a busy one.
+    """
+    worker, runs, acks = PoolWorker("w"), [], Mailbox()
+    worker.write(ExpiredBatch(runs.append, ()))
+    worker.flush()
+    worker.term(acks)
+    worker.start()
+    assert acks.recv(PATIENCE).worker == "w"
+    worker.join(PATIENCE)
+    assert len(runs) == 2
+    assert worker.load == 0
 
 
 def test_close_finishes_what_was_handed_over():

@@ -177,7 +177,7 @@ class TestDeadWorkers:
     def end(self, timer, worker):
         """Let a worker end."""
         with timer._executor._lock:
-            timer._executor._workers.discard(worker)
+            timer._executor._workers.pop(worker)
             role = "_leader" if worker is timer._executor._leader else "_standby"
             setattr(timer._executor, role, None)
             timer._executor._wake_all()

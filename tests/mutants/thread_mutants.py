@@ -1,0 +1,78 @@
+"""Mutants of what one process's threads share: timer, purgatory and the bus between them.
+
+The worlds of `purgatory.simulation.inprocess` have to find each.
+"""
+
+from tests.mutants.mutants import Mutant
+
+CORE = "purgatory/core/"
+BUS = "purgatory/bus/"
+TIMER = "timingwheel/"
+
+THREAD_MUTANTS = [
+    Mutant(
+        "an earlier deadline wakes no thread that sleeps",
+        TIMER + "delayqueue.py",
+        "        if self.offer(bucket):\n            self.wake_owed = True\n",
+        "        self.offer(bucket)\n",
+    ),
+    Mutant(
+        "a key completes an operation without its lock",
+        CORE + "keyed.py",
+        "                with self._op_lock:\n                    won = _try_end(self,",
+        "                if True:\n                    won = _try_end(self,",
+    ),
+    Mutant(
+        "an end does not look whether it is the first",
+        CORE + "lifecycle.py",
+        "    if operation._op_outcome is not None:\n        return False\n"
+        "    operation._op_outcome =",
+        "    operation._op_outcome =",
+    ),
+    Mutant(
+        "a drain does not wait for the thread that adds",
+        TIMER + "rwlock.py",
+        "                self._writer = me\n            self._lock.acquire()\n",
+        "                self._writer = me\n",
+    ),
+    Mutant(
+        "a worker that sleeps is not woken",
+        BUS + "worker_pool.py",
+        "        if not self._pipe.flush():\n            self._mailbox.send(Activate())\n",
+        "        self._pipe.flush()\n",
+    ),
+    Mutant(
+        "a task that has ended is moved, too",
+        TIMER + "timer_core.py",
+        "            if task._tt_list is None:\n                return False\n",
+        "",
+    ),
+    Mutant(
+        "the watch lists change without their lock",
+        CORE + "watch_lists.py",
+        "        with self._lock:\n            self.check_open()\n",
+        "        if True:\n            self.check_open()\n",
+    ),
+    Mutant(
+        "a posted command sends no signal",
+        "mq/queues/mailbox.py",
+        "            signaler.send()\n            self._signalled = sleep\n",
+        "            self._signalled = sleep\n",
+    ),
+    # Faults that the worlds have found in the code as it was.
+    Mutant(
+        "a batch that a starting worker does twice is finished twice",
+        BUS + "worker_pool.py",
+        "        self._pipe.write(batch)\n",
+        "        self._pipe.write(batch)\n"
+        "        self._written = getattr(self, '_written', 0) + 1\n"
+        "        written = lambda worker: getattr(worker, '_written', 0) - worker._finished\n"
+        "        type(self).load = property(written)\n",
+    ),
+    Mutant(
+        "two threads that take commands are one too many",
+        BUS + "loop.py",
+        "        try:\n            return self._batch.popleft()\n        except IndexError:",
+        "        if self._batch:\n            return self._batch.popleft()\n        else:",
+    ),
+]
