@@ -32,6 +32,7 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "spark": ("--sizes 100000,1000000 --repeats 1", "--sizes 10000 --repeats 1"),
     "spark_stream": ("", "--size 10000 --files 2"),
     "spark_pending": ("", "--pending 1000,10000 --batches 4"),
+    "spark_latency": ("", "--rounds 5 --warm 2"),
     "spark_report": ("--rows 1000000", "--rows 100000"),
     "service": ("--repeats 1", "--operations 2000 --pending 10000 --repeats 1"),
 }

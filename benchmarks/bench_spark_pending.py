@@ -1,6 +1,6 @@
 """Measures a small micro-batch of the stream over many pending operations.
 
-    python benchmarks/bench_spark_pending.py [--pending 1000,300000,3000000] [--batches 16]
+    python benchmarks/bench_spark_pending.py [--pending 1000,300000,3000000] [--batches 40]
 
 For each size in turn: a stream takes so many operations that stay pending, and then micro-batches
 of 100 operations and 100 events, of keys chosen at random. Beside it, empty micro-batches of Spark,
@@ -139,7 +139,7 @@ def figures(spark: SparkSession, pending: int, batches: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pending", default=SIZES)
-    parser.add_argument("--batches", type=int, default=16)
+    parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--memory", default=MEMORY, help="of Spark's Java process")
     arguments = parser.parse_args()
     print(machine())
