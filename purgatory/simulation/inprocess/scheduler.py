@@ -22,7 +22,7 @@ from purgatory.simulation.inprocess.task import Task
 # Nanoseconds of virtual time that a thread goes on for, before it is changed.
 _STEP_NS: Final = 1_000
 # A world in which more is decided does not end.
-_MAX_DECISIONS: Final = 400_000
+_MAX_DECISIONS: Final = 1_000_000
 # Real seconds after which a world hangs: one of its threads waits outside of the scheduler.
 _HANG_S: Final = 120.0
 # Frames that are told of a thread that is stuck.

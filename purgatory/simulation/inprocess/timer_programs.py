@@ -159,7 +159,7 @@ class TimerPrograms:
 
     def _repeat(self) -> None:
         try:
-            recurring = self.timer.every(self._draw_delay() + 0.001, self._scheduler.step)
+            recurring = self.timer.every(self._draw_delay() + 0.1, self._scheduler.step)
             self._scheduler.sleep(self._draw_delay())
             recurring.cancel()
         except (TimerClosed, TimerFull):
