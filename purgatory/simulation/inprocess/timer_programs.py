@@ -72,7 +72,8 @@ class TimerPrograms:
         rests = not self._oracle.is_closing and self._chance.random() < 0.7
         if rests:
             self._scheduler.sleep(_ALL_IS_DUE_S)
-            self._oracle.tasks_rest(cancelled_by_close=False)
+            # A callback may have closed it meanwhile.
+            self._oracle.tasks_rest(cancelled_by_close=self._oracle.is_closing)
             self._check_figures()
         if not self._oracle.is_closing and self._chance.random() < 0.3:
             self._close_it(cancel_pending=False)
