@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from purgatory.spark.filesystem import HadoopFileSystem, LocalFileSystem, file_system_for
+from tests.testing.default_file_system import viewfs_as_default
 
 
 @pytest.fixture(params=["local", "hadoop"])
@@ -92,12 +93,8 @@ def test_the_scheme_decides(spark, path, kind, at):
 @pytest.fixture
 def other_default(spark, tmp_path):
     """Make `viewfs` the default file system, with /data on a disk; return the path there."""
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
-    before = configuration.get("fs.defaultFS")
-    configuration.set("fs.viewfs.mounttable.cluster.link./data", tmp_path.as_uri())
-    configuration.set("fs.defaultFS", "viewfs://cluster/")
-    yield tmp_path
-    configuration.set("fs.defaultFS", before)
+    with viewfs_as_default(spark, "cluster", tmp_path):
+        yield tmp_path
 
 
 def test_a_path_without_a_scheme_belongs_to_the_default_file_system(spark, other_default):

@@ -13,6 +13,7 @@ from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
 from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
+from tests.testing.default_file_system import viewfs_as_default
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, same_outcomes
 
@@ -218,17 +219,11 @@ def test_only_outcomes_are_read_from_the_output(spark, feed):
 
 def test_output_on_another_default_file_system(spark, feed):
     """Paths without a scheme are Hadoop's, for Spark and for the commits alike."""
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
-    before = configuration.get("fs.defaultFS")
     feed.put("operations", [op("o")])
     feed.put("events", [KeyEvent("a", 5)])
-    configuration.set("fs.viewfs.mounttable.cluster.link./data", feed.path.as_uri())
-    configuration.set("fs.defaultFS", "viewfs://cluster/")
-    try:
+    with viewfs_as_default(spark, "stream", feed.path):
         inputs = [directory_source(spark, f"/data/{name}") for name in ("operations", "events")]
         Stream(spark, *inputs, out="/data/out", checkpoint="/data/checkpoint").run(until_end=True)
-    finally:
-        configuration.set("fs.defaultFS", before)
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("o", 5)]
 
 

@@ -19,14 +19,18 @@ SCHEMA = (
 
 
 def publish(path, topic, rows, number):
-    """Put messages into the stand-in for a topic: one file a call, its partitions in turn."""
+    """Put messages into the stand-in for a topic, one file a call.
+
+    Those of one instant go to one partition: between partitions they would have no order.
+    """
     values = [json.dumps(row._asdict()).encode() for row in rows]
-    offsets = [number * 1000 + place // PARTITIONS for place in range(len(rows))]
+    offsets = [number * 1000 + place for place in range(len(rows))]
+    times = [getattr(row, "submitted_ms" if topic == "operations" else "at_ms") for row in rows]
     table = pa.table(
         {
             "value": pa.array(values, pa.binary()),
             "topic": [topic] * len(rows),
-            "partition": pa.array([n % PARTITIONS for n in range(len(rows))], pa.int32()),
+            "partition": pa.array([time % PARTITIONS for time in times], pa.int32()),
             "offset": pa.array(offsets, pa.int64()),
         }
     )
