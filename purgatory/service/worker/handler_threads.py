@@ -20,23 +20,25 @@ RunJobAsync = Callable[[HeldJob], Coroutine[Any, Any, None]]
 class HandlerThreads:
     """Runs up to `concurrency` jobs in threads, and as many in an event loop."""
 
-    def __init__(self, name: str, concurrency: int, run: RunJob, run_async: RunJobAsync) -> None:
+    def __init__(self, name: str, concurrency: int) -> None:
         self._name = name
         self._concurrency = concurrency
-        self._run = run
-        self._run_async = run_async
+        self._run: RunJob
+        self._run_async: RunJobAsync
         self._queue: queue.SimpleQueue[HeldJob | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room: asyncio.Semaphore | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, *, sync: bool, with_loop: bool) -> None:
-        """Start the threads that are needed."""
-        if sync:
+    def start(self, run: RunJob | None, run_async: RunJobAsync | None) -> None:
+        """Start the threads that are needed, to `run` jobs, or await `run_async` of them."""
+        if run is not None:
+            self._run = run
             for n in range(self._concurrency):
                 self._start_thread(self._work, f"{self._name}-{n}")
-        if with_loop:
+        if run_async is not None:
+            self._run_async = run_async
             self._loop = asyncio.new_event_loop()
             self._room = asyncio.Semaphore(self._concurrency)
             self._start_thread(self._run_loop, f"{self._name}-loop")

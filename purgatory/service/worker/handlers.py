@@ -1,6 +1,7 @@
 """Handlers: the functions of a worker, by kind of job. Used before the worker starts."""
 
 import inspect
+import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,9 +19,11 @@ class Retry(NamedTuple):
     delay: float
     max_delay: float
 
-    def seconds_after(self, attempt: int) -> float:
+    def seconds_after(
+        self, attempt: int, uniform: Callable[[float, float], float] = random.uniform
+    ) -> float:
         """Return the seconds to wait after an attempt; see `backoff_s`."""
-        return backoff_s(attempt, self.delay, self.max_delay)
+        return backoff_s(attempt, self.delay, self.max_delay, uniform)
 
 
 class Handler(NamedTuple):

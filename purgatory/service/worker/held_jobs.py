@@ -4,7 +4,7 @@ Any thread may call any method.
 """
 
 import threading
-import time
+from collections.abc import Callable
 
 from purgatory.service.job_messages import Lease, LeasedJob
 
@@ -14,10 +14,10 @@ class HeldJob:
 
     __slots__ = ("is_ending", "kept_at", "leased", "started_at", "token")
 
-    def __init__(self, leased: LeasedJob) -> None:
+    def __init__(self, leased: LeasedJob, now: float) -> None:
         self.leased = leased
         self.token = leased.token
-        self.kept_at = time.monotonic()
+        self.kept_at = now
         self.started_at: float | None = None
         self.is_ending = False
 
@@ -28,16 +28,16 @@ class HeldJob:
 
 
 class HeldJobs:
-    """Jobs by number, with leases of `lease_s` seconds.
+    """Jobs by number, with leases of `lease_s` seconds of `clock`.
 
     A job that is not here any more is another's: it is not begun.
     """
 
-    def __init__(self, lease_s: float) -> None:
+    def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
         self._lease_s = lease_s
+        self._clock = clock
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}
-        self._idle = threading.Condition(self._lock)
         self.running = 0
 
     def __len__(self) -> int:
@@ -50,14 +50,14 @@ class HeldJobs:
             held = self._jobs.get(leased.number)
             if held is not None:
                 held.token = leased.token
-                held.kept_at = time.monotonic()
+                held.kept_at = self._clock()
                 return None
-            held = self._jobs[leased.number] = HeldJob(leased)
+            held = self._jobs[leased.number] = HeldJob(leased, self._clock())
             return held
 
     def begin(self, held: HeldJob) -> bool:
         """Note that a job begins; False if it is another's by now, or was given back."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
                 return False
@@ -73,8 +73,6 @@ class HeldJobs:
         with self._lock:
             held.is_ending = True
             self.running -= 1
-            if not self.running:
-                self._idle.notify_all()
 
     def remove(self, held: HeldJob) -> None:
         """Forget a job: its end is known, or it is another's."""
@@ -98,14 +96,9 @@ class HeldJobs:
 
     def to_keep(self, older_than: float) -> list[HeldJob]:
         """Return the jobs whose lease was given or kept before that; they count as kept now."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
             found = [held for held in self._jobs.values() if held.kept_at < older_than]
             for held in found:
                 held.kept_at = now
             return found
-
-    def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until no handler runs; False if some still do after so many seconds."""
-        with self._idle:
-            return self._idle.wait_for(lambda: not self.running, seconds)

@@ -5,7 +5,7 @@ jobs that another worker could run. So it has as many more as it runs in LOOK_AH
 figures may be a little off.
 """
 
-import time
+from collections.abc import Callable
 from typing import Final
 
 #: Seconds of work that a worker has ahead.
@@ -20,9 +20,10 @@ _LOOK_S: Final = 0.05
 
 
 class Pace:
-    """Of a worker that runs `concurrency` handlers at a time."""
+    """Of a worker that runs `concurrency` handlers at a time; `clock` returns seconds."""
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._concurrency = concurrency
         self._average = LOOK_AHEAD_S
         self._next_look = 0.0
@@ -38,7 +39,7 @@ class Pace:
 
         `running_seconds`: for how long the oldest handler has been running.
         """
-        now = time.monotonic()
+        now = self._clock()
         if now < self._next_look:
             return False
         self._next_look = now + _LOOK_S

@@ -22,19 +22,21 @@ PROGRAM = """
 import os, sys, random
 from purgatory.service import Worker
 from purgatory.service.job_messages import How
+from purgatory.service.worker import worker as worker_module
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def write(*words):
     os.write(log, (" ".join(map(str, words)) + "\\n").encode())
 
-class LoggingWorker(Worker):
+class LoggingLoop(worker_module.WorkerLoop):
     def _on_ended(self, held, end, reply):
         if reply.exception() is None and reply.result() and end.how == How.DONE:
             write("done", held.leased.op_id, end.token)
         super()._on_ended(held, end, reply)
 
-worker = LoggingWorker(
+worker_module.WorkerLoop = LoggingLoop
+worker = Worker(
     sys.argv[1], name="jobs", lease=0.5, concurrency=4,
     retry_delay=0.01, max_retry_delay=0.1, max_attempts=10**6,
 )

@@ -10,8 +10,7 @@ import pytest
 import purgatory
 from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
-from purgatory.service.worker import ask_watch
-from purgatory.service.worker import worker as worker_module
+from purgatory.service.worker import ask_watch, worker_loop
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, free_port
 
@@ -268,7 +267,7 @@ def test_stopping(worker, client, monkeypatch):
         assert go_on.wait(HANG)
         done.put(job.payload)
 
-    monkeypatch.setattr(worker_module, "Pace", lambda _: FixedPace())
+    monkeypatch.setattr(worker_loop, "Pace", lambda *_: FixedPace())
     one.start()
     for n in range(5):
         client.schedule(0, payload=n)

@@ -1,0 +1,147 @@
+"""WorkerLoop: stepped without threads, with a clock that the test moves."""
+
+import pytest
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.errors import StoreFailed
+from purgatory.service.job_messages import How, LeasedJob
+from purgatory.service.platform.platform import RealPlatform
+from purgatory.service.worker.handlers import Retry, make_handler
+from purgatory.service.worker.worker_counts import WorkerCounts
+from purgatory.service.worker.worker_loop import WorkerLoop, WorkerSettings
+
+
+class Calls:
+    """What the loop says to the server; the test answers."""
+
+    def __init__(self):
+        self.links, self.kept, self.ended = [], [], []
+
+    def ask(self, link):
+        self.links.append(link)
+        reply = ReplyFuture()
+        reply.set_result(None)
+        return reply
+
+    def keep(self, lease):
+        self.kept.append((lease.number, lease.token, reply := ReplyFuture()))
+        return reply
+
+    def finish(self, end):
+        self.ended.append((end, reply := ReplyFuture()))
+        return reply
+
+
+class Runner:
+    """Has what it was given, and runs nothing by itself."""
+
+    def __init__(self):
+        self.jobs, self.stopped = [], False
+
+    def add(self, held, *, is_async):
+        self.jobs.append(held)
+
+    def stop(self, seconds):
+        self.stopped = True
+
+
+class Clock(RealPlatform):
+    """A machine whose time stands still."""
+
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+class Bench:
+    """A loop that was started, of two handlers at a time, with leases of 60 s."""
+
+    def __init__(self):
+        self.calls, self.runner, self.clock = Calls(), Runner(), Clock()
+        self.counts, self.wakes = WorkerCounts(), []
+        handlers = {"": make_handler(print, Retry(3, 1.0, 10.0))}
+        settings = WorkerSettings("jobs", "tcp://server", 2, 60_000, 10.0)
+        self.loop = WorkerLoop(settings, handlers, self.calls, self.runner, self.counts, self.clock)
+        self.loop.wake = lambda: self.wakes.append(self.clock.now)
+        self.loop.start()
+
+    def give(self, number, token=1):
+        self.calls.links[-1].on_jobs([LeasedJob(number, token, f"job {number}", "", 1, 0, 0)])
+        return self.runner.jobs[-1]
+
+    def pass_time(self, seconds):
+        self.clock.now += seconds
+        self.loop.step()
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_a_lease_is_kept_at_a_third_of_it(bench):
+    """Of jobs that wait, and of those that run."""
+    one, two = bench.give(1), bench.give(2)
+    assert bench.loop.begin(one)
+    bench.pass_time(19)
+    assert bench.calls.kept == []
+    bench.pass_time(2)
+    assert [number for number, _, _ in bench.calls.kept] == [1, 2]
+    bench.calls.kept[1][2].set_result(False)
+    assert not bench.loop.begin(two)
+
+
+def test_to_stop(bench):
+    """It asks for no more, gives back what waits, lets handlers return, and awaits the answers."""
+    one, two = bench.give(1), bench.give(2)
+    assert bench.loop.begin(one)
+    bench.loop.stop(30)
+    assert bench.loop.sleep_seconds() == 0
+    bench.loop.step()
+    assert bench.calls.links[-1].asks[1] == 0
+    assert not bench.loop.begin(two)
+    assert [end.how for end, _ in bench.calls.ended] == [How.RETURNED]
+    bench.pass_time(1)
+    assert not bench.runner.stopped
+    bench.loop.end(one, None)
+    bench.pass_time(1)
+    assert bench.runner.stopped
+    assert not bench.loop.finished()
+    for _, reply in bench.calls.ended:
+        reply.set_result(True)
+    bench.loop.step()
+    assert bench.loop.finished()
+    assert bench.counts.done == 1
+
+
+def test_to_stop_without_a_server(bench, caplog):
+    """What runs is given back after a while, and no answer is awaited for ever."""
+    assert bench.loop.begin(bench.give(1))
+    bench.loop.stop(30)
+    bench.loop.step()
+    bench.pass_time(29)
+    assert bench.calls.ended == []
+    bench.pass_time(1)
+    assert [end.how for end, _ in bench.calls.ended] == [How.RETURNED]
+    bench.pass_time(9)
+    assert not bench.loop.finished()
+    bench.pass_time(1)
+    assert bench.loop.finished()
+    assert "no answer to the ends of 1 leases" in caplog.text
+
+
+def test_an_end_that_was_not_written_is_sent_again(bench):
+    """Also while the worker stops."""
+    one = bench.give(1)
+    bench.loop.begin(one)
+    bench.loop.end(one, None)
+    bench.loop.stop(30)
+    bench.loop.step()
+    bench.calls.ended[0][1].set_exception(StoreFailed("full"))
+    bench.pass_time(1)
+    assert not bench.loop.finished()
+    assert [end.how for end, _ in bench.calls.ended] == [How.DONE, How.DONE]
+    bench.calls.ended[1][1].set_result(True)
+    bench.loop.step()
+    assert bench.loop.finished()
