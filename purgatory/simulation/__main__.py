@@ -64,6 +64,7 @@ def _figures_of(verdict: Verdict) -> dict[str, str]:
         "simulated seconds": f"{verdict.simulated_s:,.0f}",
         "steps": f"{verdict.steps:,}",
         "operations": f"{verdict.operations:,}",
+        "jobs": f"{verdict.jobs:,}",
         **faults,
     }
 
@@ -89,6 +90,7 @@ def _run(seeds: Iterable[int], worlds: Worlds) -> int:
             worlds=1,
             seconds=int(verdict.simulated_s),
             operations=verdict.operations,
+            jobs=verdict.jobs,
             steps=verdict.steps,
         )
         faults.update(verdict.faults)
@@ -105,7 +107,8 @@ def _print_summary(totals: Counter[str], faults: Counter[str], cpu_seconds: floa
     hours = totals["seconds"] / 3600
     _OUT.print(f"{totals['worlds']:,} worlds, {hours:,.1f} simulated hours:", end=" ")
     _OUT.print(f"{cpu_seconds:,.0f} CPU seconds,")
-    _OUT.print(f"{totals['operations']:,} operations, {totals['steps']:,} steps; faults:")
+    work = [f"{totals[name]:,} {name}" for name in ("operations", "jobs", "steps")]
+    _OUT.print(f"{', '.join(work)}; faults:")
     for kind, count in faults.most_common():
         _OUT.print(f"{count:9,}  {kind.replace('_', ' ')}")
 

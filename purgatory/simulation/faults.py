@@ -4,10 +4,10 @@ Each seed draws which kinds happen, and how often. Each fault ends by itself aft
 begins after `stop`.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from purgatory.simulation.program import Program
+from purgatory.simulation.jobs.worker_program import WorkerProgram
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.disk import DiskError, Handles
@@ -35,6 +35,24 @@ KINDS: Final = (
     "wall_clock_set",
     "client_killed",
 )
+#: Those of worlds with workers.
+WORKER_KINDS: Final = ("worker_stopped",)
+
+
+class Victim(Protocol):
+    """A process that a fault can hit: a client, or a worker."""
+
+    machine: Machine
+
+    @property
+    def running(self) -> bool:
+        """Whether it was not killed since it was started."""
+
+    def start(self) -> None:
+        """Start it."""
+
+    def kill(self) -> None:
+        """Kill it."""
 
 
 class Faults:
@@ -45,7 +63,8 @@ class Faults:
         world: World,
         network: SimulatedNetwork,
         server: ServerHost,
-        programs: list[Program],
+        programs: Sequence[Victim],
+        workers: Sequence[WorkerProgram],
         troubles: Troubles,
         kinds: tuple[str, ...] | None = None,
     ) -> None:
@@ -53,9 +72,11 @@ class Faults:
         self._troubles = troubles
         self._network = network
         self._server = server
-        self._programs = programs
+        self._programs = [*programs, *workers]
+        self._workers = workers
         chance = world.random
-        drawn = tuple(kind for kind in KINDS if chance.random() < 0.4)
+        known = KINDS + WORKER_KINDS if workers else KINDS
+        drawn = tuple(kind for kind in known if chance.random() < 0.4)
         #: The kinds that happen.
         self.kinds: tuple[str, ...] = drawn if kinds is None else kinds
         self._mean_s = world.spread(0.5, 60.0)
@@ -220,7 +241,15 @@ class Faults:
             program.kill()
             self._later(0.001, 10.0, program.start)
 
-    def _some_program(self) -> Program:
+    def _worker_stopped(self) -> None:
+        """Stop a worker, as an upgrade does; it may have to leave what runs."""
+        if self._workers:
+            worker = self._world.random.choice(self._workers)
+            seconds = self._world.spread(0.1, 30.0)
+            self._troubles.add(int(seconds * NS_PER_S))
+            worker.stop(seconds)
+
+    def _some_program(self) -> Victim:
         return self._world.random.choice(self._programs)
 
 

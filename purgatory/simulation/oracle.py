@@ -93,7 +93,7 @@ class Oracle:
         self._world.note(f"told: {op_id} {outcome} {result}")
         operation = self.operations.get(op_id)
         if operation is None:
-            self._report(f"told of operation {op_id!r}, which no program has submitted")
+            self.report(f"told of operation {op_id!r}, which no program has submitted")
             return
         operation.times_told += 1
         found = (outcome, result)
@@ -179,7 +179,7 @@ class Oracle:
     def check_answered(self, unanswered: Iterable[CallRecord]) -> None:
         """Check that no call of a process that lives is without an answer."""
         for call in unanswered:
-            self._report(f"was never answered: {call}")
+            self.report(f"was never answered: {call}")
 
     def check_all(self) -> None:
         """Check what can only be judged when all is quiet."""
@@ -247,11 +247,11 @@ class Oracle:
             ended[value] += operation.need == 1
         for value, event in self.events.items():
             if event.limit is not None and touched[value] > event.limit:
-                self._report(f"event {event} counted for {touched[value]} operations")
+                self.report(f"event {event} counted for {touched[value]} operations")
             if event.is_answered and not event.hold_ns and not event.refused:
                 most = touched[value] + unheard[event.key]
                 if not ended[value] <= event.answer <= most:
-                    self._report(f"event {event}, of {ended[value]} to {touched[value]}")
+                    self.report(f"event {event}, of {ended[value]} to {touched[value]}")
 
     def _completions(self) -> Iterator[tuple[OperationRecord, int]]:
         for operation in self.operations.values():
@@ -277,9 +277,10 @@ class Oracle:
         return unheard
 
     def _fail(self, operation: OperationRecord, what: str) -> None:
-        self._report(f"{what}: {operation}")
+        self.report(f"{what}: {operation}")
 
-    def _report(self, what: str) -> None:
+    def report(self, what: str) -> None:
+        """Note that a promise was broken, unless another one was before."""
         if self.violation is None:
             self.violation = Violation(f"at {self._world.now_ns / 1e9:.6f} s: {what}")
 

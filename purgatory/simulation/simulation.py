@@ -8,10 +8,11 @@ import logging
 from dataclasses import dataclass, field
 
 from purgatory.simulation.faults import Faults
+from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
 from purgatory.simulation.server_host import ServerHost
-from purgatory.simulation.troubles import Troubles
+from purgatory.simulation.troubles import RECOVERY_NS, Troubles
 from purgatory.simulation.workload import Workload, draw_workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
@@ -43,6 +44,7 @@ class Verdict:
     simulated_s: float = 0.0
     steps: int = 0
     operations: int = 0
+    jobs: int = 0
     kinds: tuple[str, ...] = ()
     faults: dict[str, int] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
@@ -67,13 +69,31 @@ class Simulation:
         self.oracle.latest_now_ms = self.server.latest_now_ms
         names = [f"client-{n}" for n in range(self.workload.clients)]
         self.programs: list[Program] = [self._program(name) for name in names]
+        self.group: WorkerGroup | None = self._make_group()
+        workers = [] if self.group is None else self.group.workers
         self.faults: Faults = Faults(
-            self.world, self.network, self.server, self.programs, self.troubles, settings.kinds
+            self.world,
+            self.network,
+            self.server,
+            self.programs,
+            workers,
+            self.troubles,
+            settings.kinds,
         )
 
     def _program(self, name: str) -> Program:
         machine = Machine(self.world, name)
         return Program(machine, self.network, name, self.oracle, self.workload)
+
+    def _make_group(self) -> WorkerGroup | None:
+        jobs = self.workload.jobs
+        if jobs is None:
+            return None
+        group = WorkerGroup(
+            self.world, self.troubles, self.network, self.oracle, self.workload, jobs
+        )
+        self.programs.append(group.program)
+        return group
 
     def run(self) -> Verdict:
         """Run it to the end, or to the first violation."""
@@ -81,9 +101,13 @@ class Simulation:
         try:
             self._run_for(self._seconds)
             self._settle()
+            if self.group is not None:
+                self._settle_jobs(self.group)
             for program in self.programs:
                 self.oracle.check_answered(program.unanswered.values())
             self.oracle.check_all()
+            if self.group is not None:
+                self.group.oracle.check_all()
             self._raise_violation()
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
             verdict.violation = f"{type(error).__name__}: {error}"
@@ -93,6 +117,7 @@ class Simulation:
         verdict.simulated_s = self.world.now_ns / NS_PER_S
         verdict.steps = self.world.steps
         verdict.operations = len(self.oracle.operations)
+        verdict.jobs = 0 if self.group is None else len(self.group.oracle.jobs)
         verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
         return verdict
 
@@ -100,6 +125,8 @@ class Simulation:
         """End all processes, so that nothing of the world is held any longer."""
         for program in self.programs:
             program.kill()
+        for worker in self.group.workers if self.group is not None else ():
+            worker.kill()
         self.server.kill()
         self.server.discard()
 
@@ -118,8 +145,17 @@ class Simulation:
             program.is_busy = False
             if not program.running:
                 program.start()
+        if self.group is not None:
+            self.group.settle()
         late_s = self.server.lost_time_ns / NS_PER_S
         self._run_for(self.workload.longest_timeout + late_s + SETTLE_S)
+
+    def _settle_jobs(self, group: WorkerGroup) -> None:
+        """Have jobs done while nothing is wrong, and see which ones are dead."""
+        group.schedule_calm_jobs()
+        self._run_for(JOBS_SETTLE_S)
+        group.program.read_dead()
+        self._run_for(RECOVERY_NS / NS_PER_S)
 
 
 def simulate(seed: int, settings: Settings | None = None, *, with_history: bool = False) -> Verdict:

@@ -6,6 +6,7 @@ Each seed draws its own: a world that does everything a little would seldom do a
 from dataclasses import dataclass
 from typing import Final
 
+from purgatory.simulation.job_workload import JobWorkload, draw_jobs
 from purgatory.simulation.world.world import World
 
 #: What programs do, and how often beside the others, at most.
@@ -35,10 +36,15 @@ class Workload:
     weights: dict[str, float]
     #: How often the handler of outcomes raises.
     handler_errors: float
+    #: What workers do; None: there are none.
+    jobs: JobWorkload | None = None
 
 
 def draw_workload(world: World) -> Workload:
-    """Draw the workload of a world: some actions are left out, others are frequent."""
+    """Draw the workload of a world: some actions are left out, others are frequent.
+
+    Each world of an odd seed has jobs, too.
+    """
     chance = world.random
     weights = {
         name: weight * chance.random()
@@ -53,6 +59,7 @@ def draw_workload(world: World) -> Workload:
         longest_timeout=world.spread(10.0, 1000.0),
         weights=weights,
         handler_errors=chance.choice((0.0, 0.0, 0.1)),
+        jobs=draw_jobs(world) if world.seed % 2 else None,
     )
 
 

@@ -16,4 +16,16 @@ KNOWN_FAULTS = {
     "two threads that take commands are one too many": (
         "`Purgatory.close` could raise IndexError while another thread was in `step`"
     ),
+    "a worker does not know that its machine was suspended": (
+        "a worker whose machine had been suspended, or that was cut off from the server and had "
+        "asked to keep its leases, began jobs that waited in it though their leases had ended"
+    ),
+    "a worker takes a lease for kept that it has asked for": (
+        "a worker whose machine had been suspended, or that was cut off from the server and had "
+        "asked to keep its leases, began jobs that waited in it though their leases had ended"
+    ),
+    "an end that is sent again is ended again": (
+        "The end of a lease that was sent again on a new connection was answered as if the lease "
+        "had ended before, though it was on disk"
+    ),
 }

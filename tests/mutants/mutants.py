@@ -8,6 +8,8 @@ from typing import NamedTuple
 SERVER = "purgatory/service/server/"
 STORE = "purgatory/service/store/"
 CLIENT = "purgatory/service/client/"
+WORKER = "purgatory/service/worker/"
+LEASES = SERVER + "leases/"
 
 
 class Mutant(NamedTuple):
@@ -249,5 +251,117 @@ MUTANTS = [
         SERVER + "network/connections.py",
         "                    self._blocked[connection] = None\n",
         "                    pass\n",
+    ),
+    # Jobs, and their leases to workers.
+    Mutant(
+        "a lease is given twice",
+        LEASES + "job_leases.py",
+        "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n",
+        "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n"
+        "        for number in workers[route].held:\n"
+        "            group.put(self._by_number[number])\n",
+    ),
+    Mutant(
+        "a lease is ended under an old token",
+        LEASES + "job_leases.py",
+        "holder is None or job.token != token:\n            return None\n",
+        "holder is None:\n            return None\n",
+    ),
+    Mutant(
+        "a retry forgets its attempt",
+        LEASES + "job_leases.py",
+        "        job.attempts += counts\n",
+        "",
+    ),
+    Mutant(
+        "attempts are forgotten at the start",
+        LEASES + "job_recovery.py",
+        "DueJob(record, kind, known.attempts), known.at_ms",
+        "DueJob(record, kind), known.at_ms",
+    ),
+    Mutant(
+        "a dead job is forgotten at the start",
+        LEASES + "job_recovery.py",
+        "            state.leases.add_dead(DueJob(record, kind, known.attempts))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a job that was leased is forgotten at the start",
+        LEASES + "job_recovery.py",
+        "            state.leases.add(DueJob(record, kind))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a job that is done is due again after a start",
+        LEASES + "job_recovery.py",
+        "            done.append((known.at_ms, record))\n",
+        "            state.leases.add(DueJob(record, kind))\n",
+    ),
+    Mutant(
+        "tokens begin anew at the start",
+        LEASES + "job_leases.py",
+        "self._last_token = epoch << _COUNT_BITS",
+        "self._last_token = 0",
+    ),
+    Mutant(
+        "a lease that was kept ends nevertheless",
+        LEASES + "job_leases.py",
+        "        job.until_ms = now_ms + job.holder.lease_ms\n",
+        "",
+    ),
+    Mutant(
+        "a job is never given up",
+        LEASES + "lease_ends.py",
+        "is_dead = attempts >= job.max_attempts",
+        "is_dead = False",
+    ),
+    Mutant(
+        "a job is given up an attempt early",
+        LEASES + "lease_ends.py",
+        "is_dead = attempts >= job.max_attempts",
+        "is_dead = attempts + 1 >= job.max_attempts",
+    ),
+    Mutant(
+        "a worker does not keep its leases",
+        WORKER + "held_jobs.py",
+        "            return found\n",
+        "            return []\n",
+    ),
+    Mutant(
+        "a worker begins jobs whose leases have ended",
+        WORKER + "held_jobs.py",
+        "if now - held.kept_at >= self._lease_s:",
+        "if False:",
+    ),
+    Mutant(
+        "a worker takes a lease for kept that it has asked for",
+        WORKER + "held_jobs.py",
+        "                held.asked_at = now\n",
+        "                held.asked_at = held.kept_at = now\n",
+    ),
+    Mutant(
+        "a worker does not know that its machine was suspended",
+        WORKER + "worker_loop.py",
+        "        return self._platform.boot_ns() / 1e9\n",
+        "        return self._monotonic()\n",
+    ),
+    Mutant(
+        "a worker says of a handler that has raised that it is done",
+        WORKER + "worker_loop.py",
+        "        end.how = How.FAILED\n",
+        "",
+    ),
+    Mutant(
+        "an end that was not written is not sent again",
+        WORKER + "worker_loop.py",
+        "            self._again.append((held, end))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "an end that is sent again is ended again",
+        SERVER + "request_handler.py",
+        "        frame = self._state.replies.find(session, seq)\n",
+        "        frame = self._state.replies.find(session, seq)\n"
+        "        frame = None if isinstance(request, Finish) else frame\n",
     ),
 ]

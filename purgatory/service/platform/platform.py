@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import zmq
 
 from mq import Mailbox
+from purgatory.service.platform.boot_time import boot_ns
 from purgatory.service.platform.doorbell import Doorbell
 
 
@@ -62,6 +63,9 @@ class Platform(Protocol):
     def monotonic_ns(self) -> int:
         """Return nanoseconds of that clock."""
 
+    def boot_ns(self) -> int:
+        """Return nanoseconds since boot; that the machine was suspended counts, too."""
+
     def new_id(self) -> str:
         """Return 32 hexadecimal digits that were never returned before."""
 
@@ -92,6 +96,7 @@ class RealPlatform:
 
     monotonic = staticmethod(time.monotonic)
     monotonic_ns = staticmethod(time.monotonic_ns)
+    boot_ns = staticmethod(boot_ns)
     uniform = staticmethod(random.uniform)
 
     def new_id(self) -> str:

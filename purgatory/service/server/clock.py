@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from purgatory.service.platform.boot_time import boot_ns
+
 # A smaller difference is the error of comparing two clocks, not a jump of the wall clock.
 JUMP_MS: Final = 1000
 
 _NS_PER_MS: Final = 1_000_000
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_ns() -> int:
-    """Return nanoseconds since boot; time asleep counts where the system has such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
 
 
 def boot_id() -> str:

@@ -14,6 +14,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
+from purgatory.service.job_messages import EndDead, Finish
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -37,7 +38,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
 from purgatory.service.server.leases.job_frames import JobFrames
-from purgatory.service.server.leases.job_requests import DURABLE, IN_MEMORY, JobRequests
+from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
 from purgatory.service.server.memory.estimate import held_bytes, operation_bytes, value_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.reads.outcome_frames import OutcomeFrames
@@ -48,7 +49,7 @@ from purgatory.service.server.validation import RequestValidator, SubmissionValu
 from purgatory.service.store.store import Store
 
 #: Requests whose replies are remembered.
-KeptRequest = Complete | Fail | Cancel | Extend
+KeptRequest = Complete | Fail | Cancel | Extend | Finish | EndDead
 
 #: Route and frame.
 Replies = list[tuple[bytes, bytes]]
@@ -101,8 +102,6 @@ class RequestHandler:
             self._apply_once(transaction, command, request)
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
-        elif isinstance(request, DURABLE):
-            self._reply(transaction, command, self._job_requests.change(transaction, command))
         elif isinstance(request, IN_MEMORY):
             answer = self._job_requests.do_in_memory(command, transaction.clock_ms)
             transaction.unconditional_replies.append((command.route, answer))
@@ -146,6 +145,8 @@ class RequestHandler:
     def _change(
         self, transaction: Transaction, command: ClientRequest, request: KeptRequest
     ) -> Any:
+        if isinstance(request, Finish | EndDead):
+            return self._job_requests.change(transaction, command)
         owner = command.client if command.own_only else None
         if isinstance(request, Complete):
             self._check_all(map(self._validator.check_completion, request.completions))

@@ -10,14 +10,18 @@ from purgatory.service.job_messages import Lease, LeasedJob
 
 
 class HeldJob:
-    """A job that a worker has. `token` is that of its latest lease."""
+    """A job that a worker has. `token` is that of its latest lease.
 
-    __slots__ = ("is_ending", "kept_at", "leased", "started_at", "token")
+    `kept_at` is when the server had the lease for this worker at the latest, as far as this worker
+    knows; `asked_at`: when it was asked to keep it, or gave it.
+    """
+
+    __slots__ = ("asked_at", "is_ending", "kept_at", "leased", "started_at", "token")
 
     def __init__(self, leased: LeasedJob, now: float) -> None:
         self.leased = leased
         self.token = leased.token
-        self.kept_at = now
+        self.kept_at = self.asked_at = now
         self.started_at: float | None = None
         self.is_ending = False
 
@@ -28,7 +32,7 @@ class HeldJob:
 
 
 class HeldJobs:
-    """Jobs by number, with leases of `lease_s` seconds of `clock`.
+    """Jobs by number, with leases of `lease_s` seconds of `clock`, which counts suspension.
 
     A job that is not here any more is another's: it is not begun.
     """
@@ -50,7 +54,7 @@ class HeldJobs:
             held = self._jobs.get(leased.number)
             if held is not None:
                 held.token = leased.token
-                held.kept_at = self._clock()
+                held.kept_at = held.asked_at = self._clock()
                 return None
             held = self._jobs[leased.number] = HeldJob(leased, self._clock())
             return held
@@ -61,7 +65,7 @@ class HeldJobs:
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
                 return False
-            if now - held.kept_at >= self._lease_s:  # this process was suspended
+            if now - held.kept_at >= self._lease_s:  # suspended, or cut off from the server
                 del self._jobs[held.leased.number]
                 return False
             held.started_at = now
@@ -95,10 +99,16 @@ class HeldJobs:
         return [held for held in jobs if held.started_at is not None and not held.is_ending]
 
     def to_keep(self, older_than: float) -> list[HeldJob]:
-        """Return the jobs whose lease was given or kept before that; they count as kept now."""
+        """Return the jobs that were leased, or asked for to be kept, before that; they are now."""
         now = self._clock()
         with self._lock:
-            found = [held for held in self._jobs.values() if held.kept_at < older_than]
+            found = [held for held in self._jobs.values() if held.asked_at < older_than]
             for held in found:
-                held.kept_at = now
+                held.asked_at = now
             return found
+
+    def kept(self, held: HeldJob, token: int, asked_at: float) -> None:
+        """Note that the server has kept a lease, which it was asked for then."""
+        with self._lock:
+            if held.token == token:
+                held.kept_at = max(held.kept_at, asked_at)

@@ -14,10 +14,10 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, Protocol
 
-from purgatory.service.client.job_calls import JobCalls
+from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
-from purgatory.service.job_messages import How, LeasedJob, LeaseEnd
+from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
 from purgatory.service.platform.platform import Platform
 from purgatory.service.worker.ask_watch import AskWatch
 from purgatory.service.worker.handlers import Handler
@@ -53,6 +53,19 @@ class WorkerSettings:
     flush_s: float
 
 
+class LeaseCalls(Protocol):
+    """What the loop says to the server; `JobCalls` in production."""
+
+    def ask(self, link: WorkerLink) -> ReplyFuture[None]:
+        """Ask for jobs, on this connection and on those to come."""
+
+    def keep(self, lease: Lease) -> ReplyFuture[bool]:
+        """Have a lease last longer; False: it has ended."""
+
+    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
+        """End a lease; False: it had ended."""
+
+
 class HandlerRunner(Protocol):
     """What runs handlers, as the loop sees it; `HandlerThreads` in production."""
 
@@ -74,7 +87,7 @@ class WorkerLoop:
         self,
         settings: WorkerSettings,
         handlers: Mapping[str, Handler],
-        calls: JobCalls,
+        calls: LeaseCalls,
         runner: HandlerRunner,
         counts: WorkerCounts,
         platform: Platform,
@@ -88,11 +101,11 @@ class WorkerLoop:
         self._monotonic = platform.monotonic
         self.wake: Callable[[], object] = _nothing
         concurrency = settings.concurrency * len({one.is_async for one in handlers.values()})
-        self._held = HeldJobs(settings.lease_ms / 1000, platform.monotonic)
+        self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._pace = Pace(concurrency, platform.monotonic)
         self._asked = AskWatch(settings.name, settings.address, platform.monotonic)
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
-        self._unanswered: set[Any] = set()  # replies to ends
+        self._unanswered: set[ReplyFuture[bool]] = set()  # to ends
         self._stop_seconds: float | None = None  # set when it is to stop
         self._phase = _Phase.WORKING
         self._phase_end = 0.0  # when the phase is over at the latest
@@ -151,7 +164,7 @@ class WorkerLoop:
             return
         self._keep()
         started = [held.started_at for held in self._held.unfinished() if held.started_at]
-        self._set_pace(self._monotonic() - min(started) if started else 0.0)
+        self._set_pace(self._lease_clock() - min(started) if started else 0.0)
         self._asked.check()
 
     def _drain(self) -> None:
@@ -204,16 +217,26 @@ class WorkerLoop:
             if self._pace.room < before:
                 self._give_back(self._held.take_waiting(self._pace.room))
 
-    def _keep(self) -> None:
-        for held in self._held.to_keep(self._monotonic() - self._settings.lease_ms / 3000):
-            self._calls.keep(held.lease).add_done_callback(partial(self._on_kept, held))
+    def _lease_clock(self) -> float:
+        """Return seconds; a lease ends at the server also while this machine is suspended."""
+        return self._platform.boot_ns() / 1e9
 
-    def _on_kept(self, held: HeldJob, reply: Any) -> None:
-        if reply.exception() is None and not reply.result() and not held.is_ending:
-            log.warning("worker %r has lost its lease of job %r",
-                        self._settings.name, held.leased.op_id)  # fmt: skip
-            if held.started_at is None:
-                self._held.remove(held)
+    def _keep(self) -> None:
+        now = self._lease_clock()
+        for held in self._held.to_keep(now - self._settings.lease_ms / 3000):
+            reply = self._calls.keep(held.lease)
+            reply.add_done_callback(partial(self._on_kept, held, held.token, now))
+
+    def _on_kept(self, held: HeldJob, token: int, asked_at: float, reply: Any) -> None:
+        if reply.exception() is not None or held.token != token or held.is_ending:
+            return
+        if reply.result():
+            self._held.kept(held, token, asked_at)
+            return
+        log.warning("worker %r has lost its lease of job %r",
+                    self._settings.name, held.leased.op_id)  # fmt: skip
+        if held.started_at is None:
+            self._held.remove(held)
 
     def _give_back(self, jobs: list[HeldJob]) -> None:
         for held in reversed(jobs):  # each comes before those that wait
@@ -228,7 +251,7 @@ class WorkerLoop:
     def end(self, held: HeldJob, error: BaseException | None) -> None:
         """Note that a handler has returned or, with an `error`, raised; tells the server."""
         if held.started_at is not None:
-            self._pace.add(self._monotonic() - held.started_at)
+            self._pace.add(self._lease_clock() - held.started_at)
         self._held.end(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         if error is not None:

@@ -15,6 +15,7 @@ KINDS: Final = {
     "asked": "a request",
     "answered": "an answer",
     "synced": "a sync of the disk",
+    "handler": "a handler begins, returns or raises",
     "completed": "completed",
     "failed": "failed",
     "expired": "expired",
@@ -23,7 +24,12 @@ KINDS: Final = {
 #: Lanes that are drawn above the others, if anything is in them.
 FIRST_LANES: Final = ("faults", "network", "server", "disk", "keys")
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
-_ASKED: Final = ("submits ", "schedules ", "event ", "extends ", "moves ", "adds ", "cancels ")
+_ASKED: Final = (
+    *("submits ", "schedules ", "event ", "extends "),
+    *("moves ", "adds ", "cancels ", "asks "),
+)
+_HANDLER: Final = ("begins ", "returns from ", "raises in ")
+_LEASED: Final = ("leases ",)
 _TOLD: Final = re.compile(r"told: (?P<program>\S+)-\d+ (?P<outcome>\w+)")
 _OF_A_LANE: Final = re.compile(r"(?P<lane>[\w.-]+): ")
 
@@ -86,10 +92,18 @@ def _of_a_lane(what: str) -> tuple[str, str]:
         return lane, "synced"
     if lane in FIRST_LANES:
         return lane, "state"
-    if rest.startswith(_ASKED):
-        return lane, "asked"
-    outcome = _outcome_in(rest)
-    return lane, "answered" if outcome == "state" and " is " in rest else outcome
+    return lane, _kind_by_start(rest) or _kind_by_words(rest)
+
+
+def _kind_by_start(text: str) -> str:
+    """Return the kind of what a program or a worker does; empty if a text begins otherwise."""
+    starts = {_ASKED: "asked", _HANDLER: "handler", _LEASED: "answered"}
+    return next((kind for start, kind in starts.items() if text.startswith(start)), "")
+
+
+def _kind_by_words(text: str) -> str:
+    outcome = _outcome_in(text)
+    return "answered" if outcome == "state" and " is " in text else outcome
 
 
 def _outcome_in(text: str) -> str:

@@ -5,15 +5,17 @@ from typing import Final
 _LIGHT: Final = """
   --paper: #ffffff; --panel: #f2f4f7; --ink: #1b1f24; --soft: #59626d; --faint: #c3cad3;
   --fault: #b3261e; --state: #1b1f24; --asked: #b0568f; --answered: #7a828c; --synced: #59626d;
+  --handler: #7b4b2a;
   --completed: #0072b2; --failed: #8a6d00; --expired: #d55e00; --cancelled: #00805d;
 """
 _DARK: Final = """
   --paper: #14171b; --panel: #1e2329; --ink: #e8ebef; --soft: #a3adb8; --faint: #4a535e;
   --fault: #ff8a80; --state: #e8ebef; --asked: #de8fc0; --answered: #9aa4af; --synced: #a3adb8;
+  --handler: #c79a7a;
   --completed: #56b4e9; --failed: #e0c341; --expired: #f0883e; --cancelled: #2fbf94;
 """
 _KINDS: Final = (
-    *("fault", "state", "asked", "answered", "synced"),
+    *("fault", "state", "asked", "answered", "synced", "handler"),
     *("completed", "failed", "expired", "cancelled"),
 )
 _ELEMENTS: Final = """

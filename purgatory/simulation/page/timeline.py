@@ -97,7 +97,7 @@ def _draw_mark(svg: ET.Element, x: float, y: float, marks: list[Mark]) -> None:
     else:
         # Requests above their lane, answers below it, outcomes on it and larger.
         shift = {"asked": -6, "answered": 6}.get(kind, 0)
-        radius = 2.5 if shift or kind == "synced" else 4
+        radius = 2.5 if shift or kind in {"synced", "handler"} else 4
         attributes = {"cx": f"{x:.1f}", "cy": f"{y + shift:.1f}", "r": f"{radius:g}"}
         ET.SubElement(group, "circle", attributes)
 

@@ -48,6 +48,10 @@ class Process:
         """Return nanoseconds of that clock."""
         return self.machine.monotonic_ns()
 
+    def boot_ns(self) -> int:
+        """Return nanoseconds since the machine was booted."""
+        return self.machine.boot_ns()
+
     def new_id(self) -> str:
         """Return 32 hexadecimal digits."""
         return f"{self.world.random.getrandbits(128):032x}"

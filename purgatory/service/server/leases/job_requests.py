@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transaction import Transaction
 
-#: Requests about jobs that change what is on disk, and those that do not.
-DURABLE: Final = (Finish, EndDead)
+#: Requests about jobs that change nothing on disk.
 IN_MEMORY: Final = (Work, Keep)
 
 #: The shortest lease, and the most leases of a connection, and the most kinds.

@@ -44,9 +44,21 @@ def test_a_job_that_waited_too_long():
     assert jobs.begin(one)
     assert jobs.to_keep(20.0) == [one, two]
     assert jobs.to_keep(20.0) == []
-    now[0] = 119.0
+    now[0] = 60.0
     assert not jobs.begin(two)
     assert len(jobs) == 1
+
+
+def test_a_lease_that_was_kept():
+    """It lasts from when the server was asked; the answer for an older lease says nothing."""
+    now = [0.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, two = jobs.add(leased(1)), jobs.add(leased(2))
+    jobs.kept(one, 1, 30.0)
+    jobs.kept(two, 0, 30.0)
+    now[0] = 89.0
+    assert jobs.begin(one)
+    assert not jobs.begin(two)
 
 
 def test_pace():

@@ -49,9 +49,13 @@ class Clock(RealPlatform):
     """A machine whose time stands still."""
 
     now = 100.0
+    suspended = 0.0
 
     def monotonic(self):
         return self.now
+
+    def boot_ns(self):
+        return int((self.now + self.suspended) * 1e9)
 
 
 class Bench:
@@ -90,6 +94,41 @@ def test_a_lease_is_kept_at_a_third_of_it(bench):
     assert [number for number, _, _ in bench.calls.kept] == [1, 2]
     bench.calls.kept[1][2].set_result(False)
     assert not bench.loop.begin(two)
+
+
+def test_a_machine_that_was_suspended(bench):
+    """A job is not begun whose lease has ended meanwhile; the others are kept at once."""
+    bench.give(1)
+    bench.pass_time(30)
+    bench.calls.kept[0][2].set_result(True)
+    two = bench.give(2)
+    bench.clock.suspended = 59
+    assert bench.loop.begin(two)
+    assert bench.loop.begin(bench.give(3))
+    bench.clock.suspended = 61
+    assert not bench.loop.begin(bench.runner.jobs[0])
+    bench.loop.step()
+    assert [number for number, _, _ in bench.calls.kept] == [1, 2]
+
+
+def test_a_worker_that_is_cut_off(bench):
+    """That it asks to keep a lease, and hears nothing, does not make the lease last."""
+    one, two = bench.give(1), bench.give(2)
+    for _ in range(3):
+        bench.pass_time(21)
+    assert [number for number, _, _ in bench.calls.kept] == [1, 2] * 3
+    bench.calls.kept[3][2].set_result(True)  # the second one
+    assert not bench.loop.begin(one)
+    assert bench.loop.begin(two)
+
+
+def test_a_lease_that_is_lost_and_given_again(bench):
+    """The answer that the old one was lost does not take the new one away."""
+    one = bench.give(1, token=5)
+    bench.pass_time(21)
+    bench.give(1, token=9)
+    bench.calls.kept[0][2].set_result(False)
+    assert bench.loop.begin(one)
 
 
 def test_to_stop(bench):

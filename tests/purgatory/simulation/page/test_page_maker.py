@@ -41,6 +41,28 @@ def test_each_part_has_its_lane():
     assert lanes_of(marks_of(HISTORY)) == [*parts, "client-9", "client-10", "others"]
 
 
+def test_workers_have_lanes():
+    """What they are told is below them, handlers and ends are on them."""
+    history = [
+        "    0.0  jobs: schedules jobs-1 in 5 ms",
+        "    0.1  jobs: jobs-1 is pending",
+        "    0.2  worker-0: started",
+        "    0.3  worker-0: leases jobs-1 attempt=1 token=7",
+        "    0.4  worker-0: begins jobs-1 token=7",
+        "    0.5  worker-0: raises in jobs-1",
+        "    0.6  worker-0: jobs-1 failed",
+        "    0.7  worker-0: returns from jobs-1",
+        "    0.8  worker-0: jobs-1 completed",
+        "    0.9  worker-0: jobs-1 is lost, before it was done",
+    ]
+    marks = marks_of(history)
+    assert lanes_of(marks) == ["jobs", "worker-0"]
+    kinds = [mark.kind for mark in marks]
+    assert kinds[:4] == ["asked", "answered", "state", "answered"]
+    assert kinds[4:] == ["handler", "handler", "failed", "handler", "completed", "answered"]
+    assert "a handler begins, returns or raises" in make_page("workers", history)
+
+
 def test_what_is_near_is_one_mark():
     """Its title shows the first lines, and how many more there are."""
     history = [f"    1.{n:06}  client-1: submits x" for n in range(50)] + ["  100.0  disk: syncs"]

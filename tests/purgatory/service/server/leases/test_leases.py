@@ -289,6 +289,21 @@ class TestDisk:
         assert (again.op_id, again.attempt) == ("a", 2)
         assert step_server.finish(again) == [True]
 
+    @pytest.mark.parametrize("crash", [False, True])
+    def test_an_end_that_is_sent_again(self, step_server, crash):
+        """As its worker got no answer: that is the same as before, and nothing is done twice."""
+        step_server.work(room=2, attempts=1)
+        done, dead = due(step_server, "a", "b")
+        ends = [LeaseEnd(done.number, done.token, How.DONE)]
+        ends.append(LeaseEnd(dead.number, dead.token, How.FAILED))
+        assert step_server.ask(Finish, ends, session="s", seq=7).done == [True, True]
+        assert step_server.ask(EndDead, [dead.number], session="s", seq=8).done == [True]
+        if crash:
+            step_server.crash()
+        assert step_server.ask(Finish, ends, session="s", seq=7).done == [True, True]
+        assert step_server.ask(EndDead, [dead.number], session="s", seq=8).done == [True]
+        assert step_server.ask(Finish, ends, session="s", seq=9).done == [False, False]
+
     def test_rows_are_deleted(self, step_server):
         """Those of jobs go with their outcomes."""
         step_server.work()
