@@ -36,7 +36,7 @@ KINDS: Final = (
     "client_killed",
 )
 #: Those of worlds with workers.
-WORKER_KINDS: Final = ("worker_stopped",)
+WORKER_KINDS: Final = ("worker_stopped", "worker_suspended", "worker_cut_off")
 
 
 class Victim(Protocol):
@@ -77,8 +77,9 @@ class Faults:
         chance = world.random
         known = KINDS + WORKER_KINDS if workers else KINDS
         drawn = tuple(kind for kind in known if chance.random() < 0.4)
+        chosen = drawn if kinds is None else kinds
         #: The kinds that happen.
-        self.kinds: tuple[str, ...] = drawn if kinds is None else kinds
+        self.kinds: tuple[str, ...] = tuple(kind for kind in chosen if kind in known)
         self._mean_s = world.spread(0.5, 60.0)
         self._active = True
         self.counts: dict[str, int] = {}
@@ -241,13 +242,34 @@ class Faults:
             program.kill()
             self._later(0.001, 10.0, program.start)
 
+    # Workers
+
     def _worker_stopped(self) -> None:
         """Stop a worker, as an upgrade does; it may have to leave what runs."""
-        if self._workers:
-            worker = self._world.random.choice(self._workers)
-            seconds = self._world.spread(0.1, 30.0)
-            self._troubles.add(int(seconds * NS_PER_S))
-            worker.stop(seconds)
+        seconds = self._world.spread(0.1, 30.0)
+        self._troubles.add(int(seconds * NS_PER_S))
+        self._some_worker().stop(seconds)
+
+    def _worker_suspended(self) -> None:
+        """Suspend a worker's machine while jobs wait in it."""
+        self._when_jobs_wait(self._suspend)
+
+    def _worker_cut_off(self) -> None:
+        """Cut a worker off while jobs wait in it."""
+        self._when_jobs_wait(lambda machine: self._cut_off(machine.name))
+
+    def _when_jobs_wait(self, call: Callable[[Machine], None]) -> None:
+        worker = self._some_worker()
+
+        def hit() -> None:
+            if self._active:
+                self._troubles.add()
+                call(worker.machine)
+
+        worker.when_jobs_wait(hit)
+
+    def _some_worker(self) -> WorkerProgram:
+        return self._world.random.choice(self._workers)
 
     def _some_program(self) -> Victim:
         return self._world.random.choice(self._programs)

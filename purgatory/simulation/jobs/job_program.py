@@ -42,8 +42,8 @@ class JobProgram(Program):
 
     def _schedule(self) -> None:
         delay_s = self._world.spread(0.001, self._jobs.longest_delay)
-        poison = self._world.chance(self._jobs.poison)
-        self.schedule(delay_s, is_poison=poison)
+        for _ in range(self._world.random.randint(1, self._jobs.burst)):
+            self.schedule(delay_s, is_poison=self._world.chance(self._jobs.poison))
 
     def schedule(self, delay_s: float, *, handler_s: float = 0.0, is_poison: bool = False) -> None:
         """Schedule a job; `handler_s`: how long its handler runs."""

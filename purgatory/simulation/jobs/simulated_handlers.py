@@ -39,6 +39,8 @@ class SimulatedHandlers:
         self._oracle = oracle
         self._behaviour = behaviour
         self._queue: deque[HeldJob] = deque()
+        #: Called, once each, when jobs wait because no handler is free.
+        self.when_jobs_wait: list[Callable[[], None]] = []
 
     def add(self, held: HeldJob, *, is_async: bool) -> None:
         """See `HandlerRunner`."""
@@ -70,6 +72,10 @@ class SimulatedHandlers:
             if self.loop.begin(held):
                 self._free -= 1
                 self._run(held)
+        if self._queue:
+            calls, self.when_jobs_wait = self.when_jobs_wait, []
+            for call in calls:
+                call()
 
     def _run(self, held: HeldJob) -> None:
         job = self._oracle.begun(self._worker, held.leased.op_id, held.token)

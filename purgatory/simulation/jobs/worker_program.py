@@ -3,6 +3,7 @@
 What `Worker` does in real threads: the thread of `run` steps the loop, others run handlers.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.client.client import Client
@@ -45,6 +46,7 @@ class WorkerProgram:
         self._behaviour = behaviour
         self._process: Process
         self._loop: WorkerLoop
+        self._runner: SimulatedHandlers
         self.start()
 
     def start(self) -> None:
@@ -53,7 +55,7 @@ class WorkerProgram:
         self._note("started")
         process = self._process = Process(self.machine, self._network)
         client = Client(ADDRESS, name=self._group, platform=process)
-        runner = SimulatedHandlers(
+        runner = self._runner = SimulatedHandlers(
             process, name, workload.concurrency, self._oracle, self._behaviour
         )
         lease_ms = int(workload.lease * 1000)
@@ -78,6 +80,10 @@ class WorkerProgram:
         if self.running:
             self._note("stops")
             self._loop.stop(seconds)
+
+    def when_jobs_wait(self, call: Callable[[], None]) -> None:
+        """Make a call when jobs wait in this process that it was leased."""
+        self._runner.when_jobs_wait.append(call)
 
     def on_stopped(self) -> None:
         """Note that the loop has finished: the process ends."""

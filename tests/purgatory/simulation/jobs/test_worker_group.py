@@ -13,6 +13,7 @@ JOBS = JobWorkload(
     workers=2,
     concurrency=2,
     rate=5.0,
+    burst=1,
     longest_delay=2.0,
     lease=15.0,
     max_attempts=3,
