@@ -360,8 +360,7 @@ MUTANTS = [
     Mutant(
         "an end that is sent again is ended again",
         SERVER + "request_handler.py",
-        "        frame = self._state.replies.find(session, seq)\n",
-        "        frame = self._state.replies.find(session, seq)\n"
-        "        frame = None if isinstance(request, Finish) else frame\n",
+        "        if not session:\n",
+        "        if not session or isinstance(request, Finish):\n",
     ),
 ]

@@ -14,8 +14,8 @@ from purgatory.simulation.workload import usual_workload
 #: How many seeds are run; more for a longer look.
 SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))
 #: Found by chance: a write-ahead log that a killed server had made, whose name was not synced.
-#: 73: a worker whose machine had been suspended began a job whose lease had ended.
-FOUND = (275249064, 73)
+#: 129: a worker whose machine had been suspended began a job whose lease had ended.
+FOUND = (275249064, 129)
 PRINT_HISTORY = """
 from purgatory.simulation.simulation import Settings, simulate
 print(*simulate(11, Settings(seconds=20.0), with_history=True).history, sep="\\n")
