@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import tempfile
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def one(directory: str, rows: int) -> dict[str, float]:
     before = cpu_s()
     with (
         write_outcomes(folder / f"outcomes-{os.getpid()}.parquet") as outcomes,
-        Replay(on_outcomes=outcomes.write_columns) as replay,
+        Replay(on_outcomes=partial(outcomes.write_columns, checked=True)) as replay,
     ):
         total = replay.run_columns(islice(operations, batches), islice(events, batches))
     used_s = cpu_s() - before

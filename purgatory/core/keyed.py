@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
-from purgatory.core._cpython.mypyc_types import i64, mypyc_attr
+from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.lifecycle import finalize, try_set_outcome
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import (
@@ -128,10 +128,10 @@ class KeyedOperation(DelayedOperation):
 
 
 def prepare_keyed(
-    operation: KeyedOperation, delay_ns: i64, need: int, owner: OperationOwner
+    operation: KeyedOperation, need: int, owner: OperationOwner, lock: AbstractContextManager[bool]
 ) -> None:
     """Set the fields of an operation that no condition completes; see `prepare_operation`."""
-    prepare_operation(operation, delay_ns, owner)
+    prepare_operation(operation, owner, lock)
     operation.need = need
     operation.by_key = None
     operation._op_value = _NO_VALUE
@@ -139,7 +139,7 @@ def prepare_keyed(
     operation._op_values_lock = None
     if need != 1:
         operation._op_values = {}
-        operation._op_values_lock = threading.RLock()
+        operation._op_values_lock = lock
 
 
 def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:

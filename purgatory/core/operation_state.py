@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
-from purgatory.core._cpython.mypyc_types import i64, mypyc_attr
+from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.outcome import Outcome
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
@@ -172,16 +172,17 @@ class OperationState(TimerTask):
         """Called after an interrupt that may have cut a callback short."""
 
 
-def prepare_operation(operation: OperationState, delay_ns: i64, owner: OperationOwner) -> None:
+def prepare_operation(operation: OperationState, owner: OperationOwner, lock: Any) -> None:
     """Set the fields of an operation that only keys complete, and attach it to its owner.
 
-    As the constructor and `operation.attach` do, without their checks: see `prepare_task`.
+    As the constructor and `operation.attach` do, without their checks: see `prepare_task`. The
+    delay is 0. `lock`: operations that one thread ends may share it.
     """
-    prepare_task(operation, delay_ns)
+    prepare_task(operation, 0)
     operation._op_keys = ()
     operation._op_owner = owner
     operation._op_has_condition = False
-    operation._op_lock = None if ATOMIC_SECTIONS else _shared_lock(operation)  # type: ignore[misc]
+    operation._op_lock = None if ATOMIC_SECTIONS else lock  # type: ignore[misc]
     operation._op_outcome = None
     operation._op_busy = False
     operation._op_recheck = False

@@ -5,7 +5,8 @@ to the millisecond. The order within one instant is submissions, extensions, key
 expirations: the clock moves past the instant when the first three are done.
 
 The rows come by column and in windows of a few thousand. In virtual time the wheel is drained once
-a window, and what ended is collected, sorted by time and passed on then.
+a window, and what ended is collected, sorted by time and passed on then. An operation that ends in
+the window in which it was submitted is never on the wheel.
 
 All of it runs in the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal
 handlers. Memory grows with what is pending, not with the length of the trace.
@@ -31,6 +32,8 @@ from purgatory.trace.batches import Columns, batched
 
 # More events than fit into memory.
 _MAX_HELD: Final = 2**62
+# Different ends that are counted before they are put into the summaries.
+_MAX_COUNTED: Final = 16_384
 # The places of columns in a table of operations or outcomes.
 _KIND: Final = 1
 _OUTCOME: Final = 2
@@ -55,7 +58,9 @@ class Replay:
         on_outcomes: Callable[[Columns], object] | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        self.kinds: dict[str, ReplaySummary] = {}
+        self._kinds: dict[str, ReplaySummary] = {}
+        # Kind, outcome and wait of operations that ended, and are in no summary yet.
+        self._ended: Counter[tuple[str, str, int]] = Counter()
         self.seconds: float = 0.0  # of real time, for the whole run
         self._on_outcome = on_outcome
         self._on_outcomes = on_outcomes
@@ -73,6 +78,12 @@ class Replay:
             max_held=_MAX_HELD,
         )
         self._feeder = Feeder(self._purgatory, self._clock, self._outcomes, self._report_progress)
+
+    @property
+    def kinds(self) -> dict[str, ReplaySummary]:
+        """The summary of each kind."""
+        self._summarize()
+        return self._kinds
 
     @property
     def pending(self) -> int:
@@ -140,6 +151,7 @@ class Replay:
             if window.until_ms is not None:
                 self._clock.advance_to(window.until_ms - 1)
             self._clock.drain()
+            self._feeder.settle()
             self._pass_on_outcomes()
             if not self._clock.in_real_time:
                 self._report_progress(window.rows)
@@ -160,7 +172,12 @@ class Replay:
             self._kind(kind).operations += number
 
     def _kind(self, kind: str) -> ReplaySummary:
-        return self.kinds.setdefault(kind, ReplaySummary())
+        return self._kinds.setdefault(kind, ReplaySummary())
+
+    def _summarize(self) -> None:
+        for (kind, outcome, waited_ms), number in self._ended.items():
+            self._kind(kind).count(outcome, waited_ms, number)
+        self._ended.clear()
 
     def _report_progress(self, rows: int) -> None:
         self._done += rows
@@ -173,9 +190,9 @@ class Replay:
             return
         columns = outcome_columns(ended)
         self._feeder.forget(ended)
-        same = Counter(zip(columns[_KIND], columns[_OUTCOME], columns[_WAITED], strict=True))
-        for (kind, outcome, waited_ms), number in same.items():
-            self._kind(kind).count(outcome, waited_ms, number)
+        self._ended.update(zip(columns[_KIND], columns[_OUTCOME], columns[_WAITED], strict=True))
+        if len(self._ended) > _MAX_COUNTED:
+            self._summarize()
         if self._on_outcomes is not None:
             self._on_outcomes(columns)
         if self._on_outcome is not None:

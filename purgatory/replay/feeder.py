@@ -4,7 +4,7 @@ Used by the engine alone, in its thread. Compiled, as it runs for each row. With
 order is submissions, extensions, key events. Expirations come last, when the clock has moved on.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Final
 
 from purgatory.core.completion import complete_key
@@ -43,6 +43,8 @@ class Feeder:
         self._in_real_time: bool = clock.in_real_time
         self._outcomes = outcomes
         self._after_instant = after_instant
+        # Operations of this window that are on the watch lists, and not on the wheel yet.
+        self._off_wheel: list[TraceOperation] = []
         # What waits, by the id of the operation; empty if there are no extensions.
         self._waiting: dict[str, list[TraceOperation]] = {}
 
@@ -69,21 +71,48 @@ class Feeder:
     def _feed_plain(self, operations: Part, events: Part) -> None:
         lists = self._purgatory._lists
         outcomes = self._outcomes
+        waiting = self._off_wheel
         keys: list[str] = events.columns[0]
         times: list[int] = events.columns[1]
-        now_ms = self._clock.now_ms()
         place, end = events.start, events.end
         for op_id, kind, submitted_ms, timeout_ms, watch_keys, need in zip(*_rows_of(operations)):  # noqa: B905  # of one length
             while place < end and times[place] < submitted_ms:
                 outcomes.instant_ms = times[place]
                 complete_key(lists, keys[place], times[place])
                 place += 1
-            due_ms = submitted_ms + timeout_ms
-            self._submit(op_id, kind, submitted_ms, due_ms, watch_keys, need, now_ms)
+            operation = self._new(op_id, kind, submitted_ms, submitted_ms + timeout_ms, need)
+            lists.watch(
+                operation, watch_keys if len(watch_keys) == 1 else distinct_keys(watch_keys)
+            )
+            waiting.append(operation)
         while place < end:
             outcomes.instant_ms = times[place]
             complete_key(lists, keys[place], times[place])
             place += 1
+
+    def _new(
+        self, op_id: str, kind: str, submitted_ms: int, due_ms: int, need: int
+    ) -> TraceOperation:
+        if due_ms > self.last_due_ms:  # noqa: PLR1730  # interpreted, a call takes longer
+            self.last_due_ms = due_ms
+        return TraceOperation(op_id, kind, submitted_ms, due_ms, need, self._purgatory._owner)
+
+    def settle(self) -> None:
+        """Expire what is due of the operations that are not on the wheel; the others go there.
+
+        After a window most have ended: the wheel sees only those that wait for longer.
+        """
+        waiting, self._off_wheel = self._off_wheel, []
+        timer = self._purgatory.timer
+        now_ms = self._clock.now_ms()
+        for operation in waiting:
+            if operation.done():
+                continue
+            if operation.due_ms <= now_ms:
+                operation.run()
+                continue
+            operation.start_delay(now_ms)
+            add_task_at(timer, operation, now_ms + operation.delay_ns, now_ms, False)
 
     def _submit(
         self,
@@ -96,21 +125,11 @@ class Feeder:
         now_ms: int,
     ) -> None:
         """Submit an operation. `now_ms`: the reading of the clock."""
-        if due_ms > self.last_due_ms:  # noqa: PLR1730  # interpreted, a call takes longer
-            self.last_due_ms = due_ms
-        purgatory = self._purgatory
-        owner = purgatory._owner
-        operation = TraceOperation(op_id, kind, submitted_ms, due_ms, need, due_ms - now_ms, owner)
+        operation = self._new(op_id, kind, submitted_ms, due_ms, need)
+        operation.start_delay(now_ms)
         if self.may_extend:
             self._waiting.setdefault(op_id, []).append(operation)
-        keys: tuple[Hashable, ...] = watch_keys
-        if len(keys) > 1:
-            keys = distinct_keys(keys)
-        if purgatory._held.by_key:
-            submit(purgatory._target, operation, keys, check_first=False)
-        else:  # the same, for an operation that only later events can complete
-            purgatory._lists.watch(operation, keys)
-            add_task_at(purgatory.timer, operation, now_ms + operation.delay_ns, now_ms, False)
+        submit(self._purgatory._target, operation, distinct_keys(watch_keys), check_first=False)
 
     def _feed_instants(self, window: Window) -> int:
         operations, extensions, events = window.operations, window.extensions, window.events

@@ -6,12 +6,16 @@ its ends is told to the purgatory's journal, which is the replay's `OutcomeColle
 """
 
 from collections.abc import Hashable
-from typing import Final
+from typing import Any, Final
 
 from purgatory.core.keyed import KeyedOperation, prepare_keyed
 from purgatory.core.lifecycle import release
 from purgatory.core.operation_state import UNAFFECTED, OperationOwner
 from purgatory.core.outcome import COMPLETED, EXPIRED
+from timingwheel.lowlevel import new_lock
+
+# Of all operations, which only the replay's thread ends.
+_LOCK: Final[Any] = new_lock()
 
 # The longest delay that a timer takes.
 LONGEST_DELAY_MS: Final = 2**62
@@ -31,7 +35,6 @@ class TraceOperation(KeyedOperation):
     The value of an event is its instant. The wheel is drained rarely, so an event may find an
     operation that should have expired before: it expires then, and the event does not reach it.
 
-    `delay_ms`: from the reading of the replay's clock to the deadline.
     """
 
     __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
@@ -43,17 +46,20 @@ class TraceOperation(KeyedOperation):
         submitted_ms: int,
         due_ms: int,
         need: int,
-        delay_ms: int,
         owner: OperationOwner,
     ) -> None:
-        # The unit of the replay's clock; see `ReplayClock`.
-        prepare_keyed(self, min(delay_ms, LONGEST_DELAY_MS), need, owner)
+        prepare_keyed(self, need, owner, _LOCK)
         self.op_id: str = op_id
         self.kind: str = kind
         self.submitted_ms: int = submitted_ms
         self.due_ms: int = due_ms
         self.ended_ms: int = 0
         self.lateness_ms: int = 0
+
+    def start_delay(self, now_ms: int) -> None:
+        """Let the delay be that from a reading of the replay's clock to the deadline."""
+        # The unit of the replay's clock; see `ReplayClock`.
+        self.delay_ns = min(self.due_ms - now_ms, LONGEST_DELAY_MS)
 
     def run(self) -> object:
         """Expire, unless it has ended."""

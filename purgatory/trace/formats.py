@@ -58,6 +58,9 @@ class RowReader(Protocol):
     def portions(self) -> Iterator[Any]:
         """Yield the records in the order of the file, many at a time."""
 
+    def good_columns_of(self, portion: Any) -> Columns | None:
+        """Do as `columns_of`, if a quick look finds all rows good; None: they are to be checked."""
+
     def columns_of(self, portion: Any) -> Columns | None:
         """Return the values of the table's columns in a portion; None: go through its records."""
 

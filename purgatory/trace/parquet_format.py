@@ -6,12 +6,13 @@ the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from purgatory.trace.arrow_validation import are_good
 from purgatory.trace.errors import TraceError
 from purgatory.trace.tables import Column, ColumnType, Table
 
@@ -23,6 +24,8 @@ _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
 # Columns with few distinct values. A dictionary for ids and keys would cost more than all else.
 _DICTIONARY_COLUMNS: Final = ("kind", "outcome", "hold_ms")
+# The value of a column that a file may lack.
+_DEFAULTS: Final = {"kind": "", "need": 1, "hold_ms": 0, "failed": False}
 
 
 class ParquetRowReader:
@@ -40,6 +43,7 @@ class ParquetRowReader:
             self._file = self._pa.parquet.ParquetFile(path)
         except self._pa.ArrowException as error:
             raise TraceError(f"{path}: a damaged Parquet file") from error
+        self._table = ""
         self._columns: tuple[Column, ...] = ()
         self._names: list[str | None] = []
 
@@ -54,6 +58,7 @@ class ParquetRowReader:
         present = [column for column in table.columns if column.name in found]
         for column in present:
             self._check_type(column)
+        self._table = table.name
         self._columns = table.columns
         self._names = [column.name if column in present else None for column in table.columns]
 
@@ -62,23 +67,45 @@ class ParquetRowReader:
         for portion in self.portions():
             yield from self.records_of(portion)
 
-    def portions(self) -> Iterator[Columns]:
-        """Yield the values of the table's columns, column by column."""
+    def portions(self) -> Iterator[Any]:
+        """Yield the rows as Arrow batches."""
         wanted = [name for name in self._names if name is not None]
-        for batch in self._file.iter_batches(_BATCH_ROWS, columns=wanted):
-            yield tuple(
-                [None] * len(batch) if name is None else self._values(batch.column(name), column)
-                for name, column in zip(self._names, self._columns, strict=True)
+        yield from self._file.iter_batches(_BATCH_ROWS, columns=wanted)
+
+    def good_columns_of(self, portion: Any) -> Columns | None:
+        """Return the values of the table's columns, and count the rows, if all are surely good."""
+        arrays = self._arrays_of(portion)
+        if not len(portion) or not are_good(self._pa, self._table, arrays):
+            return None
+        try:
+            columns = tuple(
+                _listed(self._pa, arrays[column.name], _strict_scalars)
+                if column.name in arrays
+                else [_DEFAULTS[column.name]] * len(portion)
+                for column in self._columns
             )
+        except UnicodeDecodeError:
+            return None
+        self.number += len(portion)
+        return columns
 
-    def columns_of(self, portion: Columns) -> Columns:
-        """Return the portion, which is by column already, and count its rows."""
-        self.number += len(portion[0])
-        return portion
+    def columns_of(self, portion: Any) -> Columns:
+        """Return the values of the table's columns, and count the rows."""
+        self.number += len(portion)
+        return self._columns_of(portion)
 
-    def records_of(self, portion: Columns) -> Iterator[Any]:
+    def _columns_of(self, portion: Any) -> Columns:
+        arrays = self._arrays_of(portion)
+        return tuple(
+            _listed(self._pa, arrays[column.name], self._scalars)
+            if column.name in arrays
+            else [None] * len(portion)
+            for column in self._columns
+        )
+
+    def records_of(self, portion: Any) -> Iterator[Any]:
         """Yield the rows of a portion, and count them."""
-        rows = zip(*portion, strict=True)
+        rows = zip(*self._columns_of(portion), strict=True)
         for self.number, row in enumerate(rows, self.number + 1):  # noqa: B020 - counts on
             yield row
 
@@ -90,10 +117,19 @@ class ParquetRowReader:
         """Close the file."""
         self._file.close()
 
-    def _values(self, array: Any, column: Column) -> list[Any]:
-        if column.is_time and self._pa.types.is_timestamp(array.type):
-            array = _unix_ms(self._pa, array)
-        return _listed(self._pa, array)
+    def _arrays_of(self, portion: Any) -> dict[str, Any]:
+        """Return the columns that are present, by name; times as Unix milliseconds."""
+        arrays = {}
+        for column in self._columns:
+            if column.name in self._names:
+                array = portion.column(column.name)
+                if column.is_time and self._pa.types.is_timestamp(array.type):
+                    array = _unix_ms(self._pa, array)
+                arrays[column.name] = array
+        return arrays
+
+    def _scalars(self, array: Any) -> list[Any]:
+        return _scalars(self._pa, array)
 
     def _check_type(self, column: Column) -> None:
         found = self._file.schema_arrow.field(column.name).type
@@ -203,12 +239,12 @@ def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
     return bool(types.is_integer(found))
 
 
-def _listed(pa: Any, array: Any) -> list[Any]:
+def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[Any]:
     """Return an array as Python values; `to_pylist` on lists would be several times slower."""
     if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
-        return _scalars(pa, array)
+        return scalars(array)
     ends = array.offsets.to_pylist()
-    texts = _scalars(pa, array.values)
+    texts = tuple(scalars(array.values))
     first, last = ends[0], ends[-1]
     if not array.null_count and ends == list(range(first, first + len(ends))):  # one text each
         return list(zip(texts[first:last], strict=True))
@@ -238,6 +274,11 @@ def _floor_thousandth(pa: Any, counts: Any) -> Any:
     whole = pa.compute.divide(counts, 1000)  # towards zero
     is_less = pa.compute.less(counts, pa.compute.multiply(whole, 1000))
     return pa.compute.subtract(whole, is_less.cast(pa.int64()))
+
+
+def _strict_scalars(array: Any) -> list[Any]:
+    """Return an array as Python values; raises UnicodeDecodeError."""
+    return list(array.to_pylist())
 
 
 def _scalars(pa: Any, array: Any) -> list[Any]:

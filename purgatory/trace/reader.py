@@ -96,8 +96,10 @@ class Reader(Generic[RowT]):
     def _batches_of(self, portion: Any, portions: Iterator[Any]) -> Iterator[Batch]:
         row_reader = self._row_reader
         before = row_reader.number
-        columns = row_reader.columns_of(portion)
-        good = columns and columns[0] and self.table.make_columns(*columns)
+        good = row_reader.good_columns_of(portion)
+        if good is None:
+            columns = row_reader.columns_of(portion)
+            good = self.table.make_columns(*columns) if columns and columns[0] else None
         if good:
             yield Batch(good, range(before + 1, row_reader.number + 1))
             return

@@ -70,20 +70,21 @@ class Writer(Generic[RowT]):
             raise self._failure(error) from error
         self.count += 1
 
-    def write_columns(self, columns: Columns) -> None:
+    def write_columns(self, columns: Columns, *, checked: bool = False) -> None:
         """Write many rows, given by column, as `write` does each of them.
 
-        After `BadRows` those before the bad one are written.
+        After `BadRows` those before the bad one are written. `checked`: the rows are known to be
+        good, as those of a reader or of a replay are, so that they need not be checked again.
         """
-        if not self._try_write_columns(columns):
+        if not self._try_write_columns(columns, checked):
             for row in zip(*columns, strict=True):
                 self.write(row)  # type: ignore[arg-type]
 
-    def _try_write_columns(self, columns: Columns) -> bool:
+    def _try_write_columns(self, columns: Columns, checked: bool) -> bool:
         """Write all at once; False, and nothing is written, if a row may be bad or is special."""
         if self._row_writer is None or not columns[0]:
             return False
-        good = self.table.make_columns(*columns)
+        good = columns if checked else self.table.make_columns(*columns)
         if good is None or any(map(any, good[self._width :])):
             return False
         try:

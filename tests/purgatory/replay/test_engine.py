@@ -4,11 +4,13 @@ import tracemalloc
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
 from purgatory.trace import Extension, KeyEvent, Operation
+from purgatory.trace.batches import columns_of
 from tests.testing.oracle import full_traces, resolve, traces
 from timingwheel import Timer
 
@@ -22,6 +24,20 @@ def replayed(operations, events, extensions=None, **options):
         assert replay.pending == 0
     order = {operation.op_id: place for place, operation in enumerate(operations)}
     return sorted(outcomes, key=lambda outcome: order[outcome.op_id])
+
+
+def in_small_windows(trace, rows):
+    """The outcomes of a replay that takes a few rows of each table at a time; in order of id."""
+    outcomes = []
+    tables = [
+        [columns_of(table[place : place + rows]) for place in range(0, len(table), rows)]
+        for table in trace
+    ]
+    with Replay(on_outcome=outcomes.append) as replay:
+        replay.run_columns(*tables[:2], extensions=tables[2] if len(tables) > 2 else None)
+        replay._purgatory._check()
+        assert replay.pending == 0
+    return sorted(outcomes)
 
 
 def operation(op_id="o", submitted_ms=0, timeout_ms=10, keys=("k",), need=1, kind=""):
@@ -42,6 +58,13 @@ def test_equals_the_oracle(trace):
 def test_equals_the_oracle_with_extensions_held_and_failed_events(trace):
     """Chains of extensions, replaced holds, failures: several of each at one instant, too."""
     assert replayed(*trace) == resolve(*trace)
+
+
+@settings(max_examples=400, deadline=None)
+@given(traces() | full_traces(), st.integers(1, 4))
+def test_equals_the_oracle_in_windows_of_any_size(trace, rows):
+    """Operations that end in their window, and those that wait for longer, as the rules say."""
+    assert in_small_windows(trace, rows) == sorted(resolve(*trace))
 
 
 @settings(max_examples=50, deadline=None)
@@ -173,6 +196,37 @@ def test_the_wheel_is_drained_once_a_window(monkeypatch):
         total = replay.run(rows, events)
     assert (total.completed, total.expired) == (5_000, 5_000)
     assert len(drains) < 30
+
+
+def test_the_wheel_sees_only_what_waits_for_longer_than_a_window():
+    """To put each operation on it and take it off again was a quarter of a replay."""
+    rows = [operation(f"o{n}", n, 5, (f"k{n}",)) for n in range(10_000)]
+    events = [KeyEvent(f"k{n}", n + n % 7) for n in range(10_000)]
+    events.sort(key=lambda event: event.at_ms)
+    with Replay() as replay:
+        replay.run(rows, events)
+        timer = replay._clock.timer.stats()
+        purgatory = replay._purgatory.stats()
+    assert purgatory.completed + purgatory.expired == 10_000
+    assert purgatory.expired > 1_000
+    assert 0 < timer.cancelled + timer.fired < 200
+
+
+def test_summaries_are_exact_during_a_run():
+    """Of all outcomes that were passed on, also of more different waits than are kept apart."""
+    rows = [operation(f"o{n}", n, n, (f"k{n}",), kind="even" * (n % 2)) for n in range(20_000)]
+    told, seen = [], []
+
+    def compare(_):
+        ended = sum(kind.ended for kind in replay.kinds.values())
+        seen.append((ended, len(told)))
+
+    with Replay(on_outcome=told.append) as replay:
+        total = replay.run(rows, [], compare)
+    assert len(seen) > 5
+    assert all(ended == passed_on for ended, passed_on in seen)
+    assert total.expired == 20_000
+    assert replay.kinds["even"].waits.quantile(1) == 19_990  # four digits
 
 
 def test_in_real_time_the_clock_is_advanced_when_something_is_due(monkeypatch):

@@ -1,10 +1,11 @@
 """Rows by column: the same rows, the same checks, the same errors as row by row."""
 
 import math
+from dataclasses import replace
 from itertools import chain
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from purgatory.trace import (
@@ -23,10 +24,13 @@ from purgatory.trace import (
     write_operations,
     write_outcomes,
 )
+from purgatory.trace.arrow_validation import are_good
 from purgatory.trace.errors import BadValue
 from purgatory.trace.order import batches_by_time, batches_in_order
+from purgatory.trace.reader import Reader
 from purgatory.trace.rows import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace.writer import Writer
 
 SUFFIXES = ["parquet", "csv", "jsonl"]
 # Good values and bad ones, for any column.
@@ -89,6 +93,56 @@ def test_columns_are_checked_as_rows_are(drawn):
     columns = table.make_columns(*map(list, zip(*rows, strict=True)))
     made = None if columns is None else list(zip(*columns, strict=True))
     assert made == checked(table, rows)
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture])
+@given(values())
+def test_arrays_that_are_good_have_good_rows(pq, drawn):
+    """The quick look at Arrow arrays finds no row good that the check of each row refuses."""
+    table, rows = drawn
+    texts = pq.pa.string()
+    types = {"text": texts, "list of texts": pq.pa.list_(texts), "true or false": pq.pa.bool_()}
+    arrays = {}
+    for column, found in zip(table.columns, zip(*rows, strict=True), strict=True):
+        try:
+            arrays[column.name] = pq.pa.array(found, types.get(column.type.value, pq.pa.int64()))
+        except (pq.pa.ArrowException, OverflowError, UnicodeEncodeError):
+            reject()
+    held = list(zip(*(array.to_pylist() for array in arrays.values()), strict=True))
+    wanted = checked(table, held)
+    if are_good(pq.pa, table.name, arrays):
+        assert wanted == [tuple(map(_as_read, row)) for row in held]
+    elif table is EVENTS:  # the look sees all of its rules
+        assert wanted is None or None in chain.from_iterable(held)
+
+
+def _as_read(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def test_most_batches_are_found_good_at_once(pq, tmp_path):
+    """Whatever columns the file lacks."""
+    ids, times, keys = ["o", "\u00f6"], [1, 2], [["k"], ["k", "\u00fc"]]
+    path = pq(tmp_path / "o.parquet", op_id=ids, submitted_ms=times, timeout_ms=times, keys=keys)
+    with Reader(path, replace(OPERATIONS, make_columns=None)) as reader:
+        rows = rows_of(batch.columns for batch in reader.batches())
+    assert rows == [("o", "", 1, 1, ("k",), 1), ("\u00f6", "", 2, 2, ("k", "\u00fc"), 1)]
+    path = pq(tmp_path / "e.parquet", key=ids, at_ms=times)
+    with Reader(path, replace(EVENTS, make_columns=None)) as events:
+        assert rows_of(batch.columns for batch in events.batches())[1] == ("\u00f6", 2, 0, False)
+
+
+def test_bytes_that_are_no_text_are_a_bad_row(pq, tmp_path):
+    """By column as by row, in a list, too: two keys that are good only together."""
+    pa = pq.pa
+    broken = pa.array([b"k\xc3", b"\xa9"]).cast(pa.binary()).view(pa.string())
+    keys = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), broken)
+    path = pq(tmp_path / "o.parquet", op_id=["o"], submitted_ms=[1], timeout_ms=[1], keys=keys)
+    with pytest.raises(BadRows, match="row 1, column keys"):
+        list(batches_in_order(read_operations(path)))
+    path = pq(tmp_path / "e.parquet", key=broken, at_ms=[1, 2])
+    with pytest.raises(BadRows, match="row 1, column key: "):
+        list(batches_in_order(read_events(path)))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -181,6 +235,21 @@ def test_written_by_column(tmp_path, suffix):
         held.write_columns((["b"], [2], [7], [False]))
     found = list(read_events(tmp_path / f"e.{suffix}"))
     assert found == [KeyEvent("a", 1), KeyEvent("b", 2, 7)]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_checked_rows_are_written_as_they_are(tmp_path, suffix):
+    """The same file; where columns are written, without another look at them."""
+    rows = [OutcomeRow(f"o{n}", "", "expired", n, None, n, n, 0, 0) for n in range(9)]
+    columns = tuple(map(list, zip(*rows, strict=True)))
+    with write_outcomes(tmp_path / f"one.{suffix}") as out:
+        out.write_columns(columns)
+    unchecked = replace(OUTCOMES, make_columns=None)
+    with Writer(tmp_path / f"other.{suffix}", unchecked) as out:
+        out.write_columns(columns, checked=True)
+    one, other = (tmp_path / f"{name}.{suffix}" for name in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+    assert out.count == 9
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
