@@ -111,6 +111,22 @@ def local_session(
         return _start(spark_conf)
 
 
+@contextmanager
+def temporary_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set options of a session within a `with` block."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
 def _settings(cores: int, memory: str) -> dict[str, str]:
     return {
         "spark.app.name": "purgatory",

@@ -48,11 +48,16 @@ class StreamInput:
             for part in range(files):
                 self.put(table, rows[part * size : (part + 1) * size], suffix=suffix)
 
-    def stream(self, spark, *, files_a_batch=1, **options):
-        """Make a stream over the directories; with one shard, unless the options say so."""
+    def stream(self, spark, *, files_a_batch=1, source_options=None, **options):
+        """Make a stream over the directories; with one shard, unless the options say so.
+
+        `source_options`: those of Spark's source, by table.
+        """
         read = {"maxFilesPerTrigger": str(files_a_batch)}
+        given = source_options or {}
         operations, events, extensions = (
-            directory_source(spark, str(self.path / table), read) for table in WRITERS
+            directory_source(spark, str(self.path / table), read | given.get(table, {}))
+            for table in WRITERS
         )
         given = {"out": str(self.out), "checkpoint": str(self.checkpoint), **options}
         if not self.checkpoint.exists():

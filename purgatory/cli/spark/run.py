@@ -17,7 +17,7 @@ from purgatory.cli.terminal.durations import DURATION, seconds
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from purgatory.spark.stream.checkpoint import CheckpointEntry
+    from purgatory.spark.stream.entry import CheckpointEntry
     from purgatory.spark.stream.query import Stream
     from purgatory.spark.stream.sources import Source
 

@@ -18,17 +18,18 @@ from purgatory.spark.stream.packing import REACHED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from purgatory.spark.stream.checkpoint import Checkpoint, CheckpointEntry
+    from purgatory.spark.stream.control import ControlSource
+    from purgatory.spark.stream.entry import CheckpointEntry
 
 
 class IdleClock:
     """Watches what the micro-batches tell, and advances the time of idle sources."""
 
     def __init__(
-        self, checkpoint: Checkpoint, tables: Sequence[str], idle_seconds: float | None
+        self, control: ControlSource, tables: Sequence[str], idle_seconds: float | None
     ) -> None:
         now = time.monotonic()
-        self._checkpoint = checkpoint
+        self._control = control
         self._tables = tables
         self._idle_seconds = idle_seconds
         self._rows = dict.fromkeys(tables, -1)  # of each source so far
@@ -50,5 +51,5 @@ class IdleClock:
             elapsed_ms = round((now - max(self._since.values())) * 1000)
             reached_ms = self._newest_ms + elapsed_ms
             reached = [{"table": f"{REACHED}{table}", "time_ms": reached_ms} for table in idle]
-            self._checkpoint.add_control(reached)
+            self._control.add(reached)
             self._next = now + self._idle_seconds

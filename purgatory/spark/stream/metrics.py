@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from purgatory.spark.stream.checkpoint import CheckpointEntry
+    from purgatory.spark.stream.entry import CheckpointEntry
     from purgatory.spark.stream.query import Stream
 
 _PREFIX = "purgatory_stream_"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from purgatory.spark.stream.checkpoint import CheckpointEntry
+    from purgatory.spark.stream.entry import CheckpointEntry
 
 _STARTING: Final = "starting the stream"
 

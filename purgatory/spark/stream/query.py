@@ -37,8 +37,10 @@ from purgatory.spark.errors import (
     error_message,
     wrapping_spark_errors,
 )
+from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream import processor
-from purgatory.spark.stream.checkpoint import Checkpoint, CheckpointEntry
+from purgatory.spark.stream.checkpoint import Checkpoint
+from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.idle import IdleClock
 from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
@@ -67,14 +69,14 @@ class Stream:
     """One run of a stream on its checkpoint.
 
     `out` and `checkpoint` are directories, created if they do not exist; `CheckpointMismatch` if
-    they do not fit. `extensions`: an optional third source. `name`: the name of Spark's query; a
-    session runs one query of a name at a time. `watermark_ms`: by how much input may be out of
-    order. `idle_seconds`: after so long without a row from a source, its event time goes on with
-    the clock; None for never. `shards`: partitions of the state, by default as many as
-    the session has cores; those of a checkpoint cannot change. `strict`: a rejected row
-    ends the run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is called
-    after each commit, in the thread that committed. `stopping`: an event that also stops the
-    stream.
+    they do not fit. `topic` gets the outcomes, too, at least once. `extensions`: an optional third
+    source. `name`: the name of Spark's query; a session runs one query of a name at a time.
+    `watermark_ms`: by how much input may be out of order. `idle_seconds`: after so long without a
+    row from a source, its event time goes on with the clock; None for never. `shards`: partitions
+    of the state, by default as many as the session has cores; those of a checkpoint cannot change.
+    `strict`: a rejected row ends the run with `RejectedRows`, and its micro-batch is not committed.
+    `on_commit` is called after each commit, in the thread that committed. `stopping`: an event that
+    also stops the stream.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Stream:
         self._checkpoint = Checkpoint(spark, checkpoint, out, names)
         self._checkpoint.begin(self._choose_shards(shards))
         self._packed = self._pack(rows)
-        self._idle = IdleClock(self._checkpoint, tuple(self._sources), idle_seconds)
+        self._idle = IdleClock(self._checkpoint.control, tuple(self._sources), idle_seconds)
         self._stopping = stopping or threading.Event()
         self._failure: BaseException | None = None  # of a batch, as Spark keeps only its text
 
@@ -137,7 +139,7 @@ class Stream:
         self._run_query({"availableNow": True})
         while until_end and self.entry.pending and not self._stopping.is_set():
             last_ms = self.entry.last_deadline_ms
-            self._checkpoint.add_control([{"table": CLOSE, "time_ms": last_ms}])
+            self._checkpoint.control.add([{"table": CLOSE, "time_ms": last_ms}])
             self._run_query({"availableNow": True})
         return self.entry
 
@@ -159,7 +161,7 @@ class Stream:
             .option("checkpointLocation", self._checkpoint.spark_path)
             .trigger(**trigger)
         )
-        with _settings(self._spark, len(self._checkpoint.shards)):
+        with temporary_settings(self._spark, _settings(len(self._checkpoint.shards))):
             query = writer.start()
         self._wait(query)
 
@@ -181,7 +183,7 @@ class Stream:
         """Pack rows, each for the shard that it belongs to."""
         numbers = F.array(*map(F.lit, self._checkpoint.shards))
         place = F.pmod(F.xxhash64("op_id"), F.lit(len(self._checkpoint.shards)))
-        rows = rows.unionByName(control_rows(self._spark, self._checkpoint.control_path))
+        rows = rows.unionByName(control_rows(self._checkpoint.control, self._spark))
         numbered = [name for name, source in self._sources.items() if source.format == JSON]
         packer = Packer(self._checkpoint.shards, numbered)
         shard = F.element_at(numbers, (place + 1).cast("int")).cast("bigint")
@@ -277,25 +279,13 @@ def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
     return tuple(numbers[partition] for partition in range(count))
 
 
-@contextmanager
-def _settings(spark: SparkSession, shards: int) -> Iterator[None]:
-    """Set what a query takes over when it starts, for a while."""
-    wanted = {
+def _settings(shards: int) -> dict[str, str]:
+    """Return what a query takes over when it starts."""
+    return {
         "spark.sql.shuffle.partitions": str(shards),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     }
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 @contextmanager
@@ -319,13 +309,17 @@ def _sums(facts: list[dict[str, Any]]) -> dict[str, int]:
     return {name: count for name, count in sums.items() if count}
 
 
+def _outcome_rows(rows: DataFrame) -> DataFrame:
+    lateness = F.lit(0).cast("bigint").alias("lateness_ms")
+    columns = [lateness if name == "lateness_ms" else name for name in OUTCOMES_SCHEMA.names]
+    return _of(rows, processor.OUTCOMES).select(*columns)
+
+
 def _output_rows(rows: DataFrame, output: str, count: int) -> tuple[DataFrame, int, str]:
     """Return the rows of an output as they are written, their count, and the directory."""
-    chosen = _of(rows, output)
     if output == processor.OUTCOMES:
-        lateness = F.lit(0).cast("bigint").alias("lateness_ms")
-        columns = [lateness if name == "lateness_ms" else name for name in OUTCOMES_SCHEMA.names]
-        return chosen.select(*columns), count, OUTCOMES
+        return _outcome_rows(rows), count, OUTCOMES
+    chosen = _of(rows, output)
     if output == "rejected":
         schema = REJECTED_SCHEMA
     else:

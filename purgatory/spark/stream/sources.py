@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,6 +37,9 @@ from purgatory.spark.tables.row_checks import (
     row_as_text,
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
+
+if TYPE_CHECKING:
+    from purgatory.spark.stream.control import ControlSource
 
 # A checked row of a stream: its `table`, its time, the columns of both tables (null for those of
 # the other one), the `reason` for a rejection (null for a good row) and the rejected row itself,
@@ -154,12 +157,9 @@ def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
     )
 
 
-def control_rows(spark: SparkSession, path: str) -> DataFrame:
-    """Return the rows of the control source, a directory of the checkpoint, as `ROWS`."""
-    file_system, place = file_system_for(spark, path)
-    file_system.create(f"{place}/.there", "")  # Spark refuses a directory that is not there
-    schema = StructType([StructField("table", StringType()), StructField("time_ms", LongType())])
-    rows = spark.readStream.schema(schema).options(**_FILE_OPTIONS).json(place)
+def control_rows(control: ControlSource, spark: SparkSession) -> DataFrame:
+    """Return the rows of the control source as `ROWS`."""
+    rows = control.rows(spark)
     return rows.select(*(F.col(c.name) if c.name in rows.columns else _nothing(c) for c in ROWS))
 
 

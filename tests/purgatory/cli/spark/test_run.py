@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from rich.console import Console
 
 from purgatory.cli.entry_point import main
-from purgatory.spark.stream.checkpoint import CheckpointEntry
+from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.metrics import StreamMetrics
 from purgatory.spark.stream.progress import StreamProgress, describe
 from purgatory.trace import Extension, KeyEvent, Operation

@@ -15,39 +15,10 @@ from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import LocalFileSystem
 from purgatory.spark.stream import checkpoint as checkpoint_module
 from purgatory.spark.stream.checkpoint import Checkpoint
+from tests.testing.fragile_disk import FragileFileSystem, FragileObjectStore, Killed
 
 SOURCES = {"operations": "parquet:/in/operations", "events": "parquet:/in/events"}
 BATCHES = 3
-
-
-class Killed(BaseException):
-    """The process was killed here."""
-
-
-class FragileFileSystem(LocalFileSystem):
-    """A disk: its process is killed before or after the n-th operation that changes something."""
-
-    def __init__(self, steps, *, done):
-        self.steps = steps
-        self.done = done
-
-    def _step(self, operation, *arguments):
-        self.steps -= 1
-        if self.steps == 0 and not self.done:
-            raise Killed
-        result = operation(*arguments)
-        if self.steps == 0:
-            raise Killed
-        return result
-
-    def create(self, path, text):
-        return self._step(super().create, path, text)
-
-    def move(self, source, target):
-        self._step(super().move, source, target)
-
-    def delete(self, path):
-        self._step(super().delete, path)
 
 
 @pytest.fixture
@@ -114,13 +85,14 @@ def texts(path):
     return sorted(file.read_text() for file in path.glob("*.parquet"))
 
 
+@pytest.mark.parametrize("kind", [FragileFileSystem, FragileObjectStore])
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-def test_each_output_is_there_once_wherever_a_run_ends(begun, tmp_path, monkeypatch, done):
+def test_each_output_is_there_once_wherever_a_run_ends(begun, tmp_path, monkeypatch, done, kind):
     """A kill at any file operation, and another in the next run, lose and repeat nothing."""
     for steps in itertools.count(1):
         killed = []
         for again in (steps, steps % 7 + 1):
-            files = FragileFileSystem(again, done=done)
+            files = kind(again, done=done)
             monkeypatch.setattr(
                 checkpoint_module, "file_system_for", lambda _, path, f=files: (f, path)
             )
@@ -167,6 +139,23 @@ def test_an_entry_comes_back_as_it_was(begun, opened):
     checkpoint.commit(entry)
     assert (opened().entry, opened().shards) == (entry, (0, 3))
     assert len(list((Path(checkpoint.path) / "progress").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("spark_committed", "left"), [(True, ["later"]), (False, None)])
+def test_a_run_begins_without_the_rows_that_are_in_the_state(begun, spark_committed, left):
+    """Of a micro-batch that Spark may repeat, all rows stay."""
+    checkpoint = begun()
+    times = {"applied": 5, "closed": 9, "later": 11}
+    for name, time_ms in times.items():
+        row = {"table": "close" if name == "closed" else "reached_events", "time_ms": time_ms}
+        write(f"{checkpoint.path}/control/{name}.jsonl", f"{json.dumps(row)}\n")
+    checkpoint.commit(replace(checkpoint.entry, batch=0, closed_ms=9, newest_ms={"events": 7}))
+    write(f"{checkpoint.spark_path}/offsets/0")
+    if spark_committed:
+        write(f"{checkpoint.spark_path}/commits/0")
+    begun()
+    names = sorted(file.stem for file in Path(checkpoint.path, "control").iterdir())
+    assert names == (left or sorted(times))
 
 
 def test_an_object_store_is_refused_by_name(tmp_path):

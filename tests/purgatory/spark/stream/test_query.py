@@ -185,6 +185,28 @@ def test_an_idle_source_goes_on_with_the_clock(spark, feed):
     assert entry.closed_ms >= 100
 
 
+def test_input_that_was_read_may_be_deleted_or_moved(spark, feed):
+    """By Spark, once its outcomes are committed; a run that begins later does not miss it."""
+    operations = [op(f"o{n}", at=n) for n in range(3)]
+    events = [KeyEvent("a", 0), KeyEvent("a", 1)]
+    for number, event in enumerate(events):
+        feed.put("operations", operations[number : number + 1])
+        feed.put("events", [event])
+    old = feed.path / "old"
+    options = {
+        "operations": {"cleanSource": "delete"},
+        "events": {"cleanSource": "archive", "sourceArchiveDir": str(old)},
+    }
+    feed.stream(spark, source_options=options).run(once=True)
+    assert [file.name for file in (feed.path / "operations").iterdir()] == ["0003.parquet"]
+    assert [file.name for file in (feed.path / "events").iterdir()] == ["0004.parquet"]
+    assert [file.name for file in old.rglob("*.parquet")] == ["0002.parquet"]
+    feed.put("operations", operations[2:])
+    entry = feed.stream(spark, source_options=options).run(until_end=True)
+    assert expected((operations, events)) == feed.outcomes()
+    assert entry.counts["late_operations"] == 0
+
+
 def test_the_number_of_shards_is_that_of_the_first_run(spark, feed):
     """Another one is refused, and what to do is said; by default it is the checkpoint's."""
     feed.put("operations", [op(f"o{n}") for n in range(20)])

@@ -1,0 +1,52 @@
+"""Where a stream stands after a micro-batch. Immutable; any thread may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from purgatory.trace.rows import INT64_MIN
+
+_COUNTED: Final = (
+    *("operations", "extensions", "events", "completed", "failed", "expired"),
+    *("late_operations", "late_extensions", "late_events"),
+    *("rejected_operations", "rejected_extensions", "rejected_events"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEntry:
+    """Where a stream stands.
+
+    `batch`: the last of Spark's micro-batches whose output is published. `closed_ms`: the last
+    closed instant; a row of that time or before is late. `newest_ms`: the newest time of each
+    source. `pending` operations wait, none beyond `last_deadline_ms`; `kept` rows are of instants
+    that are not closed. `counts`: rows since the stream began.
+    """
+
+    batch: int = -1
+    closed_ms: int = INT64_MIN
+    newest_ms: Mapping[str, int] = field(default_factory=dict)
+    pending: int = 0
+    kept: int = 0
+    last_deadline_ms: int = INT64_MIN
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+
+    def at(self, batch: int) -> CheckpointEntry:
+        """Return the entry of a micro-batch without rows."""
+        return replace(self, batch=batch)
+
+    @classmethod
+    def of_shards(cls, batch: int, facts: Sequence[Mapping[str, Any]]) -> CheckpointEntry:
+        """Return the entry of a micro-batch from the facts of all shards."""
+        counts = {name: sum(one["counts"].get(name, 0) for one in facts) for name in _COUNTED}
+        return cls(
+            batch,
+            min(one["closed_ms"] for one in facts),
+            facts[0]["newest_ms"],
+            sum(one["pending"] for one in facts),
+            max(one["kept"] for one in facts),
+            max(one["last_deadline_ms"] for one in facts),
+            counts,
+        )

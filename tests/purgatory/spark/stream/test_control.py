@@ -1,0 +1,61 @@
+"""Rows that advance event time without input: their files go once they are in the state."""
+
+import pytest
+
+from purgatory.spark.errors import RejectedRows
+from purgatory.spark.filesystem import LocalFileSystem
+from purgatory.spark.stream.control import ControlSource
+from purgatory.spark.stream.packing import CLOSE
+from purgatory.trace import KeyEvent, Operation
+from tests.testing.stream_input import StreamInput
+
+# Several micro-batches each, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def feed(tmp_path):
+    """An operation that waits, and an event of another key."""
+    feed = StreamInput(tmp_path)
+    feed.put("operations", [Operation("o", "", 0, 10**6, ("a",))])
+    feed.put("events", [KeyEvent("q", 50)])
+    return feed
+
+
+def control_files(feed):
+    """Return the names of the files that advance event time without input."""
+    return {file.name for file in (feed.checkpoint / "control").glob("*.jsonl")}
+
+
+def test_the_files_that_advance_time_are_deleted_once_they_did(spark, feed):
+    """While the stream runs, two micro-batches later; those of a run that ended, by the next."""
+    seen = []
+
+    def look(entry):
+        seen.append(control_files(feed))
+        if entry.batch == 3:
+            stream.stop()
+
+    stream = feed.stream(spark, watermark_ms=0, idle_seconds=0.5, on_commit=look)
+    assert stream.run(trigger_seconds=0.1).pending == 1
+    assert seen[1]
+    assert not seen[1] & seen[3]
+    assert feed.stream(spark, watermark_ms=0).run(once=True).closed_ms > 50
+    feed.stream(spark)
+    assert not control_files(feed)
+
+
+def test_a_planned_micro_batch_keeps_its_files(spark, feed):
+    """Spark has planned it but not committed: its file is read again, and not before deleted."""
+    feed.stream(spark).run(once=True)
+    (feed.path / "events" / "0003.json").write_text("{}\n")
+    (feed.path / "events" / "0002.parquet").rename(feed.path / "read already")
+    ControlSource(LocalFileSystem(), str(feed.checkpoint / "control")).add(
+        [{"table": CLOSE, "time_ms": 10**6}]
+    )
+    with pytest.raises(RejectedRows):
+        feed.stream(spark, strict=True).run(once=True)
+    stream = feed.stream(spark)
+    assert len(control_files(feed)) == 1
+    assert stream.run(once=True).closed_ms == 10**6
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("o", 10**6)]
