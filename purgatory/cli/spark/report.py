@@ -7,6 +7,7 @@ from typing import Any
 
 from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
+from purgatory.cli.spark.session import command_session
 
 _DESCRIPTION = """\
 Say what a journal tells: which timeouts to change and what that gains, how operations ended and how
@@ -68,11 +69,10 @@ def _run(arguments: argparse.Namespace) -> int:
     page = None if arguments.html is None else reporting.OutputFile(arguments.html)
     data = None if arguments.export is None else reporting.DataDirectory(arguments.export)
     conf = reporting.settings_for(arguments.journal, arguments.against)
-    session = import_extra("purgatory.spark.session", "spark")
     progress_module = import_extra("purgatory.spark.report.progress", "spark")
     with (
         progress_module.ReportProgress() as progress,
-        session.open_session(cores=arguments.cores, memory=arguments.memory, conf=conf) as spark,
+        command_session(arguments, conf) as spark,
     ):
         reporting.report_journal(
             spark,

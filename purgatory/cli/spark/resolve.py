@@ -7,6 +7,7 @@ from typing import Any
 
 from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
+from purgatory.cli.spark.session import command_session
 
 _DESCRIPTION = """\
 Give every operation its outcome, as a replay would, to the millisecond.
@@ -35,8 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     batch = import_extra("purgatory.spark.batch.job", "spark")
-    session = import_extra("purgatory.spark.session", "spark")
-    with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
+    with command_session(arguments) as spark:
         done = batch.resolve_files(
             spark,
             arguments.operations,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
+from purgatory.cli.spark.session import command_session
 from purgatory.cli.terminal.durations import DURATION, seconds
 
 if TYPE_CHECKING:
@@ -152,11 +152,8 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # py4j logs each failure that it also raises; without a handler Python would print it.
-    logging.basicConfig(handlers=[logging.NullHandler()])
-    session = import_extra("purgatory.spark.session", "spark")
     options = _options(arguments)
-    with session.open_session(cores=arguments.cores, memory=arguments.memory) as spark:
+    with command_session(arguments) as spark:
         done = _stream(spark, arguments, options)
     _print_result(done, arguments.out)
     return 0

@@ -1,12 +1,14 @@
-"""Signals to `purgatory spark run`, in a process and a process group of its own."""
+"""Signals to `purgatory spark`, in a process and a process group of its own."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from purgatory.trace import KeyEvent, Operation, write_events, write_operations
 from tests.testing.stream_input import StreamInput
 
 
@@ -50,3 +52,38 @@ def test_a_java_process_that_was_killed_is_one_line(running):
     os.kill(int(java), signal.SIGKILL)
     _, err = running.communicate()
     assert (running.returncode, err) == (2, "purgatory: Spark's Java process has ended\n")
+
+
+@pytest.fixture
+def resolving(tmp_path):
+    """A batch that is writing its outcomes; ended after the test."""
+    keys = [str(number) for number in range(20_000)]
+    with write_operations(tmp_path / "operations.parquet") as operations:
+        for number, key in enumerate(keys):
+            operations.write(Operation(key, "", number, 9, (key,)))
+    with write_events(tmp_path / "events.parquet") as events:
+        for number, key in enumerate(keys):
+            events.write(KeyEvent(key, number))
+    tables = [str(tmp_path / f"{name}.parquet") for name in ("operations", "events")]
+    options = ["--out", str(tmp_path / "out"), "--cores", "1", "--memory", "1g"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "purgatory", "spark", "resolve", *tables, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "out" / "_temporary").exists():
+        assert process.poll() is None, process.communicate()
+        threading.Event().wait(0.001)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.timeout(400)  # a Java process, on a machine that may be busy
+def test_ctrl_c_in_a_batch_is_one_line(resolving):
+    """The exit code is that of an interrupt."""
+    os.killpg(resolving.pid, signal.SIGINT)
+    out, err = resolving.communicate()
+    assert (resolving.returncode, out, err) == (130, "", "purgatory: interrupted\n")

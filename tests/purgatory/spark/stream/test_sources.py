@@ -1,6 +1,7 @@
 """The sources of a stream."""
 
 import json
+import threading
 
 import pytest
 
@@ -15,8 +16,10 @@ from purgatory.spark.stream.sources import (
     format_of,
     parse_messages,
     topic_source,
+    wait_for_first_file,
 )
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
+from tests.testing.purgatory_harness import HANG
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,22 @@ def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
     (tmp_path / "a.jsonl").touch()
     found = directory_source(spark, f"{tmp_path}/")
     assert (found.format, found.name, dict(found.options)) == (JSON, str(tmp_path), {})
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.parquet", PARQUET), ("a.jsonl", JSON)])
+def test_the_first_file_decides_what_an_empty_directory_holds(spark, tmp_path, name, form):
+    """The stream waits for it, and what Spark ignores is none."""
+    (tmp_path / ".a.parquet.crc").touch()
+    waiting = threading.Thread(
+        target=wait_for_first_file, args=(spark, str(tmp_path), threading.Event()), daemon=True
+    )
+    waiting.start()
+    waiting.join(0.3)  # longer than the time between two looks
+    assert waiting.is_alive()
+    (tmp_path / name).touch()
+    waiting.join(HANG)
+    assert not waiting.is_alive()
+    assert directory_source(spark, str(tmp_path)).format == form
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""The Spark session of a command. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from purgatory.cli.extras import import_extra
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def command_session(
+    arguments: argparse.Namespace, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Provide a session as the options of a command say; see `open_session`."""
+    # py4j logs each failure that it also raises, and each Ctrl-C within a call; without a handler
+    # Python would print it.
+    logging.basicConfig(handlers=[logging.NullHandler()])
+    session = import_extra("purgatory.spark.session", "spark")
+    given = {"cores": arguments.cores, "memory": arguments.memory, "conf": conf}
+    with session.open_session(**given) as spark:
+        yield spark
