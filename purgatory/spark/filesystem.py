@@ -29,6 +29,9 @@ class FileSystem(Protocol):
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is missing."""
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the files of a directory, in bytes; none if it is missing."""
+
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
 
@@ -44,6 +47,9 @@ class FileSystem(Protocol):
 
     def move(self, source: str, target: str) -> None:
         """Rename a file, replacing `target`; ignore a missing `source`."""
+
+    def move_new(self, source: str, target: str) -> bool:
+        """Rename a file, unless `target` exists or `source` is missing; tell whether it was."""
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it exists."""
@@ -83,6 +89,14 @@ class LocalFileSystem:
         except FileNotFoundError:
             return []
 
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the files of a directory, in bytes; none if it is missing."""
+        try:
+            with os.scandir(_local(path)) as found:
+                return {file.name: file.stat().st_size for file in found if file.is_file()}
+        except FileNotFoundError:
+            return {}
+
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
         return _local(path).exists()
@@ -109,6 +123,16 @@ class LocalFileSystem:
         _local(target).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             _local(source).replace(_local(target))
+
+    def move_new(self, source: str, target: str) -> bool:
+        """Rename a file; see `FileSystem.move_new`."""
+        _local(target).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(_local(source), _local(target))
+        except (FileExistsError, FileNotFoundError):
+            return False
+        _local(source).unlink(missing_ok=True)
+        return True
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it exists."""
@@ -141,6 +165,12 @@ class HadoopFileSystem:
         if not system.exists(at):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(at))
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the files of a directory, in bytes; none if it is missing."""
+        system, at = self._at(path)
+        found = system.listStatus(at) if system.exists(at) else ()
+        return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
@@ -181,6 +211,15 @@ class HadoopFileSystem:
             system.delete(new, False)
             if not system.rename(old, new):
                 raise OSError(f"{source}: cannot be renamed to {target}")
+
+    def move_new(self, source: str, target: str) -> bool:
+        """Rename a file; see `FileSystem.move_new`."""
+        system, old = self._at(source)
+        _, new = self._at(target)
+        if not system.exists(old) or system.exists(new):
+            return False
+        system.mkdirs(new.getParent())
+        return bool(system.rename(old, new))
 
     def delete(self, path: str) -> None:
         """Delete a file or a whole directory, if it exists."""

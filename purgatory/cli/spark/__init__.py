@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from purgatory.cli.spark import package, report, resolve, run
+from purgatory.cli.spark import compact, package, report, resolve, run
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     resolve.add_parser,
     run.add_parser,
+    compact.add_parser,
     report.add_parser,
     package.add_parser,
 )

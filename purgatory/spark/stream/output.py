@@ -34,8 +34,9 @@ OUTCOMES: Final = ""  # in the output directory itself
 LATE: Final = "_late"  # with a directory for each table
 REJECTED: Final = "_rejected"
 
-_STAGING: Final = "_staging"
+STAGING: Final = "_staging"
 _MARKER: Final = "_stream.json"
+_PART: Final = "part-"
 
 
 class StreamOutput:
@@ -71,7 +72,7 @@ class StreamOutput:
 
         Raises `SparkError` if no file of them is found: to go on would lose them in silence.
         """
-        path = f"{self.path}/{_STAGING}/{output or 'outcomes'}"
+        path = f"{self.path}/{STAGING}/{output or 'outcomes'}"
         write_parquet(rows, count, path)
         if count and not self._staged(path):
             raise SparkError(f"{path}: {count} rows were written, but there is no file of them")
@@ -79,20 +80,43 @@ class StreamOutput:
     def publish(self, batch: int, outputs: list[str]) -> None:
         """Move the staged files of a micro-batch to their final names. Idempotent."""
         for output in outputs:
-            staged = f"{self.path}/{_STAGING}/{output or 'outcomes'}"
-            target = f"{self.path}/{output}" if output else self.path
+            staged = f"{self.path}/{STAGING}/{output or 'outcomes'}"
             for number, name in enumerate(self._staged(staged)):
-                final = f"{target}/part-{batch:09}-{number:03}.parquet"
+                final = f"{self._directory(output)}/part-{batch:09}-{number:03}.parquet"
                 self._file_system.move(f"{staged}/{name}", final)
         self.discard_staged()
 
     def discard_staged(self) -> None:
         """Delete what was staged and not published."""
-        self._file_system.delete(f"{self.path}/{_STAGING}")
+        self._file_system.delete(f"{self.path}/{STAGING}")
+
+    def outputs(self) -> list[str]:
+        """Return the directories within the output that may have files."""
+        late = [f"{LATE}/{name}" for name in self._file_system.names(f"{self.path}/{LATE}")]
+        return [OUTCOMES, REJECTED, *late]
+
+    def parts(self, output: str) -> dict[str, int]:
+        """Return the published files of an output, in bytes."""
+        sizes = self._file_system.sizes(self._directory(output))
+        return {name: size for name, size in sizes.items() if name.startswith(_PART)}
+
+    def delete_parts(self, output: str, first: int, last: int) -> None:
+        """Delete the files of the micro-batches `first` to `last`."""
+        for name in self.parts(output):
+            if first <= batch_of(name) <= last:
+                self._file_system.delete(f"{self._directory(output)}/{name}")
+
+    def _directory(self, output: str) -> str:
+        return f"{self.path}/{output}" if output else self.path
 
     def _staged(self, path: str) -> list[str]:
-        return [name for name in self._file_system.names(path) if name.startswith("part-")]
+        return [name for name in self._file_system.names(path) if name.startswith(_PART)]
 
     def _owner(self) -> object:
         path = f"{self.path}/{_MARKER}"
         return read_json_object(self._file_system, path).get("stream")
+
+
+def batch_of(name: str) -> int:
+    """Return the micro-batch that has published a file, by its name."""
+    return int(name.split("-")[1])

@@ -47,6 +47,26 @@ def test_a_move_makes_the_directory_and_replaces_what_is_there(file_system, root
     assert file_system.exists(f"{root}/source") is False
 
 
+def test_a_move_to_a_new_name_replaces_nothing(file_system, root):
+    """It tells whether the file was renamed; a file that is missing is none."""
+    file_system.create(f"{root}/source", "first")
+    assert file_system.move_new(f"{root}/source", f"{root}/to/target") is True
+    assert file_system.move_new(f"{root}/source", f"{root}/to/target") is False
+    file_system.create(f"{root}/source", "second")
+    assert file_system.move_new(f"{root}/source", f"{root}/to/target") is False
+    assert file_system.read(f"{root}/to/target") == "first"
+    assert file_system.read(f"{root}/source") == "second"
+
+
+def test_the_sizes_of_files(file_system, root):
+    """Of files only; a missing directory has none."""
+    file_system.create(f"{root}/file", "four")
+    file_system.create(f"{root}/directory/other", "")
+    assert file_system.sizes(f"{root}/none") == {}
+    sizes = file_system.sizes(root)
+    assert {name: size for name, size in sizes.items() if not name.endswith(".crc")} == {"file": 4}
+
+
 def test_delete_takes_files_and_whole_directories(file_system, root):
     """Deleting a directory deletes all files below it."""
     file_system.create(f"{root}/one/two/file", "")

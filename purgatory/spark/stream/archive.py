@@ -1,0 +1,157 @@
+"""Merges the small files of a stream's output into larger ones, beside the running stream.
+
+The output has a file a micro-batch. An archive takes the rows of committed micro-batches:
+
+    part-FIRST-LAST.parquet   outcomes of the micro-batches FIRST to LAST
+    _late/TABLE/, _rejected/  likewise
+    _staging/                 files that are being written, which no reader looks at
+    _stream.json              the stream that the archive belongs to
+
+Each file appears there whole, by one rename. So a reader that lists the archive, at any time, sees
+no outcome twice. A merge has four steps, and a process may end before and after each:
+
+1. write the merged file into the staging directory;
+2. add the merge to the log of the checkpoint (`merge_log`);
+3. rename the merged file to its name in the archive, unless that exists;
+4. if that exists, delete the files that were merged.
+
+The next process begins with steps 3 and 4 of the last merge in the log, and then clears the staging
+directory. A merge whose file is neither staged nor in the archive counts for nothing: its rows are
+still in the output. So it goes for a process that another one overtook; it raises at step 4.
+
+Any thread may call, one at a time; any number of processes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from purgatory.spark.errors import SparkError, wrapping_spark_errors
+from purgatory.spark.filesystem import file_system_for
+from purgatory.spark.session import temporary_settings
+from purgatory.spark.stream.checkpoint import read_last_entry, read_settings
+from purgatory.spark.stream.merge_log import Merge, MergeLog
+from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Writes one Parquet file from several, into a directory.
+MergeFiles: TypeAlias = Callable[[Sequence[str], str], object]
+
+DEFAULT_BYTES: Final = 128 * 2**20
+
+_LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+
+class Archive:
+    """The directory `archive`, for the output of the stream whose checkpoint is `checkpoint`.
+
+    `merge_files` writes one Parquet file from several, into a directory. Raises
+    `CheckpointMismatch` if one of the directories is not of this stream.
+    """
+
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, archive: str, merge_files: MergeFiles
+    ) -> None:
+        self._spark = spark
+        self._merge_files = merge_files
+        files, path = file_system_for(spark, checkpoint)
+        settings = read_settings(files, path)
+        if settings is None:
+            raise SparkError(f"{path}: no checkpoint")
+        self._last_batch = read_last_entry(files, path).batch
+        self._log = MergeLog(files, f"{path}/merges")
+        self._output = StreamOutput(*file_system_for(spark, settings["out"]))
+        self._archive_files, self.path = file_system_for(spark, archive)
+        self._claim(settings["id"], path)
+
+    def take(self, max_bytes: int = DEFAULT_BYTES) -> list[Merge]:
+        """Move what is committed into the archive, each file of it from up to `max_bytes`.
+
+        Returns what was merged. A micro-batch of more stays one file. Raises `SparkError` if
+        another process merges the same output; what is not merged then, stays where it is.
+        """
+        number, last = self._log.last()
+        if last is not None:
+            self._finish(last)
+        self._archive_files.delete(f"{self.path}/{STAGING}")
+        done = []
+        for output in self._output.outputs():
+            for names in _groups(self._committed(output), max_bytes):
+                merge = self._stage(output, names)
+                number += 1
+                self._log.add(number, merge)
+                if not self._finish(merge):
+                    raise self._overtaken()
+                done.append(merge)
+        return done
+
+    def _claim(self, stream_id: str, checkpoint: str) -> None:
+        out = self._output.path
+        if f"{self.path}/".startswith(f"{out}/"):
+            raise SparkError(f"{self.path}: an archive lies outside of the output {out}")
+        self._output.check_owner(stream_id, checkpoint, is_new=False)
+        archive = StreamOutput(self._archive_files, self.path)
+        archive.check_owner(stream_id, checkpoint, is_new=True)
+        archive.claim(stream_id)
+
+    def _committed(self, output: str) -> dict[str, int]:
+        """Return the files that no run will replace, in bytes."""
+        sizes = self._output.parts(output)
+        return {name: size for name, size in sizes.items() if batch_of(name) <= self._last_batch}
+
+    def _stage(self, output: str, names: Sequence[str]) -> Merge:
+        """Write one file from several; they are in the order of their micro-batches."""
+        first, last = batch_of(names[0]), batch_of(names[-1])
+        source, target = (f"{at}/{output}".rstrip("/") for at in (self._output.path, self.path))
+        staged = f"{self.path}/{STAGING}/{secrets.token_hex(8)}"
+        self._merge_files([f"{source}/{name}" for name in names], staged)
+        written = [n for n in self._archive_files.names(staged) if n.startswith("part-")]
+        if len(written) != 1:
+            raise self._overtaken()
+        final = f"{target}/part-{first:09}-{last:09}.parquet"
+        return Merge(output, first, last, len(names), f"{staged}/{written[0]}", final)
+
+    def _overtaken(self) -> SparkError:
+        return SparkError(f"{self.path}: another process merges this output, too")
+
+    def _finish(self, merge: Merge) -> bool:
+        """Do what is left of a merge in the log. Idempotent; tells whether it counts."""
+        # Its archive may be another one than this.
+        files, target = file_system_for(self._spark, merge.target)
+        files.move_new(merge.staged, target)
+        if not files.exists(target):
+            return False
+        self._output.delete_parts(merge.output, merge.first, merge.last)
+        return True
+
+
+def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
+    """Write the rows of several Parquet files as one file, into a directory.
+
+    A file that cannot be read is an error, whatever the settings of the session: its rows would
+    be deleted with it.
+    """
+    strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+    # A task for each core lists them; else each file would have a task of its own.
+    tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
+    with wrapping_spark_errors(directory), temporary_settings(spark, tasks):
+        rows = spark.read.options(**strictly).parquet(*paths)
+        rows.coalesce(1).write.mode("overwrite").parquet(directory)
+
+
+def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
+    """Group files by size; those of one micro-batch stay together."""
+    group: list[str] = []
+    held = 0
+    for name in sorted(sizes):
+        if group and held + sizes[name] > max_bytes and batch_of(name) != batch_of(group[-1]):
+            yield group
+            group, held = [], 0
+        group.append(name)
+        held += sizes[name]
+    if group:
+        yield group
