@@ -13,6 +13,7 @@ from purgatory.cli.extras import import_extra
 from purgatory.cli.spark.options import add_session_options
 from purgatory.cli.spark.session import command_session
 from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.errors import PurgatoryError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from purgatory.spark.stream.entry import CheckpointEntry
     from purgatory.spark.stream.query import Stream
     from purgatory.spark.stream.sources import Source
+    from purgatory.spark.stream.topic_output import TopicOutput
 
 _TABLES = ("operations", "events", "extensions")
 
 _DESCRIPTION = """\
 Run the purgatory as a stream: operations and events come as files that are put into two
 directories (Parquet or JSON lines, moved there whole), or as Kafka topics; each outcome leaves
-once, as Parquet in the directory of --out, also when the command is killed and started again.
+once, as Parquet in the directory of --out, also when the command is killed and started again. A
+Kafka topic can get them, too (--outcomes-topic), after such a kill some of them twice.
 
 Event time is over up to the latest time that both sources have shown, less the watermark; what is
 over has its outcome. Rows that come later than that go to _late/ below --out, rows that break a
@@ -38,7 +41,8 @@ examples:
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp --once
   spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 ... spark run \\
-      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp"""
+      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp \\
+      --outcomes-topic ended"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -58,6 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--extensions", metavar="DIR", help="where extensions of timeouts come, if there are any"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="where outcomes go")
+    _add_topic_options(parser)
     parser.add_argument(
         "--checkpoint", required=True, metavar="DIR", help="where the stream stands"
     )
@@ -151,6 +156,22 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _add_topic_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--outcomes-topic",
+        metavar="TOPIC",
+        help="a Kafka topic that gets the outcomes, too, at least once; the key is the op_id",
+    )
+    parser.add_argument(
+        "--outcomes-option",
+        action="append",
+        type=_pair,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of Spark's Kafka sink; may be repeated",
+    )
+
+
 def _run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     with command_session(arguments) as spark:
@@ -175,6 +196,7 @@ def _stream(
             events,
             extensions=extensions,
             out=arguments.out,
+            topic=_topic(arguments),
             checkpoint=arguments.checkpoint,
             watermark_ms=round(arguments.watermark * 1000),
             idle_seconds=arguments.idle,
@@ -211,6 +233,22 @@ def _source(
         sources.wait_for_first_file(spark, place, stopping)
     directory: Source = sources.directory_source(spark, place, options)
     return directory
+
+
+def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
+    """Return the topic for outcomes, None without one."""
+    if arguments.outcomes_topic is None:
+        return None
+    options = dict(arguments.outcomes_option)
+    servers = options.pop("kafka.bootstrap.servers", arguments.kafka)
+    if servers is None:
+        raise PurgatoryError(
+            "--outcomes-topic: no broker; with sources that are directories, it is --outcomes-"
+            "option kafka.bootstrap.servers=HOST:PORT"
+        )
+    module = import_extra("purgatory.spark.stream.topic_output", "spark")
+    found: TopicOutput = module.TopicOutput(arguments.outcomes_topic, servers, options)
+    return found
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from purgatory.spark.stream.sources import Source
+    from purgatory.spark.stream.topic_output import TopicOutput
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 
@@ -87,6 +88,7 @@ class Stream:
         *,
         extensions: Source | None = None,
         out: str,
+        topic: TopicOutput | None = None,
         checkpoint: str,
         name: str = "purgatory",
         watermark_ms: int = DEFAULT_WATERMARK_MS,
@@ -106,6 +108,9 @@ class Stream:
         self._watermark_ms = watermark_ms
         self._strict = strict
         self._on_commit = on_commit
+        self._topic = topic
+        if topic is not None:
+            topic.check(spark)
         _add_package_to_workers(spark)
         rows = _rows_of(spark, self._sources)
         names = {name: source.name for name, source in self._sources.items()}
@@ -228,6 +233,8 @@ class Stream:
         self._raise_if_rejected(rows, written)
         for output in written:
             self._checkpoint.output.stage(*_output_rows(rows, output, written[output]))
+        if self._topic is not None and written.get(processor.OUTCOMES):
+            self._topic.send(_outcome_rows(rows))
         self._checkpoint.output.publish(number, [_DIRECTORIES[output] for output in written])
         entry = CheckpointEntry.of_shards(number, facts) if facts else self.entry.at(number)
         self._checkpoint.commit(entry)

@@ -131,10 +131,7 @@ class Source:
             reader = spark.readStream.format(KAFKA).options(subscribe=self.place, **self.options)
             return reader.load()
         except AnalysisException as error:
-            raise SparkError(
-                f"{self.name}: Spark has no Kafka connector; give it one with --packages "
-                f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-            ) from error
+            raise missing_connector(spark, self.name) from error
 
 
 def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
@@ -209,6 +206,14 @@ def topic_source(name: str, servers: str, options: Mapping[str, str] | None = No
     """
     given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
     return Source(name, KAFKA, given | dict(options or {}))
+
+
+def missing_connector(spark: SparkSession, name: str) -> SparkError:
+    """Return the error that says what to install for Kafka."""
+    return SparkError(
+        f"{name}: Spark has no Kafka connector; give it one with --packages "
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    )
 
 
 def format_of(name: str) -> str | None:
