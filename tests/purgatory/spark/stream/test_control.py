@@ -15,9 +15,10 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture
 def feed(tmp_path):
-    """An operation that waits, and an event of another key."""
+    """An operation that waits for long, one that does not, and an event of another key."""
     feed = StreamInput(tmp_path)
-    feed.put("operations", [Operation("o", "", 0, 10**6, ("a",))])
+    rows = [Operation("o", "", 0, 10**6, ("a",)), Operation("p", "", 0, 100, ("a",))]
+    feed.put("operations", rows)
     feed.put("events", [KeyEvent("q", 50)])
     return feed
 
@@ -27,8 +28,12 @@ def control_files(feed):
     return {file.name for file in (feed.checkpoint / "control").glob("*.jsonl")}
 
 
-def test_the_files_that_advance_time_are_deleted_once_they_did(spark, feed):
-    """While the stream runs, two micro-batches later; those of a run that ended, by the next."""
+def test_an_idle_source_goes_on_with_the_clock(spark, feed):
+    """Without more rows a timeout is told, after so long as rows came before it.
+
+    The files that advance time are deleted while the stream runs, two micro-batches later; those
+    of a run that ended, by the next.
+    """
     seen = []
 
     def look(entry):
@@ -38,9 +43,10 @@ def test_the_files_that_advance_time_are_deleted_once_they_did(spark, feed):
 
     stream = feed.stream(spark, watermark_ms=0, idle_seconds=0.5, on_commit=look)
     assert stream.run(trigger_seconds=0.1).pending == 1
+    assert [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()] == [("p", "expired", 100)]
     assert seen[1]
     assert not seen[1] & seen[3]
-    assert feed.stream(spark, watermark_ms=0).run(once=True).closed_ms > 50
+    assert feed.stream(spark, watermark_ms=0).run(once=True).closed_ms >= 100
     feed.stream(spark)
     assert not control_files(feed)
 
@@ -58,4 +64,4 @@ def test_a_planned_micro_batch_keeps_its_files(spark, feed):
     stream = feed.stream(spark)
     assert len(control_files(feed)) == 1
     assert stream.run(once=True).closed_ms == 10**6
-    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("o", 10**6)]
+    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("o", 10**6), ("p", 100)]

@@ -170,21 +170,6 @@ def test_once_leaves_what_is_open_pending_for_the_next_run(spark, feed):
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("today", 600), ("tomorrow", 510)]
 
 
-def test_an_idle_source_goes_on_with_the_clock(spark, feed):
-    """Without more rows the last timeout is told, after so long as rows came before it."""
-    feed.put("operations", [op("o", timeout=100)])
-    feed.put("events", [KeyEvent("q", 50)])
-
-    def look(entry):
-        if not entry.pending:
-            stream.stop()
-
-    stream = feed.stream(spark, watermark_ms=0, idle_seconds=0.2, on_commit=look)
-    entry = stream.run(trigger_seconds=0.1)
-    assert [(o.op_id, o.outcome, o.at_ms) for o in feed.outcomes()] == [("o", "expired", 100)]
-    assert entry.closed_ms >= 100
-
-
 def test_input_that_was_read_may_be_deleted_or_moved(spark, feed):
     """By Spark, once its outcomes are committed; a run that begins later does not miss it."""
     operations = [op(f"o{n}", at=n) for n in range(3)]

@@ -13,8 +13,8 @@ import pytest
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import LocalFileSystem
-from purgatory.spark.stream import archive as archive_module
-from purgatory.spark.stream.archive import Archive
+from purgatory.spark.stream.compaction import archive as archive_module
+from purgatory.spark.stream.compaction.archive import Archive
 from purgatory.spark.stream.entry import CheckpointEntry
 from tests.testing.archives import outcome_files
 from tests.testing.fragile_disk import FragileFileSystem, FragileObjectStore, Killed

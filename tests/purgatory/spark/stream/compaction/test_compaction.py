@@ -12,14 +12,14 @@ import pytest
 
 from purgatory.cli.entry_point import main
 from purgatory.spark.errors import SparkError
-from purgatory.spark.stream.archive import merge_parquet
+from purgatory.spark.stream.compaction.archive import merge_parquet
 from purgatory.trace import read_outcomes
 from tests.testing.archives import outcome_files
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined, random_traces
 
-ROOT = Path(__file__).parents[4]
-FILES = 4 + int(os.environ.get("PURGATORY_KILLS", "0"))  # a micro-batch each
+ROOT = Path(__file__).parents[5]
+FILES = 2 + int(os.environ.get("PURGATORY_KILLS", "0"))  # a micro-batch each
 # A merge takes about so long on an idle machine.
 LONGEST_SECONDS = 1.0
 

@@ -32,7 +32,7 @@ from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream.checkpoint import read_last_entry, read_settings
-from purgatory.spark.stream.merge_log import Merge, MergeLog
+from purgatory.spark.stream.compaction.merge_log import Merge, MergeLog
 from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
 
 if TYPE_CHECKING:

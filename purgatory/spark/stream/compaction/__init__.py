@@ -1,0 +1,1 @@
+"""Merges the small files of a stream's output, beside the running stream."""
