@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.session import open_session
-from purgatory.spark.stream.checkpoint import CheckpointEntry
+from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
 
