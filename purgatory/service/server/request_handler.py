@@ -215,7 +215,8 @@ class RequestHandler:
         for index, submission in enumerate(request.operations):
             values: SubmissionValues = astuple(submission)
             before = all_known.get(values[0])
-            if before is not None and before.client is client:
+            # By name: a client that was idle has a new record now.
+            if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
                 continue
             refusal = self._validator.check_submission(submission, values, client, total, before)

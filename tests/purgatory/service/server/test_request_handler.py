@@ -54,6 +54,18 @@ def test_a_late_completion_does_not_complete_an_overdue_operation(server):
     assert (outcome.outcome, outcome.at_ms) == ("expired", outcome.deadline_ms)
 
 
+def test_submitted_again_after_its_client_was_gone(server):
+    """It is its own operation still, when nothing else was left of the client meanwhile."""
+    server.submit(operation("a", "k"))
+    _, [outcome] = server.complete_and_push("k", 1)
+    server.acknowledge(outcome.number)
+    server.bye()
+    assert server.state.clients.by_name == {}
+    server.hello()
+    reply = server.submit(operation("a", "k"))
+    assert (reply.refused, [known.state for known in reply.known]) == ([], ["completed"])
+
+
 def test_an_operation_that_needs_several_keys(server):
     """It has the values of the keys that were completed; each key counts once."""
     server.submit(operation("a", "x", "y", "z", need=2))
