@@ -237,8 +237,6 @@ class Connections:
             ):
                 connection.streaming = False
                 connection.resume_after = push.first - 1
-                if connection.route in self._by_route:
-                    self._blocked[connection] = None
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
         """Send outcomes that a connection has fetched, and have it fetch the next."""
@@ -254,9 +252,7 @@ class Connections:
             connection.streaming = True
             if connection.wants_all:
                 self._fetch_all(connection)
-        elif connection.backlog:
-            self._blocked[connection] = None
-        elif self._try_send(connection, frame):
+        elif not connection.backlog and self._try_send(connection, frame):
             connection.resume_after = outcomes.last
             self.fetch_outcomes(connection)
 
