@@ -35,7 +35,8 @@ class ServerHost:
         self._process: ServerProcess | None = None
         self._look_planned = False
         self._down_until_ns = 0  # not started before
-        self._clock_error_ms = 0  # of the last server's clock
+        # What errors the clock may have had by which the times on disk are meant.
+        self._stored_errors_ms = {0}
         #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
         self.lost_time_ns: int = 0
         self._largest_error_ms = 0  # of all of them
@@ -80,18 +81,21 @@ class ServerHost:
             process.start(LIMITS)
             self.starts += 1
             self._world.note("server: started")
-            self._note_clock(process.parts.clock)
+            self._note_clock(process.parts.clock, is_alive=process.alive)
         except StoreError:
             if process.alive and not self.machine.disk.is_faulty:
                 raise
             self.kill()
 
-    def _note_clock(self, clock: ServiceClock) -> None:
+    def _note_clock(self, clock: ServiceClock, *, is_alive: bool) -> None:
         """Note by how much the deadlines from before are wrong by the clock of this run."""
+        moved = {before_ms + clock.shift_ms for before_ms in self._stored_errors_ms}
+        if not is_alive:  # it was killed while it started: the times were moved on disk, or not
+            self._stored_errors_ms |= moved
+            return
         error_ms = clock.now_ms() - self.machine.true_ms()
-        lost_ms = error_ms - self._clock_error_ms - clock.shift_ms
-        self.lost_time_ns += abs(lost_ms) * NS_PER_MS
-        self._clock_error_ms = error_ms
+        self.lost_time_ns += max(abs(error_ms - moved_ms) for moved_ms in moved) * NS_PER_MS
+        self._stored_errors_ms = {error_ms}
         self._largest_error_ms = max(abs(error_ms), self._largest_error_ms)
 
     def latest_now_ms(self) -> int:
