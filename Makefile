@@ -44,7 +44,7 @@ simulate: $(VENV)/.test        ## SEEDS simulated worlds of the service, and as 
 	$(BIN)/python -m purgatory.simulation --inprocess $(FOR_LONG)
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels

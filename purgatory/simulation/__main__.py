@@ -1,6 +1,7 @@
 """`python -m purgatory.simulation`: runs many seeds, or tells or draws the history of one."""
 
 import argparse
+import hashlib
 import itertools
 import random
 import sys
@@ -31,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="begin with a random seed")
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
     parser.add_argument("--inprocess", action="store_true", help="the threads of one process")
+    parser.add_argument("--digests", action="store_true", help="only print what histories hash to")
     parser.add_argument("--page", type=Path, help="draw the history of one seed: an HTML file")
     options = parser.parse_args(arguments)
     if options.fresh:
@@ -41,8 +43,21 @@ def main(arguments: list[str] | None = None) -> int:
     if options.minutes is not None:
         return _run(_seeds_for(options.first, 60 * options.minutes), worlds)
     seeds = range(options.first, options.first + options.seeds)
+    if options.digests:
+        return _print_digests(seeds, worlds)
     with Progress(console=_OUT, transient=True) as progress:
         return _run(progress.track(seeds, description="Worlds"), worlds)
+
+
+def _print_digests(seeds: Iterable[int], worlds: Worlds) -> int:
+    """Print the SHA-256 of each history: so machines and versions of Python are compared."""
+    failed = False
+    for seed in seeds:
+        verdict = worlds.run(seed, with_history=True)
+        digest = hashlib.sha256("\n".join(verdict.history).encode()).hexdigest()
+        _OUT.print(f"{seed} {digest}")
+        failed = failed or bool(verdict.violation)
+    return int(failed)
 
 
 def _tell(verdict: Verdict, options: argparse.Namespace) -> int:

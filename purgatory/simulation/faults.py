@@ -55,6 +55,10 @@ class Victim(Protocol):
         """Kill it."""
 
 
+#: Those with which a server refuses requests.
+REFUSING: Final = frozenset(("disk_full", "disk_full_unanswered", "disk_error"))
+
+
 class Faults:
     """Lets things go wrong in a world; `counts` tells how often each kind did."""
 

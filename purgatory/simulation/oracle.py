@@ -4,7 +4,7 @@ Each rule looks at records only, and knows nothing of how the service works. Tim
 """
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -36,9 +36,11 @@ class Oracle:
         self.lost_time_ns: Callable[[], int] = int
         #: Returns the highest reading that the server's clock may have, Unix milliseconds.
         self.latest_now_ms: Callable[[], int] = lambda: sys.maxsize
+        #: Whether the disk fails now and then, or is full.
+        self.disk_may_fail: bool = True
         self.operations: dict[str, OperationRecord] = {}
         self.events: dict[int, EventRecord] = {}  # by value
-        self._by_key: dict[str, list[EventRecord]] = {}
+        self._by_key: defaultdict[str, list[EventRecord]] = defaultdict(list)
         self.untold: dict[str, OperationRecord] = {}  # acknowledged, and not told
         #: The first that was found: raised where programs are called back, it might be caught.
         self.violation: Violation | None = None
@@ -65,7 +67,7 @@ class Oracle:
         """Note that a key is completed or failed."""
         self.events[event.value] = event
         self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
-        self._by_key.setdefault(event.key, []).append(event)
+        self._by_key[event.key].append(event)
 
     def answer(self, call: CallRecord, answer: Any) -> None:
         """Note the answer to a call."""
@@ -74,11 +76,18 @@ class Oracle:
 
     def refuse_submission(self, operation: OperationRecord) -> None:
         """Note that one of its submissions was refused."""
+        self._check_refusal(operation)
         operation.refusals += 1
 
     def refuse(self, call: CallRecord) -> None:
         """Note that the server did not do what it was asked."""
+        self._check_refusal(call)
         call.replied_ns, call.refused = self._world.now_ns, True
+
+    def _check_refusal(self, call: CallRecord) -> None:
+        """Check that there can be a reason for a refusal: all requests are within the limits."""
+        if not self.disk_may_fail:
+            self.report(f"refused, though nothing was wrong with the disk: {call}")
 
     def arrived(self, op_id: str, at_ms: int) -> None:
         """Note that an outcome of `at_ms` comes to a handler, which may raise."""
@@ -118,8 +127,10 @@ class Oracle:
                 self._fail(operation, f"completed by {values}, and needs {operation.need}")
             for key, value in values.items():
                 self._check_cause(operation, key, value, failed=False)
+                self._check_in_time(operation, value)
         elif outcome == "failed":
             self._check_cause(operation, None, int(result), failed=True)
+            self._check_in_time(operation, int(result))
         elif not operation.cancels:
             self._fail(operation, f"{outcome}, and was never cancelled")
 
@@ -174,6 +185,13 @@ class Oracle:
         ):
             self._fail(operation, f"ended by event {value}, which came before, and was not held")
 
+    def _check_in_time(self, operation: OperationRecord, value: Any) -> None:
+        """Check that an event that counted was sent before the deadline."""
+        late_ns = _STAMPS_AHEAD_MS * NS_PER_MS + self.lost_time_ns()
+        event = self.events.get(value)
+        if event and event.called_ns > self._latest_deadline_ns(operation) + late_ns:
+            self._fail(operation, f"ended by event {value}, which came after its deadline")
+
     # What must be true at the end
 
     def check_answered(self, unanswered: Iterable[CallRecord]) -> None:
@@ -221,16 +239,32 @@ class Oracle:
 
     def _first_effect_ns(self, operation: OperationRecord, key: str) -> int:
         """Return when an event of a key had counted for the operation, for sure."""
-        for event in self._by_key.get(key, ()):
-            if (
-                event.is_answered
-                and not event.failed
-                and event.limit is None
-                and event.called_ns > operation.replied_ns
-                and not event.refused
-            ):
-                return event.replied_ns
+        events = self._by_key[key]
+        for event in events:
+            if event.is_answered and not (event.failed or event.refused or event.limit):
+                if event.called_ns > operation.replied_ns:
+                    return event.replied_ns
+                if self._was_held(event, operation, events):
+                    return operation.replied_ns
         return NEVER
+
+    def _was_held(
+        self, event: EventRecord, operation: OperationRecord, events: list[EventRecord]
+    ) -> bool:
+        """Tell whether an event was held for sure while the operation was submitted.
+
+        What another one may have replaced was not; a failure replaces none.
+        """
+        held_until_ns = event.called_ns + event.hold_ns - self.lost_time_ns() - _ROUNDING_NS
+        if not event.replied_ns < operation.called_ns < operation.replied_ns < held_until_ns:
+            return False
+        return all(
+            other is event
+            or other.failed
+            or other.called_ns > operation.replied_ns
+            or (other.is_answered and other.replied_ns < event.called_ns)
+            for other in events
+        )
 
     def _earliest_deadline_ns(self, operation: OperationRecord) -> int:
         starts = [(operation.called_ns, operation.timeout_ns)]

@@ -7,7 +7,7 @@ is due must be told within a bound. Last the oracle looks at everything.
 import logging
 from dataclasses import dataclass, field
 
-from purgatory.simulation.faults import Faults
+from purgatory.simulation.faults import REFUSING, Faults
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
@@ -80,6 +80,7 @@ class Simulation:
             self.troubles,
             settings.kinds,
         )
+        self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
 
     def _program(self, name: str) -> Program:
         machine = Machine(self.world, name)

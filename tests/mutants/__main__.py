@@ -1,5 +1,10 @@
-"""`python -m tests.mutants WORDS`: simulates a copy of the source with each mutant, until found."""
+"""`python -m tests.mutants [--record] WORDS`: simulates copies of the source, each with a mutant.
 
+The seed that found a mutant before, in `seeds.json`, is tried first, then all others. `--record`
+writes those that have found one now.
+"""
+
+import json
 import os
 import shutil
 import subprocess
@@ -7,6 +12,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -14,13 +20,15 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.thread_mutants import THREAD_MUTANTS
 
 ROOT = Path(__file__).parents[2]
+SEEDS = Path(__file__).with_name("seeds.json")
 #: In so many worlds a mutant has to be found.
 WORLDS = 200
+ALL = MUTANTS + THREAD_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
 PACKAGES = ("timingwheel", "mq", "purgatory")
 SIMULATE = """
 from {} import simulate
-for seed in range({}):
+for seed in {}:
     verdict = simulate(seed)
     if verdict.violation:
         print(seed, verdict.violation)
@@ -28,6 +36,19 @@ for seed in range({}):
 """
 SERVICE = "purgatory.simulation.simulation"
 THREADS = "purgatory.simulation.inprocess.simulation"
+
+
+class Finding(NamedTuple):
+    """What the worlds say of a mutant: the seed that found it, -1 if none has, and why."""
+
+    seed: int
+    why: str
+
+
+def recorded_seeds() -> dict[str, int]:
+    """Return the seeds that found mutants before, by `Mutant.what`."""
+    seeds: dict[str, int] = json.loads(SEEDS.read_text(encoding="utf-8"))
+    return seeds
 
 
 def make_copy(mutant: Mutant, directory: Path) -> None:
@@ -40,34 +61,52 @@ def make_copy(mutant: Mutant, directory: Path) -> None:
     file.write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
 
 
-def find(mutant: Mutant) -> str:
-    """Return the seed that finds a mutant in its worlds, and what it saw; empty if none does."""
+def find(mutant: Mutant, first: int) -> Finding:
+    """Look for a mutant in its worlds, at the seed `first` first."""
     worlds = THREADS if mutant in THREAD_MUTANTS else SERVICE
+    seeds = [first, *(seed for seed in range(WORLDS) if seed != first)]
     with tempfile.TemporaryDirectory() as directory:
         make_copy(mutant, Path(directory))
         done = subprocess.run(
-            [sys.executable, "-c", SIMULATE.format(worlds, WORLDS)],
+            [sys.executable, "-c", SIMULATE.format(worlds, seeds)],
             cwd=directory,
             env=os.environ | {"PYTHONPATH": directory},
             capture_output=True,
             text=True,
             check=False,
         )
-        return done.stdout.strip() or done.stderr.strip()[-300:]
+    # A mutant that breaks the simulation itself is none: nothing was found.
+    if done.returncode or not done.stdout:
+        return Finding(-1, done.stderr.strip()[-300:])
+    seed, why = done.stdout.strip().split(" ", 1)
+    return Finding(int(seed), why)
 
 
-def main() -> int:
+def record(found: dict[str, int]) -> None:
+    """Write seeds beside those that are known; what is no mutant any more goes."""
+    seeds = recorded_seeds() | found
+    known = {mutant.what: seeds[mutant.what] for mutant in ALL if mutant.what in seeds}
+    SEEDS.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
     """Find all; returns the exit code: 1 if one was not found."""
-    chosen = [m for m in MUTANTS + THREAD_MUTANTS if all(word in m.what for word in sys.argv[1:])]
-    missed = 0
+    words = [word for word in arguments if word != "--record"]
+    chosen = [mutant for mutant in ALL if all(word in mutant.what for word in words)]
+    before = recorded_seeds()
+    firsts = [before.get(mutant.what, 0) for mutant in chosen]
+    found = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mutant, found in zip(chosen, pool.map(find, chosen), strict=True):
-            missed += not found
-            OUT.print(f"{found.split()[0] if found else 'MISSED':>7}  {mutant.what}")
-            OUT.print(f"         {found[:160]}")
-    OUT.print(f"{len(chosen) - missed} of {len(chosen)} found")
-    return bool(missed)
+        for mutant, finding in zip(chosen, pool.map(find, chosen, firsts), strict=True):
+            if finding.seed >= 0:
+                found[mutant.what] = finding.seed
+            OUT.print(f"{finding.seed if finding.seed >= 0 else 'MISSED':>7}  {mutant.what}")
+            OUT.print(f"         {finding.why[:160]}")
+    OUT.print(f"{len(found)} of {len(chosen)} found")
+    if "--record" in arguments:
+        record(found)
+    return len(found) < len(chosen)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

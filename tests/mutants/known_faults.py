@@ -7,6 +7,9 @@ KNOWN_FAULTS = {
     "acknowledged outcomes are deleted at a clean end": (
         "a server that was closed forgot the operations whose outcomes were acknowledged"
     ),
+    "a client that was away is another one": (
+        "an operation that was submitted again was refused as another client's"
+    ),
     "an unknown end of a commit is answered by a refusal": (
         "after an error of the disk requests were refused that a restart could find on disk"
     ),

@@ -151,11 +151,17 @@ MUTANTS = [
     Mutant(
         "an operation that is submitted again waits again",
         SERVER + "request_handler.py",
-        "if before is not None and before.client is client:",
+        "if before is not None and before.client.name == client.name:",
         "if isinstance(before, OutcomeRecord):\n"
         "                del all_known[values[0]]\n"
         "                before = None\n"
-        "            if before is not None and before.client is client:",
+        "            if before is not None and before.client.name == client.name:",
+    ),
+    Mutant(
+        "a client that was away is another one",
+        SERVER + "request_handler.py",
+        "before.client.name == client.name",
+        "before.client is client",
     ),
     Mutant(
         "requests are sent again under new numbers",
@@ -192,10 +198,10 @@ MUTANTS = [
         "        if self.units > 1:\n            self.units -= 1\n",
     ),
     Mutant(
-        "an event is held for ever",
-        SERVER + "held_keys.py",
-        "event if event is not None and now_ms <= event.until_ms else None",
-        "event",
+        "an event is held for twice its time",
+        SERVER + "key_events.py",
+        "until_ms = now_ms + completion.hold_ms\n",
+        "until_ms = now_ms + 2 * completion.hold_ms\n",
     ),
     Mutant(
         "what is held is forgotten at the start",
@@ -249,8 +255,8 @@ MUTANTS = [
     Mutant(
         "a connection that is full is forgotten",
         SERVER + "network/connections.py",
-        "                    self._blocked[connection] = None\n",
-        "                    pass\n",
+        "            self._blocked[connection] = None\n            return False\n",
+        "            return False\n",
     ),
     # Jobs, and their leases to workers.
     Mutant(

@@ -28,6 +28,9 @@ class SimulatedNetwork:
         self._connections: dict[int, SimulatedConnection] = {}
         self._count = 0
         self._cut_off: dict[str, None] = {}
+        #: Frames that a ROUTER has on their way to one peer, before it is told to try again: the
+        #: high-water mark of its socket, and what fits into the buffers of TCP.
+        self.send_hwm: int = world.random.choice((4, 32, 128))
 
     def listen(self, address: str, listener: Side) -> None:
         """Accept connections to an address."""

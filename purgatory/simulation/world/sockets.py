@@ -16,9 +16,6 @@ from purgatory.simulation.world.descriptors import Descriptors
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_MS
 
-# Frames that a ROUTER has on their way to one peer, before it is told to try again: the high-water
-# mark of its socket, and about as many in the buffers of TCP.
-_SEND_HWM: Final = 128
 # Nanoseconds between two attempts to connect: the first, and the longest.
 _RECONNECT_NS: Final = (50 * NS_PER_MS, 1000 * NS_PER_MS)
 
@@ -134,7 +131,7 @@ class SimulatedRouter(SimulatedSocket):
         peer = self._peers.get(part)
         if peer is None:
             raise zmq.ZMQError(errno.EHOSTUNREACH)
-        if len(peer.to_dialer) >= _SEND_HWM:
+        if len(peer.to_dialer) >= self._network.send_hwm:
             raise zmq.Again
         self._recipient = peer
 

@@ -28,6 +28,17 @@ def test_a_history(capsys):
     assert any("submits" in line for line in told)
 
 
+def test_digests(capsys):
+    """A line for each history: the same when it is run again, another for another seed."""
+    told = []
+    for _ in range(2):
+        assert command.main(["--digests", "--seeds", "2", "--seconds", "2"]) == 0
+        told.append(capsys.readouterr().out.splitlines())
+    assert told[0] == told[1]
+    assert [line.split()[0] for line in told[0]] == ["0", "1"]
+    assert len({line.split()[1] for line in told[0]}) == 2
+
+
 @pytest.mark.usefixtures("wrong_oracle")
 def test_a_failure(capsys):
     """It is told with its seed, with fewer faults and in a shorter run, and the exit code is 1."""

@@ -75,7 +75,7 @@ def test_a_router_answers(world, dealer, router):
         dealer.recv(0)
     with pytest.raises(zmq.ZMQError):
         router.send(b"unknown", zmq.SNDMORE)
-    while len(router._peers[route].to_dialer) < 128:
+    while len(router._peers[route].to_dialer) < router._network.send_hwm:
         router.send(route, zmq.SNDMORE)
         router.send(b"more", 0)
     with pytest.raises(zmq.Again):
