@@ -5,19 +5,26 @@ Call from one thread at a time; the session belongs to the caller.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
 from purgatory.spark.tables.reader import read_events, read_extensions, read_operations
+from purgatory.spark.tables.row_checks import IS_GOOD, CheckedTable
 from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 REJECTED_DIRECTORY: Final = "_rejected"  # beside the outcomes; readers skip such names
+
+_BAD_ROWS: Final = "bad_rows"
 
 _MAX_SHOWN_ROWS: Final = 5  # in an error message
 
@@ -50,29 +57,43 @@ def resolve_files(
     Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/_rejected,
     if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
     `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
-    for a later failure. All rows are checked before the resolving starts.
+    for a later failure. Rows are read and checked once: as they are resolved. Only `strict`, and a
+    rejected row, make it read them again.
     """
     check_output_is_empty(spark, out)
-    checked_operations = read_operations(spark, operations)
-    checked_events = read_events(spark, events)
-    rejected = checked_operations.rejected.union(checked_events.rejected)
-    good_extensions = None
+    tables = [read_operations(spark, operations), read_events(spark, events)]
     if extensions is not None:
-        checked_extensions = read_extensions(spark, extensions)
-        good_extensions = checked_extensions.good
-        rejected = rejected.union(checked_extensions.rejected)
-    with wrapping_spark_errors("reading the tables"):
-        count = (
+        tables.append(read_extensions(spark, extensions))
+    rejected = reduce(DataFrame.union, (table.rejected for table in tables))
+    if strict:
+        with wrapping_spark_errors("reading the tables"):
             _raise_if_rejected(rejected)
-            if strict
-            else _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
-        )
     with wrapping_spark_errors(f"resolving into {out}"):
-        outcomes = resolve(checked_operations.good, checked_events.good, good_extensions)
-        outcomes.write.mode("append").parquet(out)
-        counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
+        counts, has_bad_rows = _resolve_good_rows(spark, tables, out)
+    count = 0
+    if has_bad_rows:
+        with wrapping_spark_errors("reading the tables"):
+            count = _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
     completed, expired, failed = (counts.get(name, 0) for name in (COMPLETED, EXPIRED, FAILED))
     return ResolveSummary(completed, expired, count, failed)
+
+
+def _resolve_good_rows(
+    spark: SparkSession, tables: Sequence[CheckedTable], out: str
+) -> tuple[dict[str, int], bool]:
+    """Write the outcomes; return their numbers, and whether there are bad rows, too.
+
+    The query of the good rows counts the others, so that rows are read and checked once.
+    """
+    found = [Observation() for _ in tables]
+    bad = F.count_if(~F.col(IS_GOOD)).alias(_BAD_ROWS)
+    good = [
+        table.marked.observe(one, bad).where(IS_GOOD).drop(IS_GOOD)
+        for table, one in zip(tables, found, strict=True)
+    ]
+    resolve(*good).write.mode("append").parquet(out)
+    counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
+    return counts, any(one.get[_BAD_ROWS] for one in found)
 
 
 def check_output_is_empty(spark: SparkSession, out: str) -> None:

@@ -60,8 +60,13 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
         # outcome, so they need not be distinguished. A number for each row would not do: it
         # changes when Spark repeats a task after a failure.
         F.xxhash64(*OPERATIONS.names).alias("_digest"),
-        F.array_distinct("keys").alias("key"),
+        _distinct_keys().alias("key"),
     )
+
+
+def _distinct_keys() -> Column:
+    # `array_distinct` makes a hash set, which most operations do not need.
+    return F.when(F.size("keys") == 1, F.col("keys")).otherwise(F.array_distinct("keys"))
 
 
 def _exploded(watches: DataFrame) -> DataFrame:

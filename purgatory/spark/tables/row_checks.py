@@ -31,6 +31,9 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
 
+# Whether a row is good; a column of `CheckedTable.marked`.
+IS_GOOD: Final = "_is_good"
+
 _MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
@@ -39,10 +42,14 @@ _DEADLINE: Final = "a deadline within 64 bits"
 
 
 class CheckedTable(NamedTuple):
-    """The good rows of a table, and its rejected rows, as `REJECTED`."""
+    """The good rows of a table, and its rejected rows, as `REJECTED`.
+
+    `marked`: all rows, with the columns of good ones and `IS_GOOD`.
+    """
 
     good: DataFrame
     rejected: DataFrame
+    marked: DataFrame
 
 
 class ParsedColumn(NamedTuple):
@@ -126,15 +133,16 @@ def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
 
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
     """Split parsed rows into good and rejected ones."""
-    good = parsed.rows.where(_is_good(table, parsed))
-    good = good.select(*table.good_columns(parsed.columns), *parsed.extra)
-    rejected = parsed.rows.where(~_is_good(table, parsed)).select(
+    is_good = _is_good(table, parsed)
+    columns = [*table.good_columns(parsed.columns), *parsed.extra]
+    rejected = parsed.rows.where(~is_good).select(
         F.lit(table.name).alias("table"),
         parsed.file.alias("file"),
         rejection_reason(table, parsed).alias("reason"),
         row_as_text(parsed).alias("row"),
     )
-    return CheckedTable(good, rejected)
+    good = parsed.rows.where(is_good).select(*columns)
+    return CheckedTable(good, rejected, parsed.rows.select(*columns, is_good.alias(IS_GOOD)))
 
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
@@ -254,14 +262,15 @@ def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     submitted, timeout = columns["submitted_ms"].value, columns["timeout_ms"].value
     keys, need = columns["keys"].value, columns["need"]
     distinct = F.size(F.array_distinct(keys))
-    is_need = need.shown.isNull() | need.value.between(1, distinct)
+    # Almost every operation needs one key, and there always is one.
+    is_need = (need.value == 1) | need.shown.isNull() | need.value.between(1, distinct)
     return [
         Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
         Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
         Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
         *_timeout_rules(submitted, timeout),
         Rule("keys", F.size(keys) > 0, F.lit("a list of at least one key")),
-        Rule("keys", F.forall(keys, _is_key), F.lit(f"every key to be {_NON_EMPTY_TEXT}")),
+        Rule("keys", _are_keys(keys), F.lit(f"every key to be {_NON_EMPTY_TEXT}")),
         Rule(
             "need",
             is_need,
@@ -280,8 +289,13 @@ def _timeout_rules(start: Column, timeout: Column) -> list[Rule]:
     ]
 
 
-def _is_key(key: Column) -> Column:
-    return F.coalesce(is_non_empty_text(key), F.lit(False))
+def _are_keys(keys: Column) -> Column:
+    """Tell whether each key is valid UTF-8 and not empty; null if one is null.
+
+    Without `forall`, which Spark does not compile. A comma between keys keeps the bytes of two of
+    them from being valid together.
+    """
+    return ~F.array_contains(keys, "") & F.is_valid_utf8(F.concat_ws(",", keys))
 
 
 def _operation_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
@@ -291,7 +305,8 @@ def _operation_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
         columns["submitted_ms"].value.alias("submitted_ms"),
         columns["timeout_ms"].value.alias("timeout_ms"),
         columns["keys"].value.alias("keys"),
-        F.coalesce(columns["need"].value, F.lit(1)).cast("int").alias("need"),
+        # Not a cast, which raises for the number of a row that is not good.
+        F.coalesce(columns["need"].value, F.lit(1)).try_cast("int").alias("need"),
     ]
 
 

@@ -18,7 +18,12 @@ from pyspark.sql.types import (
 )
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.row_checks import check_events, check_extensions, check_operations
+from purgatory.spark.tables.row_checks import (
+    IS_GOOD,
+    check_events,
+    check_extensions,
+    check_operations,
+)
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, REJECTED
 from purgatory.trace import Extension, KeyEvent, Operation, Outcome
 from purgatory.trace.errors import BadValue
@@ -90,6 +95,26 @@ def test_every_broken_rule_of_operations_is_reported(spark):
         zip(LOOSE.names, changed("keys", ("a", "a")), strict=True)
     )
     assert REJECTED.names == checked.rejected.columns
+
+
+def test_each_key_is_text_of_its_own(spark):
+    """Two keys whose bytes are valid only together are none."""
+    keys = "array(cast(x'6BC3' as string), cast(x'A9' as string)) as keys"
+    rows = spark.range(1).selectExpr("'o' as op_id", "1L submitted_ms", "2L timeout_ms", keys)
+    checked = check_operations(rows)
+    assert checked.good.isEmpty()
+    (row,) = checked.rejected.select("reason").collect()
+    assert row.reason.endswith("expected every key to be non-empty UTF-8 text")
+
+
+def test_marked_rows_are_all_rows(spark):
+    """Good ones as `good` has them, also beside a number that their column cannot hold."""
+    rows = [GOOD, *(changed(*change) for change in BAD_OPERATIONS)]
+    checked = check_operations(spark.createDataFrame(rows, LOOSE))
+    marked = checked.marked.collect()
+    assert len(marked) == len(rows)
+    assert [tuple(row[:-1]) for row in marked if row[IS_GOOD]] == [GOOD]
+    assert checked.marked.drop(IS_GOOD).schema == checked.good.schema
 
 
 def test_a_long_value_is_shortened(spark):
