@@ -37,6 +37,12 @@ from purgatory.spark.tables.row_checks import (
     row_as_text,
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
+from purgatory.spark.tables.timestamps import (
+    TIME_COLUMNS,
+    columns_of_nanoseconds,
+    is_time,
+    reads_nanoseconds_as_integers,
+)
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.control import ControlSource
@@ -240,18 +246,32 @@ def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of one Parquet file, if there is any.
+    """Check the schema of one Parquet file, if there is any. Spark passes over empty files.
 
     So that an error comes now, not hours later. A JSON file has no schema; its rows are checked as
     they come.
     """
     file_system, place = file_system_for(spark, source.place)
-    names = [name for name in file_system.names(place) if format_of(name) == PARQUET]
+    sizes = file_system.sizes(place)
+    names = sorted(name for name in sizes if sizes[name] and format_of(name) == PARQUET)
     if source.format == PARQUET and names:
         path = f"{place}/{names[0]}"
         with wrapping_spark_errors(path):
             rows = spark.read.parquet(path)
+        _raise_if_timestamps(spark, rows, path)
         parse_rows(table, rows, f"{path}: ")
+
+
+def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> None:
+    """Refuse times that a stream would take for milliseconds, as it reads integers."""
+    found = {column.name for column in rows.schema if is_time(column.name, column.dataType)}
+    if reads_nanoseconds_as_integers(spark):
+        found |= columns_of_nanoseconds(spark, rows.inputFiles(), TIME_COLUMNS)
+    if found:
+        raise TableError(
+            f"{path}: column {', '.join(sorted(found))} holds timestamps; a stream reads Unix "
+            "milliseconds as int64, in all files"
+        )
 
 
 def _requested_schema(format: str, table: TableSpec) -> StructType:  # noqa: A002 - as Spark calls it

@@ -3,9 +3,12 @@
 import json
 import threading
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import SparkError, TableError
+from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream.sources import (
     JSON,
     KAFKA,
@@ -86,6 +89,29 @@ def test_a_directory_that_is_not_there_is_named(spark, tmp_path):
     """A missing directory raises, as the stream would wait for it without end."""
     with pytest.raises(TableError, match="/none: no such directory"):
         directory_source(spark, f"{tmp_path}/none")
+
+
+@pytest.mark.parametrize(
+    ("unit", "as_integers", "words"),
+    [
+        ("us", "false", "column at_ms holds timestamps; a stream reads .* int64"),
+        ("ns", "false", r"TIMESTAMP\(NANOS"),  # Spark's own words
+        ("ns", "true", "column at_ms holds timestamps; a stream reads .* int64"),
+    ],
+)
+def test_timestamps_are_refused(spark, tmp_path, unit, as_integers, words):
+    """Read as integers, they would be taken for milliseconds. An empty file says nothing.
+
+    A session reads nanoseconds as integers once it has read a table of them.
+    """
+    (tmp_path / "0.parquet").touch()
+    times = pa.array([5], pa.int64()).cast(pa.timestamp(unit))
+    pq.write_table(pa.table({"key": ["a"], "at_ms": times}), tmp_path / "1.parquet")
+    source = directory_source(spark, str(tmp_path))
+    setting = {"spark.sql.legacy.parquet.nanosAsLong": as_integers}
+    refused = pytest.raises(SparkError, match=rf"1\.parquet: .*{words}")
+    with temporary_settings(spark, setting), refused:
+        source.rows(spark, EVENTS_TABLE)
 
 
 def test_without_the_connector_kafka_says_what_to_install(spark):
