@@ -82,9 +82,9 @@ def find(mutant: Mutant, first: int) -> Finding:
     return Finding(int(seed), why)
 
 
-def record(found: dict[str, int]) -> None:
-    """Write seeds beside those that are known; what is no mutant any more goes."""
-    seeds = recorded_seeds() | found
+def record(what: str, seed: int) -> None:
+    """Write the seed that has found a mutant beside the others; what is no mutant any more goes."""
+    seeds = recorded_seeds() | {what: seed}
     known = {mutant.what: seeds[mutant.what] for mutant in ALL if mutant.what in seeds}
     SEEDS.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
 
@@ -100,11 +100,11 @@ def main(arguments: list[str]) -> int:
         for mutant, finding in zip(chosen, pool.map(find, chosen, firsts), strict=True):
             if finding.seed >= 0:
                 found[mutant.what] = finding.seed
+                if "--record" in arguments:
+                    record(mutant.what, finding.seed)
             OUT.print(f"{finding.seed if finding.seed >= 0 else 'MISSED':>7}  {mutant.what}")
             OUT.print(f"         {finding.why[:160]}")
     OUT.print(f"{len(found)} of {len(chosen)} found")
-    if "--record" in arguments:
-        record(found)
     return len(found) < len(chosen)
 
 
