@@ -18,6 +18,7 @@ _TOLD: Final = ("key", "value", "failed", "limit", "hold_ns", "timeout_ns")
 _ROUNDING_NS: Final = NS_PER_MS
 # So far may a server's stamps be ahead of its clock: each event of a key gets one of its own.
 _STAMPS_AHEAD_MS: Final = 1000
+_AHEAD_NS: Final = _STAMPS_AHEAD_MS * NS_PER_MS
 #: What is asked for or due is done after so much time in which nothing is wrong.
 PROMPT_NS: Final = 5 * NS_PER_S
 
@@ -187,7 +188,7 @@ class Oracle:
 
     def _check_in_time(self, operation: OperationRecord, value: Any) -> None:
         """Check that an event that counted was sent before the deadline."""
-        late_ns = _STAMPS_AHEAD_MS * NS_PER_MS + self.lost_time_ns()
+        late_ns = _AHEAD_NS + self.lost_time_ns()
         event = self.events.get(value)
         if event and event.called_ns > self._latest_deadline_ns(operation) + late_ns:
             self._fail(operation, f"ended by event {value}, which came after its deadline")
@@ -234,7 +235,7 @@ class Oracle:
             values = [result] if operation.need == 1 else list(result.values())
             if any(self.events[value].called_ns > latest_ns for value in values):
                 self._fail(operation, f"outlived the events that were to complete it: {result}")
-        elif outcome == "expired" and self._earliest_deadline_ns(operation) > latest_ns:
+        elif outcome == "expired" and self._earliest_deadline_ns(operation) > latest_ns + _AHEAD_NS:
             self._fail(operation, "expired, though it was complete")
 
     def _first_effect_ns(self, operation: OperationRecord, key: str) -> int:
@@ -321,7 +322,7 @@ class Oracle:
 
 def _held_until_ns(event: EventRecord) -> int:
     """Return until when an event that was answered may count for new operations."""
-    ahead_ns = _STAMPS_AHEAD_MS * NS_PER_MS if event.hold_ns else _ROUNDING_NS
+    ahead_ns = _AHEAD_NS if event.hold_ns else _ROUNDING_NS
     return event.replied_ns + event.hold_ns + ahead_ns
 
 

@@ -191,6 +191,56 @@ def test_a_missed_event(world, oracle, late):
     assert ("outlived" if late == "completed" else "though it was complete") in broken(oracle)
 
 
+def test_an_event_just_before_the_deadline(world, oracle):
+    """Its stamp may be ahead of the clock, and so too late."""
+    operation = submit(oracle, timeout=4)
+    world.run(1)
+    complete(oracle, answer=0)
+    oracle.told(operation.op_id, "expired", None)
+    assert broken(oracle) == ""
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_is_held(world, oracle, replaced):
+    """It counts for what is submitted meanwhile, unless another event came between."""
+    complete(oracle, answer=0, hold_ns=60 * NS_PER_S)
+    if replaced:
+        complete(oracle, answer=0)
+    world.run(1)
+    operation = submit(oracle, timeout=20)
+    world.run(20)
+    oracle.told(operation.op_id, "expired", None)
+    assert broken(oracle) == "" if replaced else "though it was complete" in broken(oracle)
+
+
+def test_held_until_the_submission_only(world, oracle):
+    """What may have ended while an operation was submitted need not count for it."""
+    complete(oracle, answer=0, hold_ns=2 * NS_PER_S)
+    world.run(0.5)
+    operation = submit(oracle, timeout=20)
+    world.run(20)
+    oracle.told(operation.op_id, "expired", None)
+    assert broken(oracle) == ""
+
+
+def test_after_the_deadline(world, oracle):
+    """No event counts any more."""
+    operation = submit(oracle, timeout=5)
+    world.run(10)
+    event = complete(oracle)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert "which came after its deadline" in broken(oracle)
+
+
+def test_a_refusal_for_no_reason(oracle):
+    """While the disk is well, nothing is refused that is within the limits."""
+    oracle.refuse(complete(oracle))
+    assert broken(oracle) == ""
+    oracle.disk_may_fail = False
+    oracle.refuse(complete(oracle))
+    assert "nothing was wrong with the disk" in broken(oracle)
+
+
 def test_wrong_counts(oracle):
     """An event says that it completed more, or fewer, than it did."""
     operation = submit(oracle)
