@@ -13,9 +13,6 @@ KNOWN_FAULTS = {
     "an unknown end of a commit is answered by a refusal": (
         "after an error of the disk requests were refused that a restart could find on disk"
     ),
-    "a batch that a starting worker does twice is finished twice": (
-        "a purgatory whose worker thread started in an unlucky moment woke up 500 times a second"
-    ),
     "two threads that take commands are one too many": (
         "`Purgatory.close` could raise IndexError while another thread was in `step`"
     ),

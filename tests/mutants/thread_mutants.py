@@ -61,15 +61,6 @@ THREAD_MUTANTS = [
     ),
     # Faults that the worlds have found in the code as it was.
     Mutant(
-        "a batch that a starting worker does twice is finished twice",
-        BUS + "worker_pool.py",
-        "        self._pipe.write(batch)\n",
-        "        self._pipe.write(batch)\n"
-        "        self._written = getattr(self, '_written', 0) + 1\n"
-        "        written = lambda worker: getattr(worker, '_written', 0) - worker._finished\n"
-        "        type(self).load = property(written)\n",
-    ),
-    Mutant(
         "two threads that take commands are one too many",
         BUS + "loop.py",
         "        try:\n            return self._batch.popleft()\n        except IndexError:",
