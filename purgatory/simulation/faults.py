@@ -37,6 +37,8 @@ KINDS: Final = (
 )
 #: Those of worlds with workers.
 WORKER_KINDS: Final = ("worker_stopped", "worker_suspended", "worker_cut_off")
+#: Those with which a server refuses requests.
+REFUSING: Final = frozenset(("disk_full", "disk_full_unanswered", "disk_error"))
 
 
 class Victim(Protocol):
@@ -53,10 +55,6 @@ class Victim(Protocol):
 
     def kill(self) -> None:
         """Kill it."""
-
-
-#: Those with which a server refuses requests.
-REFUSING: Final = frozenset(("disk_full", "disk_full_unanswered", "disk_error"))
 
 
 class Faults:

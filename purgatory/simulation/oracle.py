@@ -128,10 +128,8 @@ class Oracle:
                 self._fail(operation, f"completed by {values}, and needs {operation.need}")
             for key, value in values.items():
                 self._check_cause(operation, key, value, failed=False)
-                self._check_in_time(operation, value)
         elif outcome == "failed":
             self._check_cause(operation, None, int(result), failed=True)
-            self._check_in_time(operation, int(result))
         elif not operation.cancels:
             self._fail(operation, f"{outcome}, and was never cancelled")
 
@@ -185,12 +183,9 @@ class Oracle:
             event.is_answered and _held_until_ns(event) < operation.called_ns - self.lost_time_ns()
         ):
             self._fail(operation, f"ended by event {value}, which came before, and was not held")
-
-    def _check_in_time(self, operation: OperationRecord, value: Any) -> None:
-        """Check that an event that counted was sent before the deadline."""
-        late_ns = _AHEAD_NS + self.lost_time_ns()
-        event = self.events.get(value)
-        if event and event.called_ns > self._latest_deadline_ns(operation) + late_ns:
+        elif event.called_ns > (
+            self._latest_deadline_ns(operation) + _AHEAD_NS + self.lost_time_ns()
+        ):
             self._fail(operation, f"ended by event {value}, which came after its deadline")
 
     # What must be true at the end

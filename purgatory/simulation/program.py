@@ -13,6 +13,7 @@ from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.errors import OperationFailed, Refused, Unavailable
 from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.recent import Recent
 from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
 from purgatory.simulation.server_process import ADDRESS
 from purgatory.simulation.workload import Workload
@@ -21,8 +22,6 @@ from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.process import Process
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
 
-# Of its operations a program remembers so many, to extend, cancel and submit them again.
-_REMEMBERED = 20
 # For so long an operation is known to the server at least after its outcome was told.
 _KNOWN_NS = 500 * NS_PER_S
 
@@ -52,7 +51,7 @@ class Program:
             getattr(self, f"_{name}") for name in workload.weights
         ]
         self._weights = list(workload.weights.values())
-        self._recent: list[OperationRecord] = []
+        self._recent: Recent[OperationRecord] = Recent(self._world.random)
         self._count = 0
         self._runs = 0
         self._process: Process
@@ -123,7 +122,7 @@ class Program:
         self._send(self._new_operation())
 
     def _submit_again(self) -> None:
-        operation = self._remembered()
+        operation = self._recent.pick()
         if operation is not None and not self._is_long_ago(operation):
             operation.submissions += 1
             self._send(operation)
@@ -169,7 +168,7 @@ class Program:
         self._when_answered(reply, event, lambda count: self._oracle.answer(event, count))
 
     def _extend(self) -> None:
-        operation = self._remembered()
+        operation = self._recent.pick()
         if operation is not None:
             call = ExtensionRecord(self._world.now_ns, timeout_ns=self._draw_timeout_ns())
             operation.extensions.append(call)
@@ -177,7 +176,7 @@ class Program:
             self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
 
     def _cancel(self) -> None:
-        operation = self._remembered()
+        operation = self._recent.pick()
         if operation is not None:
             call = CallRecord(self._world.now_ns)
             operation.cancels.append(call)
@@ -237,7 +236,7 @@ class Program:
             timeout_ns=self._draw_timeout_ns(),
         )
         self._oracle.submit(operation)
-        self._recent = [*self._recent[-_REMEMBERED:], operation]
+        self._recent.add(operation)
         return operation
 
     def _new_event(
@@ -254,9 +253,6 @@ class Program:
         )
         self._oracle.add_event(event)
         return event
-
-    def _remembered(self) -> OperationRecord | None:
-        return self._world.random.choice(self._recent) if self._recent else None
 
     def _draw_key(self) -> str:
         return f"key-{self._world.random.randrange(self._workload.keys)}"

@@ -6,8 +6,9 @@ is due must be told within a bound. Last the oracle looks at everything.
 
 import logging
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from purgatory.simulation.faults import REFUSING, Faults
+from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
@@ -17,6 +18,9 @@ from purgatory.simulation.workload import Workload, draw_workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_S, World
+
+if TYPE_CHECKING:
+    from purgatory.simulation.jobs.worker_program import WorkerProgram
 
 # Seconds after the last deadline within which all outcomes must have been told, without faults.
 SETTLE_S = 120.0
@@ -69,14 +73,18 @@ class Simulation:
         self.oracle.latest_now_ms = self.server.latest_now_ms
         names = [f"client-{n}" for n in range(self.workload.clients)]
         self.programs: list[Program] = [self._program(name) for name in names]
-        self.group: WorkerGroup | None = self._make_group()
-        workers = [] if self.group is None else self.group.workers
+        #: Those that have jobs to do: one, or none.
+        self.groups: list[WorkerGroup] = self._make_groups()
+        self.programs += [group.program for group in self.groups]
+        self.workers: list[WorkerProgram] = [
+            worker for group in self.groups for worker in group.workers
+        ]
         self.faults: Faults = Faults(
             self.world,
             self.network,
             self.server,
             self.programs,
-            workers,
+            self.workers,
             self.troubles,
             settings.kinds,
         )
@@ -86,15 +94,12 @@ class Simulation:
         machine = Machine(self.world, name)
         return Program(machine, self.network, name, self.oracle, self.workload)
 
-    def _make_group(self) -> WorkerGroup | None:
+    def _make_groups(self) -> list[WorkerGroup]:
         jobs = self.workload.jobs
         if jobs is None:
-            return None
-        group = WorkerGroup(
-            self.world, self.troubles, self.network, self.oracle, self.workload, jobs
-        )
-        self.programs.append(group.program)
-        return group
+            return []
+        made = self.world, self.troubles, self.network, self.oracle
+        return [WorkerGroup(*made, self.workload, jobs)]
 
     def run(self) -> Verdict:
         """Run it to the end, or to the first violation."""
@@ -102,13 +107,13 @@ class Simulation:
         try:
             self._run_for(self._seconds)
             self._settle()
-            if self.group is not None:
-                self._settle_jobs(self.group)
+            for group in self.groups:
+                self._settle_jobs(group)
             for program in self.programs:
                 self.oracle.check_answered(program.unanswered.values())
             self.oracle.check_all()
-            if self.group is not None:
-                self.group.oracle.check_all()
+            for group in self.groups:
+                group.oracle.check_all()
             self._raise_violation()
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
             verdict.violation = f"{type(error).__name__}: {error}"
@@ -118,16 +123,15 @@ class Simulation:
         verdict.simulated_s = self.world.now_ns / NS_PER_S
         verdict.steps = self.world.steps
         verdict.operations = len(self.oracle.operations)
-        verdict.jobs = 0 if self.group is None else len(self.group.oracle.jobs)
+        verdict.jobs = sum(len(group.oracle.jobs) for group in self.groups)
         verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
         return verdict
 
     def _discard(self) -> None:
         """End all processes, so that nothing of the world is held any longer."""
-        for program in self.programs:
-            program.kill()
-        for worker in self.group.workers if self.group is not None else ():
-            worker.kill()
+        processes: list[Victim] = [*self.programs, *self.workers]
+        for process in processes:
+            process.kill()
         self.server.kill()
         self.server.discard()
 
@@ -146,8 +150,8 @@ class Simulation:
             program.is_busy = False
             if not program.running:
                 program.start()
-        if self.group is not None:
-            self.group.settle()
+        for group in self.groups:
+            group.settle()
         late_s = self.server.lost_time_ns / NS_PER_S
         self._run_for(self.workload.longest_timeout + late_s + SETTLE_S)
 

@@ -9,14 +9,12 @@ from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
+from purgatory.simulation.recent import Recent
 from purgatory.simulation.records import CallRecord
 from purgatory.simulation.workload import Workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
-
-# Of its jobs a program remembers so many, to end and schedule them again.
-_REMEMBERED = 20
 
 
 class JobProgram(Program):
@@ -34,7 +32,7 @@ class JobProgram(Program):
     ) -> None:
         self._jobs = jobs
         self._job_oracle = job_oracle
-        self._recent_jobs: list[JobRecord] = []
+        self._recent_jobs: Recent[JobRecord] = Recent(machine.world.random)
         workload = replace(workload, clients=1, rate=jobs.rate, weights=JOB_ACTIONS)
         super().__init__(machine, network, name, oracle, workload)
 
@@ -56,11 +54,11 @@ class JobProgram(Program):
             handler_ns=int(handler_s * NS_PER_S),
         )
         self._job_oracle.schedule(job)
-        self._recent_jobs = [*self._recent_jobs[-_REMEMBERED:], job]
+        self._recent_jobs.add(job)
         self._send_job(job)
 
     def _schedule_again(self) -> None:
-        job = self._remembered_job()
+        job = self._recent_jobs.pick()
         if job is not None:
             self._send_job(job)
 
@@ -73,13 +71,13 @@ class JobProgram(Program):
         )
 
     def _cancel_job(self) -> None:
-        job = self._remembered_job()
+        job = self._recent_jobs.pick()
         if job is not None:
             self._end_job(job, self._client.cancel_later(job.job_id))
 
     def _complete_job(self) -> None:
         """Complete the key of a job, which has its id."""
-        job = self._remembered_job()
+        job = self._recent_jobs.pick()
         if job is not None:
             self._end_job(job, self._client.complete_later(job.job_id))
 
@@ -135,6 +133,3 @@ class JobProgram(Program):
 
         call = CallRecord(self._world.now_ns)
         self._when_answered(self._client.dead_jobs_later(after), call, note)
-
-    def _remembered_job(self) -> JobRecord | None:
-        return self._world.random.choice(self._recent_jobs) if self._recent_jobs else None

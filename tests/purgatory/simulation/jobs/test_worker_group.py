@@ -51,7 +51,7 @@ def test_each_job_is_done_once(world_of):
     verdict = world.run()
     assert verdict.violation == ""
     assert verdict.jobs > 50
-    jobs = [job for job in world.group.oracle.jobs.values() if not job.is_ended]
+    jobs = [job for job in world.groups[0].oracle.jobs.values() if not job.is_ended]
     assert all(job.done_token in job.leases for job in jobs)
     assert all(len(job.leases) == job.returns == 1 for job in jobs)
 
@@ -60,9 +60,11 @@ def test_poison(world_of):
     """Each job dies, after its attempts."""
     world = world_of(poison=1.0)
     assert world.run().violation == ""
-    busy = [job for job in world.group.oracle.jobs.values() if job.is_poison and not job.is_ended]
+    busy = [
+        job for job in world.groups[0].oracle.jobs.values() if job.is_poison and not job.is_ended
+    ]
     assert len(busy) > 50
-    dead = world.group.oracle.dead
+    dead = world.groups[0].oracle.dead
     assert all(job.job_id in dead or job.drops for job in busy)
     assert {job.attempts for job in dead.values()} == {3}
 
@@ -73,7 +75,7 @@ def test_handlers_that_hang(world_of):
     assert world.run().violation == ""
     long = [
         lease
-        for job in world.group.oracle.jobs.values()
+        for job in world.groups[0].oracle.jobs.values()
         for lease in job.leases.values()
         if lease.kept_ns - lease.given_ns > 20 * 10**9
     ]
@@ -84,7 +86,7 @@ def test_a_worker_that_stops(world_of):
     """It gives back what its handlers do not finish, and is started again."""
     world = world_of(hanging=1.0)
     world.world.run(10)
-    [first, _] = world.group.workers
+    [first, _] = world.workers
     first.stop(1.0)
     world.world.run(5)
     assert first.running
@@ -101,10 +103,10 @@ def test_a_worker_that_is_killed(world_of):
     """What it ran is tried once more."""
     world = world_of(workers=1, hanging=1.0)
     world.world.run(10)
-    [worker] = world.group.workers
+    [worker] = world.workers
     leases = [
         (job, lease)
-        for job in world.group.oracle.jobs.values()
+        for job in world.groups[0].oracle.jobs.values()
         for lease in job.leases.values()
         if lease.begun_ns >= 0
     ]
