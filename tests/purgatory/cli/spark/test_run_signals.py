@@ -1,5 +1,6 @@
 """Signals to `purgatory spark`, in a process and a process group of its own."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,22 +13,35 @@ from purgatory.trace import KeyEvent, Operation, write_events, write_operations
 from tests.testing.stream_input import StreamInput
 
 
+@contextlib.contextmanager
+def started(*arguments):
+    """Run `purgatory spark` in a session of its own; it is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "purgatory", "spark", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture
 def running(tmp_path):
     """A stream that has committed a micro-batch and waits for rows; ended after the test."""
     feed = StreamInput(tmp_path)
     feed.put_trace(([], []), 1)
-    command = [sys.executable, "-m", "purgatory", "spark", "run", "--cores", "1", "--memory", "1g"]
+    command = ["run", "--cores", "1", "--memory", "1g"]
     for name in ("operations", "events", "out", "checkpoint"):
         command += [f"--{name}", str(tmp_path / name)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline().startswith("batch 0")
-    yield process
-    process.kill()
-    process.wait()
+    with started(*command) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("batch 0")
+        yield process
 
 
 @pytest.mark.timeout(400)  # a Java process, on a machine that may be busy
@@ -66,19 +80,11 @@ def resolving(tmp_path):
             events.write(KeyEvent(key, number))
     tables = [str(tmp_path / f"{name}.parquet") for name in ("operations", "events")]
     options = ["--out", str(tmp_path / "out"), "--cores", "1", "--memory", "1g"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "purgatory", "spark", "resolve", *tables, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while not (tmp_path / "out" / "_temporary").exists():
-        assert process.poll() is None, process.communicate()
-        threading.Event().wait(0.001)
-    yield process
-    process.kill()
-    process.wait()
+    with started("resolve", *tables, *options) as process:
+        while not (tmp_path / "out" / "_temporary").exists():
+            assert process.poll() is None, process.communicate()
+            threading.Event().wait(0.001)
+        yield process
 
 
 @pytest.mark.timeout(400)  # a Java process, on a machine that may be busy
