@@ -88,7 +88,7 @@ def _resolve_good_rows(
     found = [Observation() for _ in tables]
     bad = F.count_if(~F.col(IS_GOOD)).alias(_BAD_ROWS)
     good = [
-        table.marked.observe(one, bad).where(IS_GOOD).drop(IS_GOOD)
+        table._replace(marked=table.marked.observe(one, bad)).good
         for table, one in zip(tables, found, strict=True)
     ]
     resolve(*good).write.mode("append").parquet(out)

@@ -152,9 +152,8 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
 
 def _union(one: CheckedTable, other: CheckedTable) -> CheckedTable:
     # By name: only some files of events may have its optional columns.
-    good = one.good.unionByName(other.good, allowMissingColumns=True)
     marked = one.marked.unionByName(other.marked, allowMissingColumns=True)
-    return CheckedTable(good, one.rejected.union(other.rejected), marked)
+    return CheckedTable(marked, one.rejected.union(other.rejected))
 
 
 def _parse_parquet(

@@ -42,14 +42,18 @@ _DEADLINE: Final = "a deadline within 64 bits"
 
 
 class CheckedTable(NamedTuple):
-    """The good rows of a table, and its rejected rows, as `REJECTED`.
+    """The rows of a table: all, with the columns of good ones and `IS_GOOD`, and the rejected ones.
 
-    `marked`: all rows, with the columns of good ones and `IS_GOOD`.
+    These are as `REJECTED`.
     """
 
-    good: DataFrame
-    rejected: DataFrame
     marked: DataFrame
+    rejected: DataFrame
+
+    @property
+    def good(self) -> DataFrame:
+        """The good rows."""
+        return self.marked.where(IS_GOOD).drop(IS_GOOD)
 
 
 class ParsedColumn(NamedTuple):
@@ -134,15 +138,14 @@ def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
     """Split parsed rows into good and rejected ones."""
     is_good = _is_good(table, parsed)
-    columns = [*table.good_columns(parsed.columns), *parsed.extra]
+    columns = [*table.good_columns(parsed.columns), *parsed.extra, is_good.alias(IS_GOOD)]
     rejected = parsed.rows.where(~is_good).select(
         F.lit(table.name).alias("table"),
         parsed.file.alias("file"),
         rejection_reason(table, parsed).alias("reason"),
         row_as_text(parsed).alias("row"),
     )
-    good = parsed.rows.where(is_good).select(*columns)
-    return CheckedTable(good, rejected, parsed.rows.select(*columns, is_good.alias(IS_GOOD)))
+    return CheckedTable(parsed.rows.select(*columns), rejected)
 
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
