@@ -34,7 +34,6 @@ class TraceOperation(KeyedOperation):
 
     The value of an event is its instant. The wheel is drained rarely, so an event may find an
     operation that should have expired before: it expires then, and the event does not reach it.
-
     """
 
     __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
