@@ -40,7 +40,7 @@ from timingwheel.slot_capacity import (
     growth_of,
     is_sparse,
 )
-from timingwheel.task import CANCELLED, NEW, RUNNING, TaskList, TimerTask
+from timingwheel.task import CANCELLED, NEW, TAKEN, TaskList, TimerTask
 
 # From that far behind the end, a slot was written so long ago that the nearer caches hold it no
 # more: half a megabyte of tasks has passed through them since.
@@ -347,15 +347,16 @@ class TimerTaskList(TaskList):
         self._slots[head] = None
         self._head = after
         self._count = count
+        task._tt_is_running = True  # first: `done` reads these without the lock
         task._tt_list = None
-        task._tt_index = RUNNING
+        task._tt_index = TAKEN
         counters.fired = fired
         counters.backlog = backlog
         return task
 
     def _put_back(self, task: TimerTask) -> None:
         with self._lock.reading():
-            if task._tt_list is not None or task._tt_index != RUNNING:
+            if task._tt_list is not None or task._tt_index != TAKEN:
                 return  # it was added again meanwhile
             counters = self._counters
             fired, backlog = counters.fired - 1, counters.backlog + 1

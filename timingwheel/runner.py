@@ -15,7 +15,7 @@ from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.stats import LatenessHistogram
-from timingwheel.task import DONE, RUNNING, TimerTask
+from timingwheel.task import TAKEN, TimerTask
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -94,11 +94,10 @@ class TaskRunner:
                 except BaseException as error:  # noqa: BLE001  # as in close
                     self._report(error, task)
                 finally:
-                    # Else it was added again. One section: see `bucket`.
-                    if task._tt_index == RUNNING:
-                        task._tt_index = DONE
-                        if _UNTRACKS_FROM_GC and type(task) is TimerTask:
-                            _gc_track(task)
+                    task._tt_is_running = False
+                    # Else it was added again.
+                    if _UNTRACKS_FROM_GC and task._tt_index == TAKEN and type(task) is TimerTask:
+                        _gc_track(task)
         finally:
             if count:
                 self._observe(late_ns, count)

@@ -17,12 +17,10 @@ from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
 from timingwheel.arguments import check_callback
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
-# States of an entry that is in no list, kept in _tt_index. Written only by the thread that took
-# the entry out of its list.
+# States of an entry that is in no list, kept in _tt_index: written only with the list, locked.
 NEW: Final = -1
-RUNNING: Final = -2
-DONE: Final = -3
-CANCELLED: Final = -4
+TAKEN: Final = -2  # to be run
+CANCELLED: Final = -3
 
 
 class _RunOverrideCache:
@@ -58,14 +56,17 @@ class TaskList:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """What a bucket holds. The bucket's lock guards all fields."""
+    """What a bucket holds. The bucket's lock guards all fields but `_tt_is_running`."""
 
-    __slots__ = ("_tt_index", "_tt_is_stateless", "_tt_list", "deadline_ns")
+    __slots__ = ("_tt_index", "_tt_is_running", "_tt_is_stateless", "_tt_list", "deadline_ns")
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
     _tt_index: i32  # index of its slot in _tt_list; if it is in no list, one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
+    # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the thread
+    # that ran it. A field of its own: meanwhile another thread may add the task to any timer.
+    _tt_is_running: bool
     _tt_list: TaskList | None
     deadline_ns: i64  # the clock's reading from which on it may run; 0 until it is added
 
@@ -166,7 +167,10 @@ class TimerTask(TimerTaskEntry):
 
     def done(self) -> bool:
         """Return whether the task ran or was cancelled, and not added again."""
-        return self._tt_list is None and self._tt_index <= DONE
+        if self._tt_list is not None:
+            return False
+        index = self._tt_index
+        return index == CANCELLED or (index == TAKEN and not self._tt_is_running)
 
     def __repr__(self) -> str:
         call = self._tt_call
@@ -174,7 +178,8 @@ class TimerTask(TimerTaskEntry):
         what = type(self).__name__ if callback is None else repr(callback)
         if self._tt_list is not None:
             return f"<TimerTask {what} due at {self.deadline_ms} ms>"
-        state = {NEW: "new", RUNNING: "running", DONE: "done", CANCELLED: "cancelled"}
+        taken = "done" if self.done() else "running"
+        state = {NEW: "new", TAKEN: taken, CANCELLED: "cancelled"}
         return f"<TimerTask {what} {state[self._tt_index]}>"
 
 

@@ -9,7 +9,7 @@ from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.slot_capacity import GROWTH_LIMIT
-from timingwheel.task import CANCELLED, RUNNING
+from timingwheel.task import CANCELLED, TAKEN
 
 
 class BucketMaker:
@@ -80,7 +80,7 @@ def test_take_goes_in_order_and_releases(make):
     bucket.mark_dispatched()
     assert (make.counters.pending, make.counters.backlog) == (0, 3)
     assert [bucket.take(), bucket.take()] == [a, b]
-    assert a._tt_index == RUNNING
+    assert a._tt_index == TAKEN
     assert a not in bucket.tasks()
     assert b.cancel() is False
     assert c.cancel() is True

@@ -1,10 +1,13 @@
 """TaskRunner, through a timer: exceptions of tasks, and lateness."""
 
+import itertools
 import logging
+import sys
+import threading
 
 import pytest
 
-from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, runner
 
 
 def boom():
@@ -116,3 +119,51 @@ def test_states_after_a_run_in_which_it_was_added_again(plain):
     assert (task.done(), len(plain)) == (False, 1)
     run_due(plain)
     assert (task.done(), len(plain), states) == (True, 0, [False, False])
+
+
+class AddsAtLine:
+    """Adds a task again from another thread when the runner is at its n-th line after the run.
+
+    Any thread may do so there: without the interpreter lock, or under a debugger.
+    """
+
+    def __init__(self, timer, lines):
+        self.left = lines
+        self.has_run = False
+        self.task = timer.schedule(1, self._run)
+        self._adding = threading.Thread(target=timer.add, args=(self.task,))
+
+    def _run(self):
+        self.has_run = True
+
+    def trace(self, frame, event, argument):
+        """See `sys.settrace`."""
+        if frame.f_code.co_filename != runner.__file__:
+            return None
+        if event == "line" and self.has_run:
+            self.left -= 1
+            if self.left == 0:
+                self._adding.start()
+                self._adding.join()
+        return self.trace
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code has no lines")
+def test_added_again_by_another_thread_at_any_line_after_its_run(plain):
+    """It is pending, in its bucket, whatever the runner still does with it."""
+    for lines in itertools.count(1):
+        adding = AddsAtLine(plain, lines)
+        before = sys.gettrace()
+        sys.settrace(adding.trace)
+        try:
+            run_due(plain)
+        finally:
+            sys.settrace(before)
+        if adding.left > 0:
+            break
+        plain._check()
+        assert (len(plain), adding.task.done()) == (1, False)
+        assert adding.task.cancel()
+        plain._check()
+        assert adding.task.cancelled()
+    assert lines > 3
