@@ -227,9 +227,9 @@ class WorkerPool:
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish what they have; with `wait`, wait up to `timeout` seconds."""
-        self.flush()
         close_deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
+            self.flush()  # under the same lock: Term comes behind all that was written
             workers = list(self._workers)
             acks: Mailbox[TermAck] | None = None
             if not self._closed:

@@ -147,6 +147,34 @@ def test_close_finishes_what_was_handed_over():
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
 
 
+class LockWithAVisit:
+    """A lock before which, once, something else takes place, as another thread might be quicker."""
+
+    def __init__(self, lock, visit):
+        self._lock = lock
+        self._visits = [visit]
+
+    def __enter__(self):
+        if self._visits:
+            self._visits.pop()()
+        self._lock.acquire()
+
+    def __exit__(self, *error):
+        self._lock.release()
+
+
+def test_a_bucket_that_comes_as_close_begins_is_run():
+    """What was handed over before the pool is closed comes before the Term, flushed or not."""
+    pool = WorkerPool("w", 1)
+    ran = []
+    pool.execute(ran.append, ["first"])
+    pool.flush()
+    pool._lock = LockWithAVisit(pool._lock, lambda: pool.execute(ran.append, ["last"]))
+    pool.close(wait=True, timeout=PATIENCE)
+    pool.flush()  # as the thread does that handed it over
+    assert ran == [["first"], ["last"]]
+
+
 def test_close_gives_up_on_a_worker_that_hangs():
     """close returns after its timeout; the worker ends when its task does."""
     clock, timer = timer_with(2)
