@@ -6,7 +6,8 @@ and `submission`; any thread.
 An event that is held is on view before the operations that wait are looked up, and an operation is
 on the lists before its submission looks for held events. So no operation misses it; one that meets
 it twice counts it once. While a limited event is being spread, a submission first offers it to the
-operations that have waited longer.
+operations that have waited longer. A unit that is given back goes to those only that were refused
+one: by then the event may be held no more, and others may have come.
 """
 
 from collections.abc import Hashable
@@ -52,41 +53,40 @@ def complete(
     else:
         held.drop(key)
     try:
-        return _spread(lists, held, event, None)
+        return _spread(held, event, lists.watchers_of(key))
     finally:
         event.spreading = False
 
 
-def _spread(
-    lists: WatchLists, held: HeldEvents, event: HeldEvent, before: DelayedOperation | None
-) -> int:
-    """Offer an event to the operations that wait, the longest waiting first.
+def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation]) -> int:
+    """Offer an event to operations, the longest waiting first, and units that were given back.
 
-    `before`: only to those that have waited longer than this one. Returns how many it completed.
+    Returns how many it completed.
     """
     completed = 0
-    while True:
-        for operation in lists.watchers_of(event.key):
-            if operation is before:
-                break
-            effect = _offer(lists, held, event, operation)
+    while operations:
+        for index in range(len(operations)):
+            effect = _offer(held, event, operations, index)
             if effect == _NONE_LEFT:
                 break
             if effect >= WON:
                 completed += 1
-        if not held.is_wanted(event):
-            return completed
-        before = None
+        operations = held.take_refused(event)
+    return completed
 
 
 def _offer(
-    lists: WatchLists, held: HeldEvents, event: HeldEvent, operation: DelayedOperation
+    held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation], index: int
 ) -> int:
-    """Let an event count for an operation, if a unit is left; what it did, or _NONE_LEFT."""
+    """Let an event count for one of some operations, if a unit is left; its effect, or _NONE_LEFT.
+
+    If none is, all those from this one on may get one that is given back.
+    """
+    operation = operations[index]
     unit = Unit()
     effect = UNAFFECTED
     try:
-        if not held.claim(event, unit):
+        if not held.claim(event, unit, operations, index):
             return _NONE_LEFT
         effect = operation._op_count_key(event.key, event.value)
         held.settle(event, unit, effect)
@@ -97,8 +97,7 @@ def _offer(
         held.settle(event, unit, WON if is_used else UNAFFECTED)
         if effect == WON:
             finalize(operation, COMPLETED)
-        if held.is_wanted(event):
-            _spread(lists, held, event, None)
+        _spread(held, event, held.take_refused(event))
         raise
     return effect
 
@@ -115,12 +114,21 @@ def count_held(
         if operation._op_outcome is not None:
             break
         if event.spreading:
-            _spread(lists, held, event, operation)
-        if _offer(lists, held, event, operation) >= WON:
+            _spread(held, event, _before(operation, lists.watchers_of(event.key)))
+        if _offer(held, event, [operation], 0) >= WON:
             completed = True
-        if held.is_wanted(event):
-            _spread(lists, held, event, None)
+        _spread(held, event, held.take_refused(event))
     return completed
+
+
+def _before(
+    operation: DelayedOperation, operations: list[DelayedOperation]
+) -> list[DelayedOperation]:
+    """Return those that come before one; all, if it is not among them."""
+    for index in range(len(operations)):
+        if operations[index] is operation:  # users may define __eq__
+            return operations[:index]
+    return operations
 
 
 def fail_key(lists: WatchLists, key: Hashable, error: BaseException) -> int:

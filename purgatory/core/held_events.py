@@ -3,7 +3,8 @@
 An event that is held is a task of the purgatory's timer, which removes it at its time. It counts
 from then on no more; to be exact, the submission looks at the clock, too. A limited event gives out
 *units*, one for each operation that it reaches. A unit is claimed before the event is shown to an
-operation, and given back if that left the operation as it was.
+operation, and given back if that left the operation as it was. Operations that it could not be
+shown to meanwhile, as all units were claimed, are kept until then.
 
 `purgatory.core.completion` brings events and operations together. The lock here is a leaf: under it
 only `__hash__` and `__eq__` of keys run. Any thread.
@@ -14,6 +15,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from purgatory.core._cpython.mypyc_types import i64
+from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
@@ -26,11 +28,12 @@ class HeldEvent(TimerTask):
     """A completion that is limited, or held until its deadline, or both.
 
     `units`: for how many more operations it may count, or UNLIMITED. `claimed`: units under way.
-    `wanted`: an operation found all units claimed. `spreading`: the thread that completes the key
-    has not offered it yet to all operations that wait. The lock of HeldEvents guards these.
+    `refused`: operations that found all units claimed, and those behind them. `spreading`: the
+    thread that completes the key has not offered it yet to all operations that wait. The lock of
+    HeldEvents guards these.
     """
 
-    __slots__ = ("_holder", "claimed", "key", "number", "spreading", "units", "value", "wanted")
+    __slots__ = ("_holder", "claimed", "key", "number", "refused", "spreading", "units", "value")
 
     def __init__(self, holder: "HeldEvents", key: Hashable, value: object, limit: i64) -> None:
         super().__init__(0)
@@ -40,7 +43,7 @@ class HeldEvent(TimerTask):
         self.units: i64 = limit
         self.claimed: i64 = 0
         self.number: i64 = 0  # in the order in which they came
-        self.wanted: bool = False
+        self.refused: list[DelayedOperation] = []
         self.spreading: bool = limit != UNLIMITED
 
     def run(self) -> object:
@@ -161,8 +164,13 @@ class HeldEvents:
             found.sort(key=_number)
         return found
 
-    def claim(self, event: HeldEvent, unit: Unit) -> bool:
-        """Claim a unit for an operation; False if none is left."""
+    def claim(
+        self, event: HeldEvent, unit: Unit, operations: list[DelayedOperation], index: int
+    ) -> bool:
+        """Claim a unit for one of some operations; False if none is left.
+
+        If one may be given back, that operation and those behind it are kept for `take_refused`.
+        """
         if event.units == UNLIMITED:
             return True
         with self._lock:
@@ -173,7 +181,7 @@ class HeldEvents:
                 unit.is_claimed = True
                 return True
             if event.claimed:
-                event.wanted = True
+                event.refused += operations[index:]
         return False
 
     def settle(self, event: HeldEvent, unit: Unit, effect: int) -> None:
@@ -187,18 +195,19 @@ class HeldEvents:
                 event.claimed -= 1
                 unit.is_claimed = False
             used_up = not (event.units or event.claimed)
+            if used_up:
+                event.refused = []
         if used_up:
             self.remove(event)
 
-    def is_wanted(self, event: HeldEvent) -> bool:
-        """Whether an operation may wait for a unit that was given back; only once for each."""
-        if not event.wanted:
-            return False
-        with self._lock:
-            if not (event.wanted and event.units):
-                return False
-            event.wanted = False
-            return True
+    def take_refused(self, event: HeldEvent) -> list[DelayedOperation]:
+        """Return the operations that a unit is for that was given back; only once."""
+        if event.refused:
+            with self._lock:
+                if event.units:
+                    refused, event.refused = event.refused, []
+                    return refused
+        return []
 
     def close(self) -> None:
         """Drop all events, and hold none from now on."""

@@ -170,6 +170,28 @@ class TestHold:
         assert p.try_complete_else_watch(late, ["a"]) is False or late.done()
         assert p.defer("a").done() is not late.done() or p.stats().held == 0
 
+    @pytest.mark.parametrize("stays", [True, False])
+    def test_a_unit_that_is_given_back_late(self, harness, stays):
+        """It is for the operations that would have had it in time, not for later ones."""
+        p, futures = harness.purgatory, []
+
+        class EndsMeanwhile(KeyedOperation):
+            def _op_count_key(self, key, value):
+                if not futures:
+                    futures.append(p.defer(key))
+                    harness.advance(2)
+                    if not stays:
+                        futures[0].cancel()
+                    futures.append(p.defer(key))
+                    self.cancel()
+                return super()._op_count_key(key, value)
+
+        p.try_complete_else_watch(EndsMeanwhile(30), ["a"])
+        p.complete("a", 1, limit=1, hold=1)
+        assert [future.done() for future in futures] == [True, False]
+        assert futures[0].cancelled() is not stays
+        p._check()
+
     def test_without_a_timeout(self, harness):
         """At one instant events come before expirations."""
         p = harness.purgatory
