@@ -107,7 +107,7 @@ def submit_wait(
     operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
     operation._op_owner = core._owner  # `attach`, for an operation that only this thread knows
     try:
-        submit(core._target, operation, watch_keys, check_first=False)
+        submit(core._target, operation, watch_keys, is_internal=True)
     except BaseException:
         operation._waiting = None  # no cycle is left behind
         raise

@@ -17,7 +17,7 @@ from typing import Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.lifecycle import MAX_ATTEMPTS, finish, request_check
-from purgatory.core.operation_state import OperationOwner, OperationState
+from purgatory.core.operation_state import UNFINISHED, OperationOwner, OperationState
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section
 
@@ -154,18 +154,24 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
     return True
 
 
-def detach(operation: OperationState) -> bool:
-    """Make an operation belong to no purgatory again. False if it has ended, and keeps its own."""
+def detach(operation: OperationState, for_ever: bool = False) -> bool:
+    """Make an operation belong to no purgatory again. False if it has ended, and keeps its own.
+
+    `for_ever`: it ends, and no callback is told.
+    """
     if operation._op_lock is None:  # sections are atomic
-        return _detach(operation)
+        return _detach(operation, for_ever)
     with operation._op_lock:
-        return _detach(operation)
+        return _detach(operation, for_ever)
 
 
-def _detach(operation: OperationState) -> bool:
+def _detach(operation: OperationState, for_ever: bool) -> bool:
     if operation._op_outcome is not None:
-        return False
+        # The other way round if it is detached already, and this is another attempt.
+        return operation._op_owner is None and operation._op_stage == UNFINISHED
     operation._op_owner = None
+    if for_ever:
+        operation._op_outcome = CANCELLED
     return True
 
 

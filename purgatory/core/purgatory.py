@@ -127,7 +127,7 @@ class PurgatoryCore:
         future._operation = operation
         operation._op_owner = self._owner  # `attach`, for an operation that only this thread knows
         try:
-            submit(self._target, operation, watch_keys, check_first=False)
+            submit(self._target, operation, watch_keys, is_internal=True)
         except BaseException:
             operation.future = None  # no cycle is left behind
             raise

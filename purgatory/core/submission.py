@@ -40,11 +40,14 @@ def submit(
     target: SubmissionTarget,
     operation: DelayedOperation,
     keys: tuple[Hashable, ...],
-    check_first: bool = True,
+    is_internal: bool = False,
 ) -> bool:
-    """Submit an operation that is attached to the owner. True if this call completed it."""
+    """Submit an operation that is attached to the owner. True if this call completed it.
+
+    `is_internal`: the program does not see it before this returns, and only keys complete it.
+    """
     try:
-        if check_first and request_check(operation):
+        if not is_internal and request_check(operation):
             return True
         target.lists.watch(operation, keys)
         if request_check(operation):
@@ -57,7 +60,7 @@ def submit(
             else:
                 target.timer.add(operation)
     except BaseException as error:
-        if _roll_back(target, operation, error):
+        if _roll_back(target, operation, error, is_internal):
             raise
     # It may have ended since the checks, when it was not yet on all that it is on now.
     if operation._op_outcome is not None:
@@ -69,25 +72,29 @@ def submit(
     return False
 
 
-def _roll_back(target: SubmissionTarget, operation: DelayedOperation, error: BaseException) -> bool:
+def _roll_back(
+    target: SubmissionTarget, operation: DelayedOperation, error: BaseException, is_internal: bool
+) -> bool:
     """Take back a submission that failed. False if the operation has ended all the same."""
     attempts = 0
     while True:
         attempts += 1
         try:
-            return _try_roll_back(target, operation, error)
+            return _try_roll_back(target, operation, error, is_internal)
         except MemoryError:  # what it has done is done: the next attempt goes on
             if attempts == MAX_ATTEMPTS:
                 raise
 
 
 def _try_roll_back(
-    target: SubmissionTarget, operation: DelayedOperation, error: BaseException
+    target: SubmissionTarget, operation: DelayedOperation, error: BaseException, is_internal: bool
 ) -> bool:
     target.lists.remove(operation)
     if not isinstance(error, TimerError):  # that says that it was not added
         TimerTask.cancel(operation)
-    pending = detach(operation)
+    # An internal one ends: a thread that has found it on a list must not waste a limited event on
+    # it. Another one may be submitted again, or ended by that thread meanwhile, and told so.
+    pending = detach(operation, for_ever=is_internal)
     if pending and isinstance(error, TimerClosed) and target.lists.closed:
         raise PurgatoryClosed(f"purgatory {target.owner.name!r} is closed") from error
     return pending or not isinstance(error, Exception)

@@ -129,7 +129,7 @@ class Feeder:
         operation.start_delay(now_ms)
         if self.may_extend:
             self._waiting.setdefault(op_id, []).append(operation)
-        submit(self._purgatory._target, operation, distinct_keys(watch_keys), check_first=False)
+        submit(self._purgatory._target, operation, distinct_keys(watch_keys), is_internal=True)
 
     def _feed_instants(self, window: Window) -> int:
         operations, extensions, events = window.operations, window.extensions, window.events

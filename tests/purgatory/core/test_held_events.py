@@ -1,6 +1,7 @@
 """Events that reach a limited number of operations, or are held for later ones."""
 
 import gc
+import threading
 import weakref
 from datetime import timedelta
 
@@ -190,6 +191,41 @@ class TestHold:
         p.complete("a", 1, limit=1, hold=1)
         assert [future.done() for future in futures] == [True, False]
         assert futures[0].cancelled() is not stays
+        p._check()
+
+    def test_an_operation_that_was_refused_uses_no_event(self):
+        """It was on its list while a thread looked for operations to complete, and is off again."""
+        found, is_refused = threading.Event(), threading.Event()
+
+        class FullTimer(Timer):
+            def add(self, task):
+                if isinstance(task, KeyedOperation) and task.delay_ms == 7000:
+                    assert found.wait(HANG)
+                    raise TimerFull("full")
+                return super().add(task)
+
+        class Waits(KeyedOperation):
+            def _op_count_key(self, key, value):
+                found.set()
+                assert is_refused.wait(HANG)
+                self.cancel()
+                return super()._op_count_key(key, value)
+
+        p = Purgatory(timer=FullTimer(clock=ManualClock(), executor=InlineExecutor()))
+        p.try_complete_else_watch(Waits(30), ["a"])
+
+        def refuse():
+            with pytest.raises(TimerFull):
+                p.defer("a", timeout=7)
+            is_refused.set()
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        while p.delayed < 2:
+            pass
+        assert p.complete("a", 1, limit=1, hold=5) == 0
+        thread.join(HANG)
+        assert p.defer("a").result(0) == 1
         p._check()
 
     def test_without_a_timeout(self, harness):
