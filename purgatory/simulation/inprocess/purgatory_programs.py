@@ -104,7 +104,7 @@ class PurgatoryPrograms:
                 raise
 
     def finish(self) -> None:
-        """Check that all is done that is due, and close."""
+        """See `Programs`."""
         self._scheduler.policy.slowness = 0.0
         if not self._oracle.is_closing and self._chance.random() < 0.7:
             self._scheduler.sleep(_ALL_IS_DUE_S)
@@ -119,6 +119,9 @@ class PurgatoryPrograms:
         if self._timer is not None:
             self._timer.close()
         self._is_over = True
+
+    def check(self) -> None:
+        """See `Programs`."""
         self._scheduler.sleep(1.0)
         self._check_rest()
 
@@ -138,9 +141,8 @@ class PurgatoryPrograms:
             self._scheduler.fail(f"says that something is left: {stats}")
         ended = stats.completed + stats.failed + stats.expired + stats.cancelled
         told = sum(len(record.told) for record in self._oracle.waits)
-        # One that a thread ended before it was submitted belongs to no purgatory.
-        before = sum(record.may_have_ended_before for record in self._oracle.waits)
-        if not told - before <= ended <= told:
+        foreign = sum(record.may_belong_to_none for record in self._oracle.waits)
+        if not told - foreign <= ended <= told:
             self._scheduler.fail(f"counts {ended} ends, of {told}: {stats}")
 
     def _read_futures(self) -> None:
@@ -194,7 +196,11 @@ class PurgatoryPrograms:
     def _submit(self, record: WaitRecord, operation: DelayedOperation) -> None:
         record.handle = operation
         self._oracle.waits.append(record)  # other threads find it while it is submitted
-        self.purgatory.try_complete_else_watch(operation, record.keys)
+        try:
+            self.purgatory.try_complete_else_watch(operation, record.keys)
+        except _CLOSED:
+            record.is_refused = True
+            raise
         record.returned_ns = self._scheduler.now_ns
 
     def _recorder(self, record: WaitRecord) -> Recorder:

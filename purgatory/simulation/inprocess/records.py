@@ -80,11 +80,13 @@ class WaitRecord(Call):
     is_satisfied: bool = False
     satisfied_ns: int = 0
     is_checking: bool = False
+    #: Its submission has raised.
+    is_refused: bool = False
 
     @property
-    def may_have_ended_before(self) -> bool:
-        """Whether a call may have ended it before it was submitted."""
-        return any(
+    def may_belong_to_none(self) -> bool:
+        """Whether it was refused, or a call may have ended it before it was submitted."""
+        return self.is_refused or any(
             call.answer is True and (not self.has_returned or call.called_ns <= self.returned_ns)
             for call in self.enders
         )

@@ -35,7 +35,10 @@ class Programs(Protocol):
         """Do one thing."""
 
     def finish(self) -> None:
-        """Check that all is done, close, and check that nothing is left."""
+        """Check that all is done that is due, and close."""
+
+    def check(self) -> None:
+        """Check that nothing is left, once all threads have ended."""
 
 
 class InProcessWorld:
@@ -85,6 +88,7 @@ class InProcessWorld:
         self._programs.finish()
         for thread in drivers:
             thread.join()
+        self._programs.check()
 
     def _call(self) -> None:
         for _ in range(self._chance.randint(1, self._settings.calls)):

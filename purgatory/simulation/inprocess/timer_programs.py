@@ -67,7 +67,7 @@ class TimerPrograms:
         action()
 
     def finish(self) -> None:
-        """Check that all is done that is due, and close."""
+        """See `Programs`."""
         self._scheduler.policy.slowness = 0.0
         rests = not self._oracle.is_closing and self._chance.random() < 0.7
         if rests:
@@ -81,6 +81,9 @@ class TimerPrograms:
         if self._is_driven:
             self._scheduler.sleep(_ALL_IS_DUE_S)
         self._oracle.closed_ns = self._scheduler.now_ns
+
+    def check(self) -> None:
+        """See `Programs`."""
         self._scheduler.sleep(_ALL_IS_DUE_S)
         self._oracle.tasks_rest(cancelled_by_close=True)
         self._check_figures()
