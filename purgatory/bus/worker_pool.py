@@ -88,7 +88,8 @@ class PoolWorker:
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
         """Ask it to end once its pipe is empty."""
         self._term = Term(reply_to)
-        self._mailbox.send(self._term)
+        with contextlib.suppress(MailboxClosed):  # it was awake, has seen that, and has ended
+            self._mailbox.send(self._term)
 
     def is_here(self) -> bool:
         """Whether the calling thread is this worker's."""

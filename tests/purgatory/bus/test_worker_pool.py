@@ -8,7 +8,7 @@ import pytest
 
 from mq import Mailbox
 from purgatory import DelayedOperation, Purgatory
-from purgatory.bus.commands import ExpiredBatch
+from purgatory.bus.commands import Activate, ExpiredBatch
 from purgatory.bus.worker_pool import PoolWorker, WorkerPool
 from timingwheel import ManualClock, Timer
 
@@ -173,6 +173,33 @@ def test_a_bucket_that_comes_as_close_begins_is_run():
     pool.close(wait=True, timeout=PATIENCE)
     pool.flush()  # as the thread does that handed it over
     assert ran == [["first"], ["last"]]
+
+
+class MailboxOfAnEndedWorker:
+    """Delivers a command when the worker, which just was awake, has ended."""
+
+    def __init__(self, worker):
+        self._worker = worker
+        self._mailbox = worker._mailbox
+
+    def send(self, command):
+        self._mailbox.send(Activate())
+        self._worker.join(PATIENCE)
+        self._mailbox.send(command)
+
+    def __getattr__(self, name):
+        return getattr(self._mailbox, name)
+
+
+def test_a_worker_that_ends_before_its_term_comes():
+    """It looks whether it is to end whenever it is awake."""
+    worker, acks = PoolWorker("w"), Mailbox()
+    worker.start()
+    worker._mailbox = MailboxOfAnEndedWorker(worker)
+    worker.term(acks)
+    assert acks.recv(PATIENCE).worker == "w"
+    assert not worker.is_alive()
+    acks.close()
 
 
 def test_close_gives_up_on_a_worker_that_hangs():
