@@ -4,7 +4,7 @@ It knows nothing of how they work. A broken promise ends the world at once. Each
 calls of which the order is known: those that overlap may have happened in either.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from purgatory.simulation.inprocess.records import (
     NEVER,
@@ -17,6 +17,8 @@ from purgatory.simulation.inprocess.scheduler import Scheduler
 
 #: Nanoseconds by which a task may be late where nothing is slow.
 PROMPT_NS = 10**9
+# Nanoseconds that a callback may take where nothing is slow.
+_QUICK_NS = 10**7
 
 
 class ThreadOracle:
@@ -37,6 +39,15 @@ class ThreadOracle:
     def _fail(self, what: str) -> None:
         self._scheduler.fail(what)
 
+    def note_slowness(self, act: Callable[[], None]) -> None:
+        """Let a callback act. If that takes long, other tasks of its thread may be late."""
+        start_ns = self._scheduler.now_ns
+        try:
+            act()
+        finally:
+            if self._scheduler.now_ns > start_ns + _QUICK_NS:
+                self.is_prompt = False
+
     # Timers
 
     def task_runs(self, record: TaskRecord) -> None:
@@ -45,7 +56,10 @@ class ThreadOracle:
         record.runs.append(now_ns)
         if self.closed_ns != NEVER:
             self._fail(f"ran after the timer was closed: {record}")
-        armings = _not_superseded([*record.adds, *record.moves], record.moves)
+        armings = [*record.adds, *record.moves]
+        # Else a run that had begun before it was added again may just come.
+        if len(record.runs) + record.times_cancelled == len(record.adds):
+            armings = _not_superseded(armings, record.moves)
         if now_ns < min(call.called_ns + call.delay_ns for call in armings):
             self._fail(f"ran early, at {now_ns}: {record}")
         self._check_once(record)

@@ -216,7 +216,7 @@ class PurgatoryPrograms:
             self._scheduler.sleep(0.01)
         elif draw < self._errors + 0.15 and not self._is_over and self._reactions < _MAX_REACTIONS:
             self._reactions += 1
-            self.act()
+            self._oracle.note_slowness(self.act)
 
     # Events
 
