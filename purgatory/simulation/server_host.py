@@ -1,12 +1,16 @@
 """ServerHost: a machine that has a server, started again whenever it does not run."""
 
+from collections.abc import Callable
+
 from purgatory.errors import StoreError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.simulation.server_process import ServerProcess
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
+from purgatory.simulation.world.process import Process
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S
 
 LIMITS = Limits(
@@ -24,11 +28,22 @@ LIMITS = Limits(
 _LOOK_NS = NS_PER_S
 
 
-class ServerHost:
-    """The machine `server` of a world."""
+def _no_sink(process: Process) -> None:
+    """Make no journal for a process."""
 
-    def __init__(self, machine: Machine, network: SimulatedNetwork, troubles: Troubles) -> None:
+
+class ServerHost:
+    """The machine `server` of a world. `make_sink`: makes the journal of each process."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        network: SimulatedNetwork,
+        troubles: Troubles,
+        make_sink: Callable[[Process], JournalSink | None] = _no_sink,
+    ) -> None:
         self.machine = machine
+        self._make_sink = make_sink
         self._troubles = troubles
         self._world = machine.world
         self._network = network
@@ -78,7 +93,7 @@ class ServerHost:
         self.kill()
         process = self._process = ServerProcess(self.machine, self._network)
         try:
-            process.start(LIMITS)
+            process.start(LIMITS, self._make_sink(process))
             self.starts += 1
             self._world.note("server: started")
             self._note_clock(process.parts.clock, is_alive=process.alive)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
+from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S
+from purgatory.simulation.journal.world_journal import WorldJournal
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.program import Program
 from purgatory.simulation.server_host import ServerHost
@@ -66,9 +68,11 @@ class Simulation:
         self.oracle: Oracle = Oracle(self.world, self.troubles)
         self.network: SimulatedNetwork = SimulatedNetwork(self.world)
         self.workload: Workload = settings.workload or draw_workload(self.world)
-        self.server: ServerHost = ServerHost(
-            Machine(self.world, "server"), self.network, self.troubles
+        #: That of the server: one, or none.
+        self.journals: list[WorldJournal] = (
+            [WorldJournal(seed, self.oracle)] if self.workload.has_journal else []
         )
+        self.server: ServerHost = self._make_server()
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
         self.oracle.latest_now_ms = self.server.latest_now_ms
         names = [f"client-{n}" for n in range(self.workload.clients)]
@@ -89,6 +93,10 @@ class Simulation:
             settings.kinds,
         )
         self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
+
+    def _make_server(self) -> ServerHost:
+        made = Machine(self.world, "server"), self.network, self.troubles
+        return ServerHost(*made, *[journal.make_sink for journal in self.journals])
 
     def _program(self, name: str) -> Program:
         machine = Machine(self.world, name)
@@ -114,6 +122,9 @@ class Simulation:
             self.oracle.check_all()
             for group in self.groups:
                 group.oracle.check_all()
+            for journal in self.journals:
+                self._settle_journal(journal)
+                journal.check()
             self._raise_violation()
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
             verdict.violation = f"{type(error).__name__}: {error}"
@@ -161,6 +172,12 @@ class Simulation:
         self._run_for(JOBS_SETTLE_S)
         group.program.read_dead()
         self._run_for(RECOVERY_NS / NS_PER_S)
+
+    def _settle_journal(self, journal: WorldJournal) -> None:
+        """Have the journal given what it may have missed, by the next process; and written."""
+        journal.may_fail = False
+        self.server.kill()
+        self._run_for(JOURNAL_SETTLE_S)
 
 
 def simulate(seed: int, settings: Settings | None = None, *, with_history: bool = False) -> Verdict:

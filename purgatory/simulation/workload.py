@@ -38,12 +38,14 @@ class Workload:
     handler_errors: float
     #: What workers do; None: there are none.
     jobs: JobWorkload | None = None
+    #: Whether the server has a journal.
+    has_journal: bool = False
 
 
 def draw_workload(world: World) -> Workload:
     """Draw the workload of a world: some actions are left out, others are frequent.
 
-    Each world of an odd seed has jobs, too.
+    Each world of an odd seed has jobs, too, and two of eight have a journal, one of them with jobs.
     """
     chance = world.random
     weights = {
@@ -60,6 +62,7 @@ def draw_workload(world: World) -> Workload:
         weights=weights,
         handler_errors=chance.choice((0.0, 0.0, 0.1)),
         jobs=draw_jobs(world) if world.seed % 2 else None,
+        has_journal=world.seed % 8 >= 6,
     )
 
 

@@ -369,4 +369,36 @@ MUTANTS = [
         "        if not session:\n",
         "        if not session or isinstance(request, Finish):\n",
     ),
+    Mutant(
+        "a row is in the journal twice after a start",
+        SERVER + "recovery.py",
+        "store.submissions(position.operations)",
+        "store.submissions(position.operations - 1)",
+    ),
+    Mutant(
+        "events that the journal has missed are not given to it again",
+        SERVER + "recovery.py",
+        "    for events in _in_chunks(store.queued_events(position.events)):\n",
+        "    for events in ():\n",
+    ),
+    Mutant(
+        "events are deleted before the journal has them",
+        SERVER + "journal/journal_numbers.py",
+        "        self._confirmed = (position.events, position.extensions)\n",
+        "        self._confirmed = (self._events, self._extensions)\n",
+    ),
+    Mutant(
+        "outcomes are deleted before the journal has them",
+        SERVER + "retention.py",
+        "            self._blocked = not self._is_journaled(record)\n",
+        "            self._blocked = False\n",
+    ),
+    Mutant(
+        "what was not written is in the journal",
+        SERVER + "store_loop.py",
+        "        transaction.roll_back()\n",
+        "        transaction.roll_back()\n"
+        "        if self._sink is not None:\n"
+        "            self._write_to_journal(self._sink, transaction)\n",
+    ),
 ]
