@@ -14,7 +14,7 @@ KINDS: Final = {
     "state": "a part of the world begins, ends or changes",
     "asked": "a request",
     "answered": "an answer",
-    "synced": "a sync of the disk",
+    "synced": "a sync of the disk, or rows of the journal",
     "handler": "a handler begins, returns or raises",
     "completed": "completed",
     "failed": "failed",
@@ -22,7 +22,7 @@ KINDS: Final = {
     "cancelled": "cancelled",
 }
 #: Lanes that are drawn above the others, if anything is in them.
-FIRST_LANES: Final = ("faults", "network", "server", "disk", "keys")
+FIRST_LANES: Final = ("faults", "network", "server", "disk", "journal", "keys")
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 _ASKED: Final = (
     *("submits ", "schedules ", "event ", "extends "),
@@ -88,7 +88,7 @@ def _of_a_lane(what: str) -> tuple[str, str]:
     if found is None:
         return "others", "state"
     lane, rest = found["lane"], what[found.end() :]
-    if rest == "syncs":
+    if rest == "syncs" or lane == "journal":
         return lane, "synced"
     if lane in FIRST_LANES:
         return lane, "state"

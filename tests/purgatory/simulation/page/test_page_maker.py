@@ -17,6 +17,7 @@ HISTORY = [
     "    0.500000  told: client-10-1 completed 1",
     "    0.600000  fault: disk_full",
     "    0.700000  disk: syncs",
+    "    0.750000  journal: up to (3, 1, 0, 0)",
     "    0.800000  network: cuts off client-9",
     "    0.900000  nothing of a lane",
 ]
@@ -34,10 +35,11 @@ def test_each_part_has_its_lane():
         ("client-10", "completed"),
         ("faults", "fault"),
         ("disk", "synced"),
+        ("journal", "synced"),
         ("network", "state"),
         ("others", "state"),
     ]
-    parts = ["faults", "network", "server", "disk", "keys"]
+    parts = ["faults", "network", "server", "disk", "journal", "keys"]
     assert lanes_of(marks_of(HISTORY)) == [*parts, "client-9", "client-10", "others"]
 
 
