@@ -44,9 +44,11 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
 
     If the wall clock was set meanwhile, the times of what waits are moved by as much.
     """
-    clock = ServiceClock(store.metadata(), sources)
+    before = store.metadata()
+    clock = ServiceClock(before, sources)
     if clock.shift_ms:
-        store.shift_times(clock.shift_ms, clock.metadata())
+        acknowledged = _moved_acknowledgements(before, clock.shift_ms)
+        store.shift_times(clock.shift_ms, clock.metadata() | acknowledged)
     else:
         store.set_metadata(clock.metadata())
     return clock
@@ -78,13 +80,12 @@ def load_state(
     state.replies.load(store.replies())
     for key, event in store.held_events():
         state.held.set(key, event)
-    if not clock.shift_ms:
-        # The last run's stamps may have been ahead of the clock.
-        state.stamp.follow(store.last_event_ms() or 0)
+    # The last run's stamps may have been ahead of the clock.
+    state.stamp.follow(store.last_event_ms() or 0)
     _load_operations(state, store, memory)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
-    _load_acknowledgements(state, store.metadata(), clock.shift_ms)
+    _load_acknowledgements(state, store.metadata())
     return state
 
 
@@ -120,20 +121,28 @@ def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
     return msgspec.msgpack.encode(retention.acknowledgements())
 
 
-def _load_acknowledgements(state: ServerState, metadata: dict[str, Any], shift_ms: int) -> None:
+def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
+    packed = metadata.get(ACKNOWLEDGED)
+    return [] if packed is None else msgspec.msgpack.decode(packed, type=list[tuple[int, int]])
+
+
+def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, Any]:
+    """Return the metadata of acknowledgements with other times; empty if there are none."""
+    moved = [(at_ms + by_ms, seq) for at_ms, seq in _acknowledgements(metadata)]
+    return {ACKNOWLEDGED: msgspec.msgpack.encode(moved)} if moved else {}
+
+
+def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
     """Do not send outcomes again that were acknowledged in an earlier run, and keep them as long.
 
     Those of a later run that crashed are sent again.
     """
-    packed = metadata.get(ACKNOWLEDGED)
-    if packed is None:
-        return
     owners = {
         seq: client for client in state.clients.by_name.values() for seq in client.unacknowledged
     }
-    for acknowledged_ms, seq in msgspec.msgpack.decode(packed):
+    for acknowledged_ms, seq in _acknowledgements(metadata):
         if seq in owners:
-            state.retention.acknowledge(owners[seq], [seq], acknowledged_ms + shift_ms)
+            state.retention.acknowledge(owners[seq], [seq], acknowledged_ms)
 
 
 def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:

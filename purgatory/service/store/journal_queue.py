@@ -51,10 +51,10 @@ class JournalQueue:
         first = self._connection.execute(f"SELECT min(number) FROM {table}").fetchone()[0]
         return self._last(table) if first is None else first - 1
 
-    def last_event_ms(self) -> int | None:
-        """Return the time of the last event in the table; None if it is empty."""
-        sql = f"SELECT at_ms FROM {_EVENTS} ORDER BY number DESC LIMIT 1"
-        row = self._connection.execute(sql).fetchone()
+    def last_event_ms(self, after: int) -> int | None:
+        """Return the time of the last event numbered above `after`; None if there is none."""
+        sql = f"SELECT at_ms FROM {_EVENTS} WHERE number > ? ORDER BY number DESC LIMIT 1"
+        row = self._connection.execute(sql, (after,)).fetchone()
         return row[0] if row else None
 
     def events(self, after: int) -> list[Any]:

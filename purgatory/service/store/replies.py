@@ -27,6 +27,10 @@ class ReplyTable:
         sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
         self._connection.executemany(sql, names)
 
+    def shift_times(self, by_ms: int) -> None:
+        """Move the times of all replies."""
+        self._connection.execute("UPDATE replies SET at_ms = at_ms + ?", (by_ms,))
+
     def all(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
         return self._connection.execute("SELECT * FROM replies ORDER BY at_ms, seq").fetchall()

@@ -35,6 +35,8 @@ from purgatory.service.store.statements import RowInserter, chunks, placeholders
 
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
+# Key of the metadata for the last event before times were moved.
+_OLD_EVENTS: Final = "old_events"
 
 _PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
 
@@ -204,7 +206,10 @@ class Store:
         )
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times of what waits and of what is held, and write metadata, in one commit."""
+        """Move the times that still matter, and write metadata, in one commit.
+
+        What has ended, and what the journal is to get, keeps its times.
+        """
 
         def write() -> None:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
@@ -212,9 +217,11 @@ class Store:
             self._deadlines.shift_times(by_ms)
             self._held.shift_times(by_ms)
             self._jobs.shift_times(by_ms)
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
-            )
+            self._replies.shift_times(by_ms)
+            rows = list(metadata.items())
+            if old := self._journal_queue.last()[0]:
+                rows.append((_OLD_EVENTS, old))
+            self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
         self._try("write", lambda: self._commit(write))
 
@@ -329,8 +336,15 @@ class Store:
         return rows
 
     def last_event_ms(self) -> int | None:
-        """Return the time of the last event that is to be journaled; None if there is none."""
-        last: int | None = self._try("read", self._journal_queue.last_event_ms)
+        """Return the time of the last event that is to be journaled; None if there is none.
+
+        Events from before times were moved do not count: they are of another clock.
+        """
+        sql = "SELECT value FROM meta WHERE key = ?"
+        after = self._read(sql, (_OLD_EVENTS,))
+        last: int | None = self._try(
+            "read", lambda: self._journal_queue.last_event_ms(after[0][0] if after else 0)
+        )
         return last
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:

@@ -79,6 +79,48 @@ def test_setting_the_wall_clock_moves_no_deadline(tmp_path, wall_ms, boot):
     server.store.close()
 
 
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+def test_the_wall_clock_was_set_before_the_start_before(tmp_path, wall_ms):
+    """What the journal does not have yet is of another clock, and moves no deadline of now."""
+    server = StepServer(tmp_path / "a.db", sink=RecordingSink())
+    server.submit(operation("a"))
+    server.complete("a's key", 1)
+    server.time.wall_ms = wall_ms
+    server.crash()
+    server.crash()
+    server.hello()
+    server.submit(operation("b", timeout_ms=1000))
+    now_ms = server.time.ms + wall_ms
+    assert server.query("b").deadline_ms == pytest.approx(now_ms + 1000, abs=10)
+    server.complete("c's key", 1)
+    server.crash()
+    server.hello()
+    server.pass_time(1001)
+    assert server.query("b").state == "expired"
+    server.store.close()
+
+
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+def test_acknowledged_outcomes_are_known_as_long_as_before(tmp_path, wall_ms):
+    """Also after the wall clock was set, and another start."""
+    server = StepServer(tmp_path / "a.db")
+    server.submit(operation("a"))
+    server.complete("a's key", 1)
+    [outcome] = server.fetch_outcomes()
+    server.acknowledge(outcome.number)
+    server.store_loop.shut_down()
+    server.time.wall_ms = wall_ms
+    server.open()
+    server.crash()
+    server.hello()
+    server.pass_time(500_000)
+    assert server.query("a").state == "completed"
+    server.pass_time(200_000)
+    server.pass_time(1)
+    assert server.query("a").state == "unknown"
+    server.store.close()
+
+
 def test_the_journal_gets_each_committed_row(tmp_path):
     """After a crash it gets those again that it had not confirmed."""
     sink = RecordingSink()

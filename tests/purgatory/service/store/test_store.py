@@ -115,6 +115,24 @@ def test_times_of_what_waits_can_be_moved(store):
     assert store.metadata().items() >= {"fact": 1}.items()
 
 
+def test_times_of_replies_are_moved(store):
+    """They are kept for a while after they were sent."""
+    store.commit(Changes(replies=["session", 7, 100, b"reply"]))
+    store.shift_times(-50, {})
+    assert store.replies() == [("session", 7, 50, b"reply")]
+
+
+def test_the_last_event_is_of_the_present_clock(store):
+    """What the journal is to get keeps its times; they are not those of now."""
+    store.commit(Changes(queued_events=[1, "k", 5000, 0, 0]))
+    assert store.last_event_ms() == 5000
+    store.shift_times(-3000, {})
+    assert store.last_event_ms() is None
+    assert store.queued_events(0) == [(1, "k", 5000, 0, 0)]
+    store.commit(Changes(queued_events=[2, "k", 2001, 0, 0]))
+    assert store.last_event_ms() == 2001
+
+
 def test_in_memory():
     """Without a path the database is in memory."""
     store = Store(None)
