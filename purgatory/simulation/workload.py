@@ -62,7 +62,7 @@ def draw_workload(world: World) -> Workload:
         weights=weights,
         handler_errors=chance.choice((0.0, 0.0, 0.1)),
         jobs=draw_jobs(world) if world.seed % 2 else None,
-        has_journal=world.seed % 8 >= 6,
+        has_journal=world.seed % 8 in (4, 5),
     )
 
 

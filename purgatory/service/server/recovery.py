@@ -34,6 +34,9 @@ from purgatory.service.store.store import Store, StoredOutcome
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
+# The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
+# after a boot without a battery, and deadlines do not wait until it is right.
+_MAX_AHEAD_MS: Final = 60_000
 # Rows that the journal gets at once.
 _CHUNK = 500
 _T = TypeVar("_T")
@@ -80,8 +83,9 @@ def load_state(
     state.replies.load(store.replies())
     for key, event in store.held_events():
         state.held.set(key, event)
-    # The last run's stamps may have been ahead of the clock.
-    state.stamp.follow(store.last_event_ms() or 0)
+    last_ms = store.last_event_ms() or 0
+    if last_ms <= now_ms + _MAX_AHEAD_MS:
+        state.stamp.follow(last_ms)
     _load_operations(state, store, memory)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))

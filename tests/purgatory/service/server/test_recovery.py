@@ -100,6 +100,21 @@ def test_the_wall_clock_was_set_before_the_start_before(tmp_path, wall_ms):
     server.store.close()
 
 
+def test_a_machine_that_boots_with_a_slow_clock(tmp_path):
+    """As one without a battery has it: what is submitted then has its own timeout."""
+    server = StepServer(tmp_path / "a.db", sink=RecordingSink())
+    server.submit(operation("a"))
+    server.complete("a's key", 1)
+    server.time.boot = "boot 2"
+    server.time.wall_ms = -3_600_000
+    server.crash()
+    server.hello()
+    server.submit(operation("b", timeout_ms=1000))
+    server.pass_time(1001)
+    assert server.query("b").state == "expired"
+    server.store.close()
+
+
 @pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
 def test_acknowledged_outcomes_are_known_as_long_as_before(tmp_path, wall_ms):
     """Also after the wall clock was set, and another start."""
