@@ -13,6 +13,7 @@ def no_thread_is_left_behind():
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
+        thread._started.wait(10)  # one that another thread is just starting cannot be joined
         thread.join(10)
         assert not thread.is_alive(), thread
 
