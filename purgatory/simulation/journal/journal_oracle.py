@@ -19,11 +19,13 @@ class JournalOracle:
 
     def __init__(self, directory: JournalDirectory, report: Callable[[str], None]) -> None:
         self._report = report
-        self._operations: dict[str, JournalOperation] = {}
-        self._outcomes: dict[str, JournalOutcome] = {}
         rows = directory.rows
-        self._operations = self._by_id(map(JournalOperation._make, rows["operations"]))
-        self._outcomes = self._by_id(map(JournalOutcome._make, rows["outcomes"]))
+        self._operations: dict[str, JournalOperation] = self._by_id(
+            map(JournalOperation._make, rows["operations"])
+        )
+        self._outcomes: dict[str, JournalOutcome] = self._by_id(
+            map(JournalOutcome._make, rows["outcomes"])
+        )
         self._events = Counter(key for _, key, *_ in rows["events"])
         self._extensions = Counter(op_id for _, op_id, *_ in rows["extensions"])
 
