@@ -34,6 +34,8 @@ from purgatory.service.store.store import Store, StoredOutcome
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
+#: And for the last outcome when times were moved, with the time by the clock from then on.
+MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
 _MAX_AHEAD_MS: Final = 60_000
@@ -50,8 +52,9 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
     before = store.metadata()
     clock = ServiceClock(before, sources)
     if clock.shift_ms:
+        moved = msgspec.msgpack.encode((store.last_numbers().outcomes, clock.now_ms()))
         acknowledged = _moved_acknowledgements(before, clock.shift_ms)
-        store.shift_times(clock.shift_ms, clock.metadata() | acknowledged)
+        store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, MOVED: moved})
     else:
         store.set_metadata(clock.metadata())
     return clock
@@ -98,6 +101,7 @@ def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck
     outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     progress = _read_progress(store)
     jobs: list[tuple[OutcomeRecord, str]] = []
+    moved = _read_moved(store)
     for count, row in enumerate(store.operations()):
         if count % _CHUNK == 0:
             memory.check(state.memory_bytes)
@@ -110,7 +114,7 @@ def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck
             state.watch(operation, row.keys)
             state.pending_bytes += operation.all_bytes()
         else:
-            record = _outcome_record(row, client, outcome)
+            record = _outcome_record(row, client, outcome, moved)
             state.known[row.op_id] = record
             if record.is_job:
                 jobs.append((record, sys.intern(row.kind)))
@@ -174,10 +178,18 @@ def _pending_operation(
     return operation
 
 
+def _read_moved(store: Store) -> tuple[int, int]:
+    """Return the last outcome from before times were moved, and when that was; zeros if never."""
+    packed = store.metadata().get(MOVED)
+    return (0, 0) if packed is None else msgspec.msgpack.decode(packed, type=tuple[int, int])
+
+
 def _outcome_record(
-    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
+    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome, moved: tuple[int, int]
 ) -> OutcomeRecord:
-    ended_ms = outcome.at_ms + outcome.lateness_ms
+    """Make a record; one from before times were moved is kept as if it had ended then."""
+    last, moved_ms = moved
+    ended_ms = moved_ms if outcome.seq <= last else outcome.at_ms + outcome.lateness_ms
     name = outcome.outcome
     return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
 

@@ -79,6 +79,23 @@ def test_the_retention_of_unacknowledged_outcomes_ends(server):
     assert list(server.store.operations()) == []
 
 
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+def test_the_wall_clock_was_set(server, wall_ms):
+    """Outcomes from before are kept from the next start on, and not longer either."""
+    server.submit(operation("a", timeout_ms=10))
+    server.pass_time(11)
+    server.time.wall_ms = wall_ms
+    server.crash()
+    for unacknowledged in (1, 0):
+        server.crash()
+        server.hello()
+        server.store_loop._retention_ms = 100_000
+        server.pass_time(61_000)
+        assert server.state.unacknowledged == unacknowledged
+    server.pass_time(700_000)
+    assert list(server.store.operations()) == []
+
+
 def test_rows_are_kept_until_the_journal_has_them(tmp_path):
     """However long ago they were acknowledged."""
     sink = RecordingSink()
