@@ -105,8 +105,13 @@ class PoolWorker:
 
     def _run(self) -> None:
         try:
-            self._work()
-        except BaseException:  # noqa: BLE001  # one that was to kill it
+            while True:
+                try:
+                    self._work()
+                    return
+                except BaseException:  # noqa: BLE001  # one that was to kill it
+                    continue
+        except BaseException:  # noqa: BLE001  # another one, as that one was handled
             self._run()
 
     def _work(self) -> None:

@@ -118,6 +118,53 @@ def test_a_killed_worker_goes_on(count):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("w-exec")]
 
 
+class KillsInTheHandler:
+    """A tracer that kills a worker in the line after an exception has come to `_run`."""
+
+    def __init__(self):
+        self.is_next = self.has_killed = False
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code is not PoolWorker._run.__code__:
+            return None
+        if event == "exception":
+            self.is_next = True
+        elif event == "line" and self.is_next and not self.has_killed:
+            self.has_killed = True
+            raise SystemExit
+        return self
+
+
+def test_a_worker_that_is_killed_as_it_handles_that():
+    """Two exceptions in quick succession do not end it either."""
+    killer, acks = KillsInTheHandler(), Mailbox()
+    worker = PoolWorker("w")
+    batch = ExpiredBatch(_exit_once([]), [])
+    worker.write(batch)
+    worker._pipe.flush()
+    threading.settrace(killer)
+    try:
+        worker.start()
+        worker.term(acks)
+        assert acks.recv(PATIENCE).worker == "w"
+    finally:
+        threading.settrace(None)
+    assert killer.has_killed
+    acks.close()
+
+
+def _exit_once(calls):
+    """Return what runs a bucket; the first time it is as if the worker was killed there."""
+
+    def run(bucket):
+        del bucket
+        calls.append(1)
+        if len(calls) == 1:
+            raise SystemExit
+
+    return run
+
+
 def test_a_worker_that_starts_late_counts_a_batch_once():
     """What is written before its thread looks is done twice, harmlessly; then it is idle.
 
