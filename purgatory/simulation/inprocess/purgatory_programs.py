@@ -41,6 +41,7 @@ _ACTIONS: Final = {
     "wait": 1.0,
     "sleep": 3.0,
     "close": 0.1,
+    "step": 3.0,
 }
 _NEEDED: Final = ("defer", "submit_keyed", "submit_condition")
 # Seconds: of timeouts, and after which all have passed.
@@ -341,6 +342,11 @@ class PurgatoryPrograms:
 
     def _sleep(self) -> None:
         self._scheduler.sleep(self._draw_timeout() / 10)
+
+    def _step(self) -> None:
+        """Do what was posted, beside the thread that drives."""
+        if self._is_driven:
+            self.purgatory.step()
 
     def _close(self) -> None:
         self._oracle.is_closing = True
