@@ -8,7 +8,7 @@ that starts the server, before the store thread runs.
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -34,14 +34,22 @@ from purgatory.service.store.store import Store, StoredOutcome
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
-#: And for the last outcome when times were moved, with the time by the clock from then on.
-MOVED: Final = "moved"
+# And for the last event and outcome when times were moved, and the time by the clock from then on.
+_MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
 _MAX_AHEAD_MS: Final = 60_000
 # Rows that the journal gets at once.
 _CHUNK = 500
 _T = TypeVar("_T")
+
+
+class _Moved(NamedTuple):
+    """Rows up to these numbers have times of the clock before; `at_ms`: when times were moved."""
+
+    events: int = 0
+    outcomes: int = 0
+    at_ms: int = 0
 
 
 def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
@@ -52,9 +60,10 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
     before = store.metadata()
     clock = ServiceClock(before, sources)
     if clock.shift_ms:
-        moved = msgspec.msgpack.encode((store.last_numbers().outcomes, clock.now_ms()))
+        last = store.last_numbers()
+        moved = msgspec.msgpack.encode(_Moved(last.events, last.outcomes, clock.now_ms()))
         acknowledged = _moved_acknowledgements(before, clock.shift_ms)
-        store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, MOVED: moved})
+        store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, _MOVED: moved})
     else:
         store.set_metadata(clock.metadata())
     return clock
@@ -86,22 +95,25 @@ def load_state(
     state.replies.load(store.replies())
     for key, event in store.held_events():
         state.held.set(key, event)
-    last_ms = store.last_event_ms() or 0
+    metadata = store.metadata()
+    moved = _read_moved(metadata)
+    last_ms = store.last_event_ms(moved.events) or 0
     if last_ms <= now_ms + _MAX_AHEAD_MS:
         state.stamp.follow(last_ms)
-    _load_operations(state, store, memory)
+    _load_operations(state, store, memory, moved)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
-    _load_acknowledgements(state, store.metadata())
+    _load_acknowledgements(state, metadata)
     return state
 
 
-def _load_operations(state: ServerState, store: Store, memory: StoredMemoryCheck) -> None:
+def _load_operations(
+    state: ServerState, store: Store, memory: StoredMemoryCheck, moved: _Moved
+) -> None:
     """Read operations in order of their numbers, and with each its outcome or its progress."""
     outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     progress = _read_progress(store)
     jobs: list[tuple[OutcomeRecord, str]] = []
-    moved = _read_moved(store)
     for count, row in enumerate(store.operations()):
         if count % _CHUNK == 0:
             memory.check(state.memory_bytes)
@@ -178,18 +190,17 @@ def _pending_operation(
     return operation
 
 
-def _read_moved(store: Store) -> tuple[int, int]:
-    """Return the last outcome from before times were moved, and when that was; zeros if never."""
-    packed = store.metadata().get(MOVED)
-    return (0, 0) if packed is None else msgspec.msgpack.decode(packed, type=tuple[int, int])
+def _read_moved(metadata: dict[str, Any]) -> _Moved:
+    packed = metadata.get(_MOVED)
+    return _Moved() if packed is None else msgspec.msgpack.decode(packed, type=_Moved)
 
 
 def _outcome_record(
-    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome, moved: tuple[int, int]
+    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome, moved: _Moved
 ) -> OutcomeRecord:
     """Make a record; one from before times were moved is kept as if it had ended then."""
-    last, moved_ms = moved
-    ended_ms = moved_ms if outcome.seq <= last else outcome.at_ms + outcome.lateness_ms
+    is_old = outcome.seq <= moved.outcomes
+    ended_ms = moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
     name = outcome.outcome
     return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
 

@@ -35,8 +35,6 @@ from purgatory.service.store.statements import RowInserter, chunks, placeholders
 
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
-# Key of the metadata for the last event before times were moved.
-_OLD_EVENTS: Final = "old_events"
 
 _PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
 
@@ -218,10 +216,9 @@ class Store:
             self._held.shift_times(by_ms)
             self._jobs.shift_times(by_ms)
             self._replies.shift_times(by_ms)
-            rows = list(metadata.items())
-            if old := self._journal_queue.last()[0]:
-                rows.append((_OLD_EVENTS, old))
-            self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
+            )
 
         self._try("write", lambda: self._commit(write))
 
@@ -335,16 +332,12 @@ class Store:
         rows: list[Any] = self._try("read", lambda: self._journal_queue.events(after))
         return rows
 
-    def last_event_ms(self) -> int | None:
+    def last_event_ms(self, after: int) -> int | None:
         """Return the time of the last event that is to be journaled; None if there is none.
 
-        Events from before times were moved do not count: they are of another clock.
+        Only those with numbers above `after` count.
         """
-        sql = "SELECT value FROM meta WHERE key = ?"
-        after = self._read(sql, (_OLD_EVENTS,))
-        last: int | None = self._try(
-            "read", lambda: self._journal_queue.last_event_ms(after[0][0] if after else 0)
-        )
+        last: int | None = self._try("read", lambda: self._journal_queue.last_event_ms(after))
         return last
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
