@@ -21,6 +21,7 @@ from purgatory.simulation.inprocess.oracle import ThreadOracle
 from purgatory.simulation.inprocess.records import Call, KeyEventRecord, WaitRecord
 from purgatory.simulation.inprocess.scheduler import Scheduler
 from purgatory.simulation.inprocess.substitutes import WorldClock
+from purgatory.simulation.world.world import spread
 from timingwheel import Timer, TimerClosed
 
 _ACTIONS: Final = {
@@ -394,8 +395,7 @@ class PurgatoryPrograms:
         return self._chance.choice(self._keys)
 
     def _draw_timeout(self) -> float:
-        spread: float = _SHORTEST_S * (_LONGEST_S / _SHORTEST_S) ** self._chance.random()
-        return round(spread, 4)
+        return round(spread(self._chance, _SHORTEST_S, _LONGEST_S), 4)
 
 
 def _values(result: Any) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from purgatory.simulation.inprocess.oracle import ThreadOracle
 from purgatory.simulation.inprocess.records import Call, TaskRecord
 from purgatory.simulation.inprocess.scheduler import Scheduler
 from purgatory.simulation.inprocess.substitutes import WorldClock
+from purgatory.simulation.world.world import spread
 from timingwheel import InlineExecutor, Timer, TimerClosed, TimerFull
 
 _ACTIONS: Final = {
@@ -201,8 +202,7 @@ class TimerPrograms:
         return self._chance.choice(tasks) if tasks else None
 
     def _draw_delay(self) -> float:
-        spread: float = 0.0001 * (_LONGEST_S / 0.0001) ** self._chance.random()
-        return round(spread, 5)
+        return round(spread(self._chance, 0.0001, _LONGEST_S), 5)
 
     def _draw_callback(self) -> Callable[[TaskRecord], None]:
         draw = self._chance.random()

@@ -5,7 +5,7 @@ event and extension that changed something.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome
@@ -37,7 +37,9 @@ class JournalOracle:
             found[row.op_id] = row
         return found
 
-    def check(self, operations: Sequence[OperationRecord], events: Sequence[EventRecord]) -> None:
+    def check(
+        self, operations: Collection[OperationRecord], events: Collection[EventRecord]
+    ) -> None:
         """Check it against all that programs have asked for."""
         for row in self._outcomes.values():
             if row.op_id not in self._operations:
@@ -76,14 +78,15 @@ class JournalOracle:
             self._report(f"was extended {found} times in the journal: {operation}")
 
     def _check_events(
-        self, operations: Iterable[OperationRecord], events: Sequence[EventRecord]
+        self, operations: Collection[OperationRecord], events: Collection[EventRecord]
     ) -> None:
         """Check how many events of each key there are: those that counted, and no more than all.
 
         Traces know no limits: a limited event is there only where it is like another one, and a
         held one of these for each moment at which it counts.
         """
-        limited = {event.value: event.key for event in events if event.limit is not None}
+        limited = {event.value for event in events if event.limit is not None}
+        limited_keys = {event.key for event in events if event.limit is not None}
         sent = Counter(event.key for event in events if not event.refused)
         counted: dict[str, set[Any]] = {key: set() for key in sent}
         for operation in operations:
@@ -92,7 +95,7 @@ class JournalOracle:
                     counted[key].add(value)
         for key, most in sent.items():
             found, least = self._events[key], len(counted[key])
-            if found < least or (found > most and key not in limited.values()):
+            if found < least or (found > most and key not in limited_keys):
                 self._report(
                     f"the journal has {found} events of {key}: {least} have counted, of {most}"
                 )

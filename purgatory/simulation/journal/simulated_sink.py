@@ -12,7 +12,7 @@ from purgatory.service.server.journal.journal_sink import Confirm
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.simulation.journal.journal_directory import JournalDirectory
 from purgatory.simulation.world.process import Process
-from purgatory.simulation.world.world import NS_PER_S
+from purgatory.simulation.world.world import NS_PER_S, spread
 
 # Seconds: the longest time until rows are written, and then until that is confirmed.
 _WRITE_S: Final = 20.0
@@ -65,8 +65,7 @@ class SimulatedSink:
             else:
                 call()
 
-        delay_s = 0.001 * (seconds / 0.001) ** self._chance.random()
-        world.after(int(delay_s * NS_PER_S), happen)
+        world.after(int(spread(self._chance, 0.001, seconds) * NS_PER_S), happen)
 
     def _write_all(self) -> None:
         batches, self._batches = self._batches, []

@@ -31,4 +31,4 @@ class WorldJournal:
     def check(self) -> None:
         """Check what is in it, when it has all."""
         oracle = JournalOracle(self._directory, self._oracle.report)
-        oracle.check(list(self._oracle.operations.values()), list(self._oracle.events.values()))
+        oracle.check(self._oracle.operations.values(), self._oracle.events.values())

@@ -69,4 +69,9 @@ class World:
 
     def spread(self, low: float, high: float) -> float:
         """Return a number between these, of which each order of magnitude is as likely."""
-        return float(low * (high / low) ** self.random.random())
+        return spread(self.random, low, high)
+
+
+def spread(chance: random.Random, low: float, high: float) -> float:
+    """Return a number between these, of which each order of magnitude is as likely."""
+    return float(low * (high / low) ** chance.random())
