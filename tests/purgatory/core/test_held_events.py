@@ -195,11 +195,12 @@ class TestHold:
 
     def test_an_operation_that_was_refused_uses_no_event(self):
         """It was on its list while a thread looked for operations to complete, and is off again."""
-        found, is_refused = threading.Event(), threading.Event()
+        watches, found, is_refused = [threading.Event() for _ in range(3)]
 
         class FullTimer(Timer):
             def add(self, task):
                 if isinstance(task, KeyedOperation) and task.delay_ms == 7000:
+                    watches.set()
                     assert found.wait(HANG)
                     raise TimerFull("full")
                 return super().add(task)
@@ -221,8 +222,7 @@ class TestHold:
 
         thread = threading.Thread(target=refuse)
         thread.start()
-        while p.delayed < 2:
-            pass
+        assert watches.wait(HANG)
         assert p.complete("a", 1, limit=1, hold=5) == 0
         thread.join(HANG)
         assert p.defer("a").result(0) == 1
