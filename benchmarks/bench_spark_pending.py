@@ -1,11 +1,12 @@
 """Measures a small micro-batch of the stream over many pending operations.
 
-    python benchmarks/bench_spark_pending.py [--pending 1000,300000,3000000] [--batches 40]
+    python benchmarks/bench_spark_pending.py [--pending 1000,300000,3000000] [--design operators]
 
 For each size in turn: a stream takes so many operations that stay pending, and then micro-batches
 of 100 operations and 100 events, of keys chosen at random. Beside it, empty micro-batches of Spark,
 from one directory with nothing to do. Wall and CPU seconds of all processes, medians of the second
-half of the micro-batches, as Java is slow at first.
+half of the micro-batches, as Java is slow at first. `--design operators` measures the design that
+was not taken, `spark_operators.py`.
 """
 
 import argparse
@@ -22,9 +23,10 @@ from bench_spark import MEMORY
 from bench_spark_stream import Mark, now, since
 from harness import machine, table
 from pyspark.sql import DataFrame, SparkSession
+from spark_operators import run_join
 
-from purgatory.spark.session import open_session
-from purgatory.spark.stream.query import Stream
+from purgatory.spark.session import open_session, temporary_settings
+from purgatory.spark.stream.query import Stream, rocks_db_settings
 from purgatory.spark.stream.sources import directory_source
 
 SIZES = "1000,300000,3000000"
@@ -96,6 +98,17 @@ def run_stream(spark: SparkSession, path: Path) -> list[Mark]:
     return marks
 
 
+def run_operators(spark: SparkSession, path: Path) -> list[Mark]:
+    """Do the same with Spark's operators, with the same state store and as many shards."""
+    marks = [now()]
+    with temporary_settings(spark, rocks_db_settings(spark.sparkContext.defaultParallelism)):
+        run_join(spark, str(path), lambda: marks.append(now()))
+    return marks
+
+
+DESIGNS = {"shards": run_stream, "operators": run_operators}
+
+
 def run_empty(spark: SparkSession, path: Path) -> list[Mark]:
     """Let Spark take the events, and do nothing; return the times."""
     marks = [now()]
@@ -119,18 +132,19 @@ def typical(marks: list[Mark]) -> Mark:
     return Mark(walls[len(walls) // 2], seconds[len(seconds) // 2])
 
 
-def figures(spark: SparkSession, pending: int, batches: int) -> list[str]:
+def figures(spark: SparkSession, design: str, pending: int, batches: int) -> list[str]:
     """Return the row of a size."""
+    run = DESIGNS[design]
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as name:
         feed = Input(Path(name), pending)
         feed.fill()
         begin = now()
-        run_stream(spark, feed.path)
+        run(spark, feed.path)
         filled = since(begin, now())
         print(f"{pending:,} pending: filled in {filled.wall:.0f} s", file=sys.stderr)
         for number in range(batches):
             feed.small(number)
-        small, empty = typical(run_stream(spark, feed.path)), typical(run_empty(spark, feed.path))
+        small, empty = typical(run(spark, feed.path)), typical(run_empty(spark, feed.path))
     row = [f"{pending:,}", *(f"{n:.1f}" for n in (*small, *empty))]
     print(*row, file=sys.stderr)
     return row
@@ -139,12 +153,14 @@ def figures(spark: SparkSession, pending: int, batches: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pending", default=SIZES)
+    parser.add_argument("--design", choices=DESIGNS, default="shards")
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--memory", default=MEMORY, help="of Spark's Java process")
     arguments = parser.parse_args()
     print(machine())
     with open_session(memory=arguments.memory) as spark:
-        rows = [figures(spark, int(n), arguments.batches) for n in arguments.pending.split(",")]
+        sizes = map(int, arguments.pending.split(","))
+        rows = [figures(spark, arguments.design, size, arguments.batches) for size in sizes]
     head = ["pending", "seconds", "CPU seconds", "empty: seconds", "CPU seconds"]
     print(table(f"A micro-batch of {SMALL} operations and {SMALL} events", head, rows))
 

@@ -166,7 +166,7 @@ class Stream:
             .option("checkpointLocation", self._checkpoint.spark_path)
             .trigger(**trigger)
         )
-        with temporary_settings(self._spark, _settings(len(self._checkpoint.shards))):
+        with temporary_settings(self._spark, rocks_db_settings(len(self._checkpoint.shards))):
             query = writer.start()
         self._wait(query)
 
@@ -286,12 +286,15 @@ def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
     return tuple(numbers[partition] for partition in range(count))
 
 
-def _settings(shards: int) -> dict[str, str]:
-    """Return what a query takes over when it starts."""
+def rocks_db_settings(shards: int) -> dict[str, str]:
+    """Return what a query with state takes over when it starts."""
     return {
         "spark.sql.shuffle.partitions": str(shards),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Spark would compute the size of the Arrow batch anew with each row, a quarter of the work;
+        # the number of its rows is limited, too.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
 
 
