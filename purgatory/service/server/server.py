@@ -395,8 +395,8 @@ def _lock(directory: Path) -> Any:
 def _size(database: Path | None) -> int:
     if database is None:
         return 0
-    return sum(
-        path.stat().st_size
-        for path in (database, database.with_name(database.name + "-wal"))
-        if path.exists()
-    )
+    size = 0
+    for path in (database, database.with_name(database.name + "-wal")):
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size

@@ -1,6 +1,6 @@
 """ServerStats: the figures of a server."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +52,7 @@ class ServerStats:
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(field.name for field in fields(ServerStats))

@@ -5,7 +5,6 @@ connection is cut off. Outcomes are not kept at all: the connection fetches them
 it can take them again.
 """
 
-import contextlib
 import logging
 import math
 from collections import deque
@@ -32,6 +31,11 @@ log: logging.Logger = logging.getLogger(__name__)
 # Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
+# From one attempt to send to those that do not read to the next, at least so many times the seconds
+# that it took: it raises an exception for each of them.
+RETRY_PAUSE = 10
+# Routes that are remembered when they have gone, for what was received of them before.
+GONE_ROUTES = 10_000
 # Seconds between two looks for connections that have gone, while there is no room for others.
 PING_ALL_S = 1.0
 
@@ -102,16 +106,21 @@ class Connections:
     """All connections that have said hello; `post` sends the store loop a command."""
 
     def __init__(
-        self, socket: "zmq.Socket[bytes]", post: Callable[[StoreLoopCommand], None]
+        self,
+        socket: "zmq.Socket[bytes]",
+        post: Callable[[StoreLoopCommand], None],
+        monotonic: Callable[[], float],
     ) -> None:
         self._socket = socket
         self._post = post
+        self._monotonic = monotonic
         self._by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self._workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
         # Those that could not take what was sent, in that order; the values mean nothing.
         self._blocked: dict[Connection, None] = {}
-        self._next_ping_all = 0.0
+        self._next_ping_all = self._next_retry = 0.0
+        self._gone: dict[bytes, None] = {}  # the last routes that were unreachable, oldest first
         #: Set by each send: it may have consumed the event that there are frames to read.
         self.sent: bool = False
 
@@ -135,6 +144,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """Add a connection that has said hello."""
+        self._gone.pop(connection.route, None)  # a client may choose its route, and come again
         self._by_route[connection.route] = connection
         self._by_client.setdefault(connection.client, []).append(connection)
 
@@ -202,8 +212,12 @@ class Connections:
 
     def send_before_hello(self, route: bytes, frame: bytes) -> None:
         """Send to a peer that has not said hello; nothing happens if it does not read."""
-        with contextlib.suppress(zmq.ZMQError):
+        try:
             self._write(route, frame)
+        except zmq.Again:
+            pass
+        except zmq.ZMQError:  # EHOSTUNREACH
+            self._note_gone(route)
 
     def _try_send(self, connection: Connection, frame: bytes) -> bool:
         """Send now; False if the connection cannot take it, or has gone and is dropped."""
@@ -213,9 +227,19 @@ class Connections:
             self._blocked[connection] = None
             return False
         except zmq.ZMQError:  # EHOSTUNREACH
+            self._note_gone(connection.route)
             self.drop(connection)
             return False
         return True
+
+    def has_gone(self, route: bytes) -> bool:
+        """Tell whether nothing can be sent there any more: the peer has closed its connection."""
+        return route in self._gone
+
+    def _note_gone(self, route: bytes) -> None:
+        self._gone[route] = None
+        if len(self._gone) > GONE_ROUTES:
+            del self._gone[next(iter(self._gone))]
 
     def _write(self, route: bytes, frame: bytes) -> None:
         self.sent = True
@@ -275,7 +299,15 @@ class Connections:
             self._post(FetchOutcomes(connection.route, connection.client, after))
 
     def retry_blocked(self) -> None:
-        """Send what blocked connections could not take before."""
+        """Send what blocked connections could not take before, if it is time for that."""
+        if not self._blocked:
+            return
+        begin = self._monotonic()
+        if begin >= self._next_retry:
+            self._retry_all()
+            self._next_retry = begin + RETRY_PAUSE * (self._monotonic() - begin)
+
+    def _retry_all(self) -> None:
         for connection in list(self._blocked):
             while connection.backlog and self._try_send(connection, connection.backlog[0]):
                 connection.pop()

@@ -65,7 +65,7 @@ READ_S = 0.004
 IN_FLIGHT_BYTES = 8 << 20
 # Frames that the socket queues for one connection, each way.
 SOCKET_FRAMES = 64
-# Seconds between two attempts to send to connections that do not read.
+# Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1
 # For the store thread are: a transaction of more commands or bytes of requests, the next one after
 # a commit of so many seconds, and all for so long after a request that came during a transaction.
@@ -143,7 +143,7 @@ class Network:
     ) -> str:
         """Make the socket and bind it; returns the address with its port. Raises ServerError."""
         self._socket = context.socket(zmq.ROUTER)
-        self._connections = Connections(self._socket, self._post)
+        self._connections = Connections(self._socket, self._post, self._monotonic)
         self._security = security
         self._reception = Reception(
             self._validator,

@@ -93,6 +93,8 @@ class Reception:
         connection = self._connection_of(route, user)
         if isinstance(request, Hello):
             self._on_hello(route, request, connection, user, access, now)
+        elif connection is None and self._connections.has_gone(route):
+            pass  # what it had sent before; an answer to each would cost more than all else
         elif connection is None:
             raise HelloRequired("no hello on this connection yet, or it was cut off")
         elif isinstance(request, Bye):

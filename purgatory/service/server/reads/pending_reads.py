@@ -71,6 +71,7 @@ class PendingReads:
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
+        self._figures: dict[str, Any] | None = None  # for all requests of one run
         self._closed = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
 
@@ -108,6 +109,7 @@ class PendingReads:
     def run(self, seconds: float) -> list[NetworkCommand]:
         """Answer what waits for about `seconds`, at least a portion; returns the answers."""
         answers: list[NetworkCommand] = []
+        self._figures = None
         end = time.perf_counter() + seconds
         while self:
             if self._current is None:
@@ -148,7 +150,9 @@ class PendingReads:
             yield self._job_frames.dead(request.seq, command.client, request.after)
         else:
             assert isinstance(request, Stats)
-            yield encode(StatsReply(request.seq, self._stats()))
+            if self._figures is None:
+                self._figures = self._stats()
+            yield encode(StatsReply(request.seq, self._figures))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
         """Read a frame of a client's outcomes beyond those that a connection has."""

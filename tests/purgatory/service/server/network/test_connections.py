@@ -45,8 +45,14 @@ def posted():
 
 
 @pytest.fixture
-def connections(socket, posted):
-    return Connections(socket, posted.append)
+def clock():
+    """A clock that the test sets, in seconds; its first item is the time."""
+    return [0.0]
+
+
+@pytest.fixture
+def connections(socket, posted, clock):
+    return Connections(socket, posted.append, lambda: clock[0])
 
 
 @pytest.fixture
@@ -148,6 +154,25 @@ def test_outcomes_that_are_sent_once_more(connections, connection, socket, poste
     assert socket.sent[-1] == b"3"
 
 
+def test_attempts_take_a_small_part_of_the_time(connections, connection, socket, clock):
+    """If an attempt has taken long, the next one is a while later."""
+    attempts = []
+
+    def refuse(frame, flags):
+        attempts.append(clock[0])
+        clock[0] += 1.0
+        raise zmq.Again
+
+    socket.send = refuse
+    connections.send(connection, b"reply")
+    for _ in range(4 * module.RETRY_PAUSE):
+        connections.retry_blocked()
+        clock[0] += 1.0
+    first, *others = attempts
+    assert others == [first + 1 + n * module.RETRY_PAUSE for n in range(len(others))]
+    assert len(others) > 2
+
+
 def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch):
     """The connection is dropped."""
     monkeypatch.setattr(module, "BACKLOG_FRAMES", 1)
@@ -176,3 +201,30 @@ def test_a_connection_that_has_gone(connections, connection, socket, posted, sen
     assert posted == [ClientDisconnected("c", b"r")]
     assert len(connections) == 0
     assert not connections.blocked
+
+
+def test_routes_that_have_gone_are_remembered(connections, connection, socket):
+    """Until the client says hello there again: it may choose its route."""
+    socket.error = GONE
+    connections.send(connection, b"reply")
+    connections.send_before_hello(b"stranger", b"reply")
+    assert connections.has_gone(b"r")
+    assert connections.has_gone(b"stranger")
+    connections.add(Connection(b"r", "c", 0.0, ""))
+    assert not connections.has_gone(b"r")
+
+
+def test_a_route_that_does_not_read_has_not_gone(connections, socket):
+    """It gets answers again later."""
+    socket.error = zmq.Again()
+    connections.send_before_hello(b"stranger", b"reply")
+    assert not connections.has_gone(b"stranger")
+
+
+def test_only_so_many_routes_are_remembered(connections, socket):
+    """The oldest is forgotten first."""
+    socket.error = GONE
+    for n in range(module.GONE_ROUTES + 1):
+        connections.send_before_hello(b"%d" % n, b"reply")
+    assert not connections.has_gone(b"0")
+    assert connections.has_gone(b"1")

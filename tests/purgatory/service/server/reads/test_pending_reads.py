@@ -1,5 +1,7 @@
 """Requests that only read: in portions, the clients in turn, and none may be too much."""
 
+from itertools import count
+
 import pytest
 
 from purgatory.service.protocol import (
@@ -8,13 +10,21 @@ from purgatory.service.protocol import (
     Failure,
     Query,
     States,
+    Stats,
     Submit,
+    decode_answer,
     unpack,
 )
-from purgatory.service.server.commands import ClientConnected, FetchOutcomes, StopStoreLoop
+from purgatory.service.server.commands import (
+    ClientConnected,
+    ClientRequest,
+    FetchOutcomes,
+    StopStoreLoop,
+)
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
-from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
+from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT, PendingReads
 from purgatory.service.server.transaction import BATCH_BYTES
+from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import StepServer, frames_of, operation
 
 
@@ -77,6 +87,19 @@ def test_requests_of_a_client_wait_for_their_turn(server):
     server.post(Submit, [operation("other")], client="other", seq=100)
     seqs = [reply.seq for _ in range(11) for reply in server.step(once=True)[0]]
     assert seqs == [0, 100, *range(1, 10)]
+
+
+def test_figures_are_gathered_once_for_all_requests_of_a_run(server):
+    """They cost far more than an answer, and nothing changes between two of a run."""
+    gathered = count(1)
+    reads = PendingReads(server.state, server.store, lambda: {"n": next(gathered)}, 1 << 20)
+    found = []
+    for _ in range(2):
+        for seq in range(3):
+            reads.add(ClientRequest(b"r", "c", Stats(seq), 1, "", False))
+        replies = [reply for answer in reads.run(HANG) for _, reply in answer.replies]
+        found.append([decode_answer(reply).figures for reply in replies])
+    assert found == [[{"n": 1}] * 3, [{"n": 2}] * 3]
 
 
 def test_an_answer_that_is_too_large_is_refused(tmp_path):
