@@ -324,10 +324,12 @@ class StoreLoop:
         if abs(metadata["drift_ms"] - self._metadata["drift_ms"]) >= RETRY_MS:
             log.warning("the wall clock is %d ms off the service's", metadata["drift_ms"])
             self._metadata = metadata
+            self.activity.begin_commit()
             try:
                 self._store.set_metadata(metadata)
             except StoreError as error:
                 log.warning("%s", error)  # it is written again at the end
+            self.activity.end_commit()
 
     def _commit(self, transaction: Transaction) -> StoreError | None:
         """Write the changes to disk, if there are any; returns the error if that fails.

@@ -71,6 +71,10 @@ class StoreActivity:
         """Note that a commit begins."""
         self.commit_since_ns = self._now_ns()
 
+    def end_commit(self) -> None:
+        """Note that a commit has returned that says nothing of the others."""
+        self.commit_since_ns = 0
+
     def commit_succeeded(self) -> None:
         """Note that what was begun is on disk."""
         now_ns = self._now_ns()

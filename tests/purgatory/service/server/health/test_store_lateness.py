@@ -3,7 +3,8 @@
 from purgatory.service.protocol import Submitted
 from purgatory.service.server import transaction
 from purgatory.service.server.health.server_health import ServerHealth
-from purgatory.service.server.store_loop import RETRY_MS
+from purgatory.service.server.health.store_activity import NS_PER_S
+from purgatory.service.server.store_loop import MAINTENANCE_MS, RETRY_MS
 from tests.testing.step_server import START_MS, operation
 
 
@@ -72,3 +73,20 @@ def test_a_disk_that_is_well_again(step_server):
     step_server.pass_time(RETRY_MS)
     assert (activity.failures_in_a_row, activity.failing_since_ns) == (0, 0)
     assert step_server.store_loop.max_sleep() > 1
+
+
+def test_a_disk_that_hangs_when_the_clock_is_noted(step_server, monkeypatch):
+    """That is a commit, too: the server is not ready if it does not return."""
+    found = []
+    activity = step_server.store_loop.activity
+
+    def hang(metadata):
+        later_ns = activity.commit_since_ns + 6 * NS_PER_S
+        health = ServerHealth(activity, str, lambda: step_server.time.ms, lambda: later_ns)
+        found.append(health.report().not_ready)
+
+    monkeypatch.setattr(step_server.store, "set_metadata", hang)
+    step_server.time.wall_ms += 10_000
+    step_server.pass_time(MAINTENANCE_MS)
+    assert found == ["a commit has not returned for 6 s: the disk hangs"]
+    assert activity.commit_since_ns == 0
