@@ -49,6 +49,17 @@ def test_a_job_that_waited_too_long():
     assert len(jobs) == 1
 
 
+def test_a_clock_that_is_slow():
+    """A job is not begun shortly before its lease ends: at the server it may have ended."""
+    now = [0.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, two = jobs.add(leased(1)), jobs.add(leased(2))
+    now[0] = 59.9
+    assert jobs.begin(one)
+    now[0] = 60.0 * (1 - 0.0005)  # after 60 s by a clock that is right
+    assert not jobs.begin(two)
+
+
 def test_a_lease_that_was_kept():
     """It lasts from when the server was asked; the answer for an older lease says nothing."""
     now = [0.0]
