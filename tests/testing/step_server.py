@@ -178,6 +178,8 @@ class StepServer:
         self.sent.clear()
         self.advance()
         while not once and (self.store_loop._commands or self.store_loop._reads):
+            if self.store_loop.failure is not None:
+                break
             self.advance()
         replies, outcomes = [], []
         self.leased = []  # jobs, with the connections that have them in `routes`

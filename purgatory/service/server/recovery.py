@@ -5,6 +5,7 @@ acknowledged, and `replay_to_journal` writes to the journal what it has missed. 
 that starts the server, before the store thread runs.
 """
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from purgatory.errors import StoreError
 from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
@@ -30,7 +32,7 @@ from purgatory.service.server.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import Store, StoredOutcome
+from purgatory.service.store.store import DAMAGE, Store, StoredOutcome
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
@@ -52,6 +54,16 @@ class _Moved(NamedTuple):
     at_ms: int = 0
 
 
+@contextlib.contextmanager
+def _damage_refused() -> Iterator[None]:
+    """Raise StoreError for values that no server has written, or that cannot be."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{DAMAGE}: {error!r}", fatal=True) from error
+
+
+@_damage_refused()
 def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
     """Continue the clock of the last run; `sources` default to the system's. Raises StoreError.
 
@@ -69,6 +81,7 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
     return clock
 
 
+@_damage_refused()
 def load_state(
     name: str,
     store: Store,

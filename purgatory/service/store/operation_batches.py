@@ -174,7 +174,7 @@ class OperationBatches:
         by_batch = self._by_batch(numbers)
         for row in self._rows(by_batch):
             raws = _decode_list(row.operations)
-            index = {number: at for at, number in enumerate(row.all_numbers())}
+            index = dict(zip(row.all_numbers(), range(len(raws)), strict=True))
             for number in by_batch[row.first]:
                 if number in index:
                     found[number] = row.operation(number, raws[index[number]])

@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
@@ -45,7 +47,10 @@ _BUSY_MS: Final = 1000
 _CHUNK: Final = 500
 
 # After these errors it is not known what is on the disk.
-_FATAL: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
+#: What is wrong when values cannot be what was written, and what helps.
+DAMAGE: Final = "the database is damaged, restore a backup"
 
 
 class StoredOutcome(NamedTuple):
@@ -122,7 +127,7 @@ class Store:
         set_up_schema(self._connection, path)
         found = run("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
-            raise StoreError(f"{self._where}: the database is damaged: {found}", fatal=True)
+            raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
 
     def commit(self, changes: Changes) -> None:
         """Write all changes or none, atomically and durably. Raises StoreError."""
@@ -290,7 +295,10 @@ class Store:
         sql = f"SELECT * FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
         outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
         operations = self.by_numbers([outcome.number for outcome in outcomes])
-        return [(outcome, operations[outcome.number]) for outcome in outcomes]
+        found: list[tuple[StoredOutcome, StoredOperation]] = self._try(
+            "read", lambda: [(outcome, operations[outcome.number]) for outcome in outcomes]
+        )
+        return found
 
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
         """Return operations of the next so many batches with numbers above `after`, in order.
@@ -374,9 +382,11 @@ class Store:
         try:
             return step()
         except (sqlite3.Error, UnicodeError) as error:
-            code = getattr(error, "sqlite_errorcode", None)  # the low byte is the primary code
-            fatal = code is not None and code & 0xFF in _FATAL
-            raise StoreError(f"{self._where}: cannot {what}: {error}", fatal=fatal) from error
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
+            why = f"{DAMAGE}: {error}" if code in _DAMAGED else f"cannot {what}: {error}"
+            raise StoreError(f"{self._where}: {why}", fatal=code in _FATAL) from error
+        except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise StoreError(f"{self._where}: {DAMAGE}: {error!r}", fatal=True) from error
 
 
 def _discard(_: object) -> None:
