@@ -1,8 +1,10 @@
 """DatabaseFiles: what a store does to its files beside SQLite. The store thread alone."""
 
+import sqlite3
 from pathlib import Path
 from typing import Final, Protocol
 
+from purgatory.service.store.database_copy import copy_database
 from purgatory.service.store.private_files import make_database_private
 from purgatory.service.store.wal_preallocation import WalPreallocator
 
@@ -16,6 +18,9 @@ class DatabaseFiles(Protocol):
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
         """Return what extends the write-ahead log `log` up to `enough` bytes."""
 
+    def copy(self, connection: sqlite3.Connection, target: Path) -> None:
+        """Copy the database of a connection to `target`. Raises StoreError; see `copy_database`."""
+
 
 class RealFiles:
     """Files of the system."""
@@ -27,6 +32,10 @@ class RealFiles:
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
         """See `DatabaseFiles`."""
         return WalPreallocator(log, enough)
+
+    def copy(self, connection: sqlite3.Connection, target: Path) -> None:
+        """See `DatabaseFiles`."""
+        copy_database(connection, target)
 
 
 REAL_FILES: Final = RealFiles()

@@ -12,7 +12,7 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.store import operation_batches
-from purgatory.service.store.database_copy import copy_database
+from purgatory.service.store.database_files import DatabaseFiles
 from purgatory.service.store.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -81,11 +81,11 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
 """
 
 
-def set_up_schema(connection: sqlite3.Connection, path: Path | None) -> None:
+def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: DatabaseFiles) -> None:
     """Make the tables of a new database, or migrate an older one; nothing otherwise.
 
-    `path` is its file, None in memory. Raises StoreError for a database of another program or of a
-    later version.
+    `path` is its file, None in memory; `files` makes the copy. Raises StoreError for a database of
+    another program or of a later version.
     """
     version = schema_version(connection)
     if version == SCHEMA_VERSION:
@@ -99,7 +99,7 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None) -> None:
         )
     assert path is not None
     kept = path.with_name(f"{path.name}.version-{version}")
-    copy_database(connection, kept)
+    files.copy(connection, kept)
     migrate(connection, version)
     log.warning("%s: brought from schema version %d to %d; as it was: %s",
                 path, version, SCHEMA_VERSION, kept)  # fmt: skip

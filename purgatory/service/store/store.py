@@ -98,7 +98,7 @@ class Store:
             ),
         )
         try:
-            self._try("open", lambda: self._set_up(path))
+            self._try("open", lambda: self._set_up(path, files))
         except BaseException:
             self._connection.close()
             raise
@@ -118,13 +118,13 @@ class Store:
             "outcomes": RowInserter("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
         }
 
-    def _set_up(self, path: Path | None) -> None:
+    def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
         run = self._connection.execute
         run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
-        set_up_schema(self._connection, path)
+        set_up_schema(self._connection, path, files)
         found = run("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)

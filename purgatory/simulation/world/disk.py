@@ -148,6 +148,11 @@ class Disk:
         if handles.alive:
             self._files.pop(name, None)
 
+    def rename(self, name: str, new_name: str, handles: Handles) -> None:
+        """Give a file another name; one that has it is replaced."""
+        if handles.alive:
+            self._files[new_name] = self._files.pop(name)
+
     def sync_names(self, handles: Handles) -> None:
         """Make sure that names are there, or gone: as a sync of their directory does."""
         self.before_sync(handles)

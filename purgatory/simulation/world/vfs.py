@@ -14,11 +14,13 @@ from typing import Any, Final
 
 import apsw
 
+from purgatory.errors import StoreError
 from purgatory.service.store.wal_preallocation import WalPreallocator
 from purgatory.simulation.world.disk import SECTOR_BYTES, Disk, DiskError, Handles, OpenFile
 from purgatory.simulation.world.world import World
 
 _NUMBERS: Final = count()
+_PAGE_BYTES: Final = 4096
 # With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
@@ -50,12 +52,26 @@ class SimulatedDatabaseFiles:
         """Return what extends a log."""
         return WalPreallocator(log, enough, _System(self._disk, self._handles))
 
+    def copy(self, connection: Any, target: Path) -> None:
+        """Copy a database, in the steps of `copy_database`. Raises StoreError."""
+        unfinished = str(target.with_name(f".{target.name}.unfinished"))
+        self._disk.delete(unfinished, self._handles)
+        file = self._disk.open(unfinished, self._handles, create=True)
+        content: bytes = connection.content()
+        try:
+            for offset in range(0, len(content), _PAGE_BYTES):
+                file.write(content[offset : offset + _PAGE_BYTES], offset)
+            file.sync()
+            self._disk.rename(unfinished, str(target), self._handles)
+            self._disk.sync_names(self._handles)
+        except DiskError as error:
+            raise StoreError(f"{target}: cannot copy the database there: {error}") from error
+
     def close(self) -> None:
         """Let go of what SQLite holds; not within a step of SQLite's."""
         databases, self._databases = self._databases, []
         for database in databases:
-            with contextlib.suppress(sqlite3.Error):
-                database.close()
+            database.close()
         if not self._closed:
             self._closed = True
             self._vfs.unregister()
@@ -241,6 +257,10 @@ class SimulatedDatabase:
         except apsw.Error as error:
             raise _as_sqlite3(error) from error
 
+    def content(self) -> bytes:
+        """Return what a file with the same database has."""
+        return self._connection.serialize("main")
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
@@ -251,11 +271,9 @@ class SimulatedDatabase:
         return self._connection.limit(category, -1)
 
     def close(self) -> None:
-        """Close the database. Raises what sqlite3 raises."""
-        try:
+        """Close the database. As sqlite3 does, say nothing if the last checkpoint fails."""
+        with contextlib.suppress(apsw.Error):
             self._connection.close()
-        except apsw.Error as error:
-            raise _as_sqlite3(error) from error
 
 
 class SimulatedCursor:

@@ -128,3 +128,26 @@ def test_a_disk_that_fails(world, disk):
     assert caught.value.fatal
     disk.work_well()
     files.close()
+
+
+def test_a_copy(world, disk):
+    """It is there with all that the database has, or not at all, and replaces what was there."""
+    store, handles, files = open_store(world, disk)
+    target = Path("/a.db.version-1")
+    for round_ in range(2):
+        store.set_metadata({"n": round_})
+
+        def fail(handles):
+            raise DiskError(full=True)
+
+        disk.set_faults(fail, fail)
+        with pytest.raises(StoreError, match=r"/a\.db\.version-1: cannot copy"):
+            files.copy(store._connection, target)
+        assert disk.exists(str(target)) == bool(round_)
+        disk.work_well()
+        files.copy(store._connection, target)
+        disk.lose_power()
+        file = disk.open(str(target), handles, create=False)
+        assert file.read(file.size(), 0) == store._connection.content()
+    store.close()
+    files.close()
