@@ -4,14 +4,16 @@ Each seed draws which kinds happen, and how often. Each fault ends by itself aft
 begins after `stop`.
 """
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from purgatory.simulation.hanging_sync import HangingSync
 from purgatory.simulation.jobs.worker_program import WorkerProgram
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.disk import DiskError, Handles
-from purgatory.simulation.world.machine import Machine
+from purgatory.simulation.world.machine import MAX_DRIFT_PPM, Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_S, World
 
@@ -37,6 +39,11 @@ KINDS: Final = (
 )
 #: Those of worlds with workers.
 WORKER_KINDS: Final = ("worker_stopped", "worker_suspended", "worker_cut_off")
+#: Those of worlds without workers: the schema before had no jobs.
+UPGRADE_KINDS: Final = ("server_upgraded",)
+#: Those that were added when mutants had their seeds: in the others worlds stay as they are.
+LATER_KINDS: Final = ("disk_hangs", "client_clock_drifts", *UPGRADE_KINDS)
+_LATER_SEEDS: Final = (6, 8, 9, 13)  # modulo 16
 #: Those with which a server refuses requests.
 REFUSING: Final = frozenset(("disk_full", "disk_full_unanswered", "disk_error"))
 
@@ -58,7 +65,10 @@ class Victim(Protocol):
 
 
 class Faults:
-    """Lets things go wrong in a world; `counts` tells how often each kind did."""
+    """Lets things go wrong in a world; `counts` tells how often each kind did.
+
+    `report` is told of a promise that is broken meanwhile.
+    """
 
     def __init__(
         self,
@@ -68,8 +78,10 @@ class Faults:
         programs: Sequence[Victim],
         workers: Sequence[WorkerProgram],
         troubles: Troubles,
+        report: Callable[[str], None],
         kinds: tuple[str, ...] | None = None,
     ) -> None:
+        self._report = report
         self._world = world
         self._troubles = troubles
         self._network = network
@@ -77,9 +89,10 @@ class Faults:
         self._programs = [*programs, *workers]
         self._workers = workers
         chance = world.random
-        known = KINDS + WORKER_KINDS if workers else KINDS
+        known: tuple[str, ...] = KINDS + WORKER_KINDS if workers else KINDS
         drawn = tuple(kind for kind in known if chance.random() < 0.4)
-        chosen = drawn if kinds is None else kinds
+        chosen = drawn + _draw_later_kinds(world.seed) if kinds is None else kinds
+        known += tuple(kind for kind in LATER_KINDS if not workers or kind not in UPGRADE_KINDS)
         #: The kinds that happen.
         self.kinds: tuple[str, ...] = tuple(kind for kind in chosen if kind in known)
         self._mean_s = world.spread(0.5, 60.0)
@@ -138,6 +151,15 @@ class Faults:
     def _server_killed_at_a_write(self) -> None:
         self._at_a_write(self._server.kill)
 
+    def _server_upgraded(self) -> None:
+        """Have the server started on the schema before; now and then it is gone in the middle."""
+        self._server.machine.disk.work_well()
+        self._server.kill()
+        self._server.downgrade()
+        gone = self._world.random.choice((None, self._server.kill, self._server.lose_power))
+        if gone is not None:
+            self._world.random.choice((self._at_a_write, self._at_a_sync))(gone)
+
     def _power_lost(self) -> None:
         self._server.lose_power()
 
@@ -146,7 +168,15 @@ class Faults:
 
     def _at_a_write(self, call: Callable[[], None]) -> None:
         """Make a call before one of the next writes or syncs of the server's disk."""
-        left = self._world.random.randint(0, 20)
+        before_step = self._before_a_step(call, 20)
+        self._server.machine.disk.set_faults(before_step, before_step)
+
+    def _at_a_sync(self, call: Callable[[], None]) -> None:
+        """Make a call before one of the next syncs, as many as a start with a migration has."""
+        self._server.machine.disk.set_faults(_nothing, self._before_a_step(call, 7))
+
+    def _before_a_step(self, call: Callable[[], None], most: int) -> Callable[[Handles], None]:
+        left = self._world.random.randint(0, most)
 
         def before_step(handles: Handles) -> None:
             nonlocal left
@@ -156,7 +186,7 @@ class Faults:
                 self._troubles.add()
                 call()
 
-        self._server.machine.disk.set_faults(before_step, before_step)
+        return before_step
 
     # Its disk
 
@@ -197,6 +227,12 @@ class Faults:
         self._server.machine.disk.set_faults(before_step, before_step)
         self._later(0.1, 30.0, self._mend_disk)
 
+    def _disk_hangs(self) -> None:
+        """Let the next sync hang, mostly for longer than a server is taken for ready."""
+        seconds = self._world.spread(1.0, 300.0)
+        sync = HangingSync(self._server, self._troubles, seconds, self._report)
+        self._server.machine.disk.set_faults(_nothing, sync.before_sync)
+
     def _mend_disk(self) -> None:
         self._server.machine.disk.work_well()
 
@@ -235,6 +271,11 @@ class Faults:
         """Set the server's wall clock: back or ahead, by up to minutes."""
         error_ns = int(self._world.spread(0.01, 300.0) * NS_PER_S)
         self._server.machine.wall_error_ns = self._world.random.choice((-1, 0, 1)) * error_ns
+
+    def _client_clock_drifts(self) -> None:
+        """Let the clock of a client or worker run at another speed from now on."""
+        ppm = self._world.random.choice((-MAX_DRIFT_PPM, 0, MAX_DRIFT_PPM))
+        self._some_program().machine.drift(ppm)
 
     # Clients
 
@@ -275,6 +316,14 @@ class Faults:
 
     def _some_program(self) -> Victim:
         return self._world.random.choice(self._programs)
+
+
+def _draw_later_kinds(seed: int) -> tuple[str, ...]:
+    """Draw from LATER_KINDS, by chance of their own."""
+    chance = random.Random(f"later kinds {seed}")
+    if seed % 16 not in _LATER_SEEDS:
+        return ()
+    return tuple(kind for kind in LATER_KINDS if chance.random() < 0.6)
 
 
 def _nothing(handles: Handles) -> None:

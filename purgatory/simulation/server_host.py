@@ -6,6 +6,7 @@ from purgatory.errors import StoreError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.simulation.old_schema import downgrade
 from purgatory.simulation.server_process import ServerProcess
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.machine import Machine
@@ -129,6 +130,11 @@ class ServerHost:
             self._world.note("server: gone")
             self._troubles.add(_LOOK_NS)
             self._process.kill()
+
+    def downgrade(self) -> None:
+        """Bring the database back to the schema before, as of a program of that time."""
+        self._world.note("server: its database is of the version before")
+        downgrade(self.machine)
 
     def discard(self) -> None:
         """Let go of what SQLite holds of the last server; the world ends."""

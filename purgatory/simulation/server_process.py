@@ -22,7 +22,8 @@ from purgatory.simulation.world.vfs import SimulatedDatabaseFiles
 
 #: Where a server of a world listens.
 ADDRESS: Final = "tcp://server:7411"
-_DATABASE: Final = Path("/data/purgatory.db")
+#: Where it has its database.
+DATABASE: Final = Path("/data/purgatory.db")
 # Seconds that a transaction may take: in a simulation no time passes in it.
 _NO_LIMIT_S: Final = 1e9
 
@@ -35,6 +36,8 @@ class ServerProcess(Process):
         #: Why it ended by itself; None if it has not.
         self.failure: Exception | None = None
         self.ended: bool = False
+        #: Whether its threads were started.
+        self.started: bool = False
         self.parts: ServerParts
         self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)
 
@@ -43,7 +46,7 @@ class ServerProcess(Process):
 
         It may be killed meanwhile.
         """
-        store = Store(_DATABASE, connect=self._files.connect, files=self._files)
+        store = Store(DATABASE, connect=self._files.connect, files=self._files)
         self.parts = build_parts(
             store,
             limits,
@@ -70,6 +73,7 @@ class ServerProcess(Process):
             self.descriptors.watch(descriptor, network_thread.wake)
         store_thread.start()
         network_thread.start()
+        self.started = True
 
     def _figures(self) -> dict[str, int]:
         """Return the most important of a server's figures."""

@@ -90,6 +90,7 @@ class Simulation:
             self.programs,
             self.workers,
             self.troubles,
+            self.oracle.report,
             settings.kinds,
         )
         self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
@@ -130,7 +131,7 @@ class Simulation:
             verdict.violation = f"{type(error).__name__}: {error}"
         finally:
             verdict.history, self.world.history = self.world.history or [], None
-            self._discard()
+            self.discard()
         verdict.simulated_s = self.world.now_ns / NS_PER_S
         verdict.steps = self.world.steps
         verdict.operations = len(self.oracle.operations)
@@ -138,7 +139,7 @@ class Simulation:
         verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
         return verdict
 
-    def _discard(self) -> None:
+    def discard(self) -> None:
         """End all processes, so that nothing of the world is held any longer."""
         processes: list[Victim] = [*self.programs, *self.workers]
         for process in processes:

@@ -35,6 +35,26 @@ MUTANTS = [
         "PRAGMA synchronous=NORMAL",
     ),
     Mutant(
+        "a server takes itself for ready while its disk hangs",
+        SERVER + "store_loop.py",
+        "        self.activity.begin_commit()\n        try:\n            if transaction.changes:\n",
+        "        try:\n            if transaction.changes:\n",
+    ),
+    Mutant(
+        "a migration loses extensions",
+        STORE + "migrations.py",
+        "    run_statements(connection, _JOBS)\n",
+        '    run_statements(connection, _JOBS)\n    connection.execute("DELETE FROM deadlines")\n',
+    ),
+    Mutant(
+        "a migration is on disk before its version",
+        STORE + "migrations.py",
+        '            connection.execute(f"PRAGMA user_version={target}")\n'
+        '            connection.execute("COMMIT")\n',
+        '            connection.execute("COMMIT")\n'
+        '            connection.execute(f"PRAGMA user_version={target}")\n',
+    ),
+    Mutant(
         "a failed commit is taken for one that succeeded",
         SERVER + "store_loop.py",
         "            self.activity.commit_failed(str(error))\n            return error\n",

@@ -6,6 +6,8 @@ from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S, World
 
 # Unix time at which a world begins.
 EPOCH_NS = 1_700_000_000 * NS_PER_S
+#: So many parts of a million a clock runs too fast or too slow at most, as Linux corrects it.
+MAX_DRIFT_PPM = 500
 
 
 class Machine:
@@ -19,6 +21,9 @@ class Machine:
         self._booted_ns = 0  # when, by the world's clock
         self._asleep_ns = 0  # for so long it was suspended since then
         self.awake_at_ns: int = 0  # suspended until then
+        self._drift_ppm = 0
+        self._drift_since_ns = 0  # by the world's clock
+        self._ahead_ns = 0  # so much more than has passed its clocks had counted by then
         #: By how much the wall clock is wrong.
         self.wall_error_ns: int = 0
 
@@ -37,7 +42,20 @@ class Machine:
 
     def boot_ns(self) -> int:
         """Return the time since boot; a second has passed when programs begin."""
-        return self.world.now_ns - self._booted_ns + NS_PER_S
+        return self.world.now_ns + self._drifted_ns() - self._booted_ns + NS_PER_S
+
+    def _drifted_ns(self) -> int:
+        drifting_ns = self.world.now_ns - self._drift_since_ns
+        return self._ahead_ns + drifting_ns * self._drift_ppm // 1_000_000
+
+    def drift(self, ppm: int) -> None:
+        """Let its clocks gain so many microseconds a second from now on.
+
+        The monotonic one and that since boot; not of a server, by whose clock deadlines count.
+        """
+        self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
+        self._ahead_ns = self._drifted_ns()
+        self._drift_since_ns, self._drift_ppm = self.world.now_ns, ppm
 
     def wall_ns(self) -> int:
         """Return Unix time, as the machine believes it to be."""
@@ -57,5 +75,5 @@ class Machine:
         """Lose what is not on disk, and boot again."""
         self.disk.lose_power()
         self._boots += 1
-        self._booted_ns = self.world.now_ns
+        self._booted_ns = self.world.now_ns + self._drifted_ns()
         self._asleep_ns = self.awake_at_ns = 0

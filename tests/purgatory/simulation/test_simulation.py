@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from purgatory.simulation.faults import KINDS, WORKER_KINDS
-from purgatory.simulation.simulation import Settings, simulate
+from purgatory.simulation.faults import KINDS, LATER_KINDS, UPGRADE_KINDS, WORKER_KINDS
+from purgatory.simulation.simulation import Settings, Simulation, simulate
 from purgatory.simulation.workload import usual_workload
 
 #: How many seeds are run; more for a longer look.
@@ -29,11 +29,24 @@ def test_every_promise_is_kept(seed):
 
 
 def test_all_kinds_of_faults_happen():
-    """Each alone, often; so the world has them all. It has workers, too."""
-    for kind in KINDS + WORKER_KINDS:
-        verdict = simulate(5, Settings(kinds=(kind,)))
+    """Each alone, often; so the world has them all, and workers if these kinds are for them."""
+    for kind in KINDS + WORKER_KINDS + LATER_KINDS:
+        verdict = simulate(6 if kind in UPGRADE_KINDS else 5, Settings(kinds=(kind,)))
         assert verdict.violation == ""
         assert set(verdict.faults) == {kind}
+
+
+def test_later_kinds():
+    """Some seeds draw them; those with workers have no earlier schema."""
+    found = {}
+    for seed in range(16):
+        simulation = Simulation(seed, Settings())
+        found[seed] = set(simulation.faults.kinds) & set(LATER_KINDS)
+        simulation.discard()
+    assert not any(kinds for seed, kinds in found.items() if seed not in (6, 8, 9, 13))
+    assert set.union(*found.values()) == set(LATER_KINDS)
+    assert not found[9] & set(UPGRADE_KINDS)
+    assert not found[13] & set(UPGRADE_KINDS)
 
 
 def test_without_faults():

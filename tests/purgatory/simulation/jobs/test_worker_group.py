@@ -38,7 +38,7 @@ def world_of():
 
     yield make
     for one in made:
-        one._discard()
+        one.discard()
 
 
 def lines(simulation, words):
