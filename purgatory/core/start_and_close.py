@@ -115,8 +115,9 @@ class Purgatory(PurgatoryCore):
         `cancel_pending`: cancel them, so that their futures raise OperationCancelled; False: let
         them complete or expire for up to `timeout` seconds, then cancel the rest. `wait`: return
         when all that has happened (with a shared timer, another thread must advance its clock
-        meanwhile). The metrics leave their registry. In a forked child: nothing. Raises TypeError
-        and ValueError for a bad timeout.
+        meanwhile; in a `try_complete`, pass a timeout: it may be called while its operation is
+        submitted, which cannot end before it returns). The metrics leave their registry. In a
+        forked child: nothing. Raises TypeError and ValueError for a bad timeout.
         """
         if self._owner.forked:
             return

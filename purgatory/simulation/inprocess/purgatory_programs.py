@@ -352,11 +352,11 @@ class PurgatoryPrograms:
     def _close(self) -> None:
         self._oracle.is_closing = True
         self._scheduler.note("closes")
-        self.purgatory.close(
-            wait=self._chance.random() < 0.5,
-            cancel_pending=self._chance.random() < 0.5,
-            timeout=self._chance.choice((None, 0.0, 0.1)),
-        )
+        wait, cancel_pending = self._chance.random() < 0.5, self._chance.random() < 0.5
+        timeout = self._chance.choice((None, 0.0, 0.1))
+        if any(record.is_checking for record in self._oracle.waits):
+            timeout = timeout or 0.1  # this may be a check, within the submission that it waits for
+        self.purgatory.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
 
     # Chance
 

@@ -29,6 +29,11 @@ def test_every_promise_is_kept():
     assert sum(verdict.operations for verdict in verdicts) > 3 * SEEDS
 
 
+def test_a_close_in_a_check_has_a_timeout():
+    """It may be the check of an operation that is submitted, for which it would wait for ever."""
+    assert simulate(547335929).violation == ""
+
+
 def test_one_seed_one_history():
     """Whatever order sets have in a process, and however busy the machine is."""
     digests = set()
