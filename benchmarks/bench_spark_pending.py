@@ -23,7 +23,7 @@ from bench_spark import MEMORY
 from bench_spark_stream import Mark, now, since
 from harness import machine, table
 from pyspark.sql import DataFrame, SparkSession
-from spark_operators import run_join
+from spark_operators import EVENTS, read, run_batches, run_join
 
 from purgatory.spark.session import open_session, temporary_settings
 from purgatory.spark.stream.query import Stream, rocks_db_settings
@@ -117,10 +117,8 @@ def run_empty(spark: SparkSession, path: Path) -> list[Mark]:
         rows.count()
         marks.append(now())
 
-    rows = spark.readStream.schema("key string, at_ms long").option("maxFilesPerTrigger", 1)
-    query = rows.parquet(f"{path}/events").where("at_ms < 0").writeStream.foreachBatch(count)
-    query = query.option("checkpointLocation", f"{path}/empty").trigger(availableNow=True)
-    query.start().awaitTermination()
+    rows = read(spark, f"{path}/events", EVENTS).where("at_ms < 0")
+    run_batches(rows, count, f"{path}/empty")
     return marks
 
 

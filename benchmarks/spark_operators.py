@@ -42,11 +42,16 @@ def run_join(spark: SparkSession, path: str, on_commit: Callable[[], object]) ->
         rows.write.mode("overwrite").parquet(f"{path}/out/{number}")
         on_commit()
 
-    query = outcomes.writeStream.outputMode("append").foreachBatch(write)
-    query = query.option("checkpointLocation", f"{path}/checkpoint").trigger(availableNow=True)
-    query.start().awaitTermination()
+    run_batches(outcomes, write, f"{path}/checkpoint")
 
 
 def read(spark: SparkSession, directory: str, schema: str) -> DataFrame:
     """Return a table of the input as a stream."""
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(directory)
+
+
+def run_batches(rows: DataFrame, take: Callable[[DataFrame, int], None], checkpoint: str) -> None:
+    """Have `take` called with each micro-batch of what is there."""
+    query = rows.writeStream.outputMode("append").foreachBatch(take)
+    query = query.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query.start().awaitTermination()
