@@ -5,7 +5,7 @@
 An outcome is *unacknowledged* until its client acknowledges it, or until the retention of the
 configuration is over. Then it is kept for a while longer, the last `RETAINED_OUTCOMES` of them for
 `RETAINED_OUTCOMES_MS`, so that the operation can still be queried or submitted again. After that
-its rows are deleted, but never before the journal has confirmed them.
+its rows are deleted, together with others, but never before the journal has confirmed them.
 
 Used by the store thread alone; `unacknowledged` may be read by any.
 """
@@ -23,8 +23,12 @@ from purgatory.service.store.journal_tables import JournalPosition
 #: How many acknowledged outcomes are kept, and for how many milliseconds.
 RETAINED_OUTCOMES = 10_000
 RETAINED_OUTCOMES_MS = 600_000
+# Deletions are put off until there are so many, or for so many milliseconds: a transaction for each
+# acknowledgement would keep the disk busier than all requests do.
+DELETED_TOGETHER = 256
+DELETION_DELAY_MS = 60_000
 # How many are deleted in one transaction at most: it should not keep requests waiting.
-MAX_DELETED_PER_TRANSACTION = 5000
+MAX_DELETED_PER_TRANSACTION = 512
 
 
 class OutcomeRetention:
@@ -100,7 +104,9 @@ class OutcomeRetention:
         """
         if not self._acknowledged or self._blocked:
             return None
-        return 0 if self.overdue else self._acknowledged[0][0] + RETAINED_OUTCOMES_MS
+        if self.overdue >= DELETED_TOGETHER:
+            return 0
+        return self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
 
     def acknowledgements(self) -> list[tuple[int, int]]:
         """Return when each outcome was acknowledged that is kept, and its number; oldest first."""

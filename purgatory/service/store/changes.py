@@ -1,7 +1,8 @@
 """Changes: what one commit of the store writes."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from purgatory.service.store.operation_batches import OperationBatch
 
@@ -31,7 +32,7 @@ class Changes:
     delete_queued: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in _NAMES)
+        return any(_values(self))
 
 
-_NAMES = [each.name for each in fields(Changes)]
+_values: Final = attrgetter(*[each.name for each in fields(Changes)])

@@ -41,7 +41,8 @@ class JournalNumbers:
     @property
     def has_deletable(self) -> bool:
         """Whether the journal has rows that are not deleted."""
-        return any(have > gone for have, gone in zip(self._confirmed, self._deleted, strict=True))
+        (events, extensions), (events_gone, extensions_gone) = self._confirmed, self._deleted
+        return events > events_gone or extensions > extensions_gone
 
     def select_deletable(self) -> tuple[int, int]:
         """Return up to which numbers rows are to be deleted now."""

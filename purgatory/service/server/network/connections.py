@@ -9,7 +9,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import zmq
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
+# A plain number: to combine those of the enumeration takes two microseconds.
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 # Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
@@ -243,7 +245,7 @@ class Connections:
 
     def _write(self, route: bytes, frame: bytes) -> None:
         self.sent = True
-        self._socket.send(route, zmq.NOBLOCK | zmq.SNDMORE)
+        self._socket.send(route, _MORE)
         self._socket.send(frame, zmq.NOBLOCK)
 
     def push(self, push: OutcomePush) -> None:

@@ -7,6 +7,10 @@ from purgatory.service.store.journal_tables import JournalPosition
 from tests.testing.step_server import RecordingSink, StepServer, operation
 
 
+# After so long an acknowledged outcome is deleted at the latest.
+KEPT_MS = retention.RETAINED_OUTCOMES_MS + retention.DELETION_DELAY_MS
+
+
 @pytest.fixture
 def server(step_server):
     return step_server
@@ -19,7 +23,7 @@ def test_an_acknowledged_outcome_is_kept_for_a_while(server):
     server.acknowledge(1)
     assert server.query("a").state == "completed"
     assert [k.state for k in server.submit(operation("a")).known] == ["completed"]
-    server.pass_time(600_001)
+    server.pass_time(KEPT_MS + 1)
     assert server.query("a").state == "unknown"
     assert list(server.store.operations()) == list(server.store.outcomes()) == []
     assert server.submit(operation("a")).known == []
@@ -37,7 +41,7 @@ def test_an_acknowledged_outcome_is_known_after_a_restart(server):
     server.hello()
     assert [outcome.op_id for outcome in server.fetch_outcomes()] == ["b"]
     assert [k.state for k in server.submit(operation("a")).known] == ["completed"]
-    server.pass_time(600_001)
+    server.pass_time(KEPT_MS + 1)
     assert server.query("a").state == "unknown"
     assert server.query("b").state == "completed"
 
@@ -45,11 +49,39 @@ def test_an_acknowledged_outcome_is_known_after_a_restart(server):
 def test_only_the_last_acknowledged_outcomes_are_kept(server, monkeypatch):
     """The oldest beyond that number are deleted with the acknowledgement."""
     monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 2)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 1)
     server.submit(*(operation(name, "k") for name in "abc"))
     server.complete("k")
     server.acknowledge(1, 2, 3)
     states = [server.query(name).state for name in "abc"]
     assert states == ["unknown", "completed", "completed"]
+
+
+def test_outcomes_are_deleted_together(server):
+    """Not each in a transaction of its own, when its time is over: a minute's at once."""
+    for name in "abc":
+        server.submit(operation(name))
+        server.complete(f"{name}'s key")
+        server.pass_time(1000)
+    server.acknowledge(1, 2, 3)
+    commits = server.store_loop.activity.commits
+    for _ in range(10):
+        server.pass_time(KEPT_MS // 10)
+    assert list(server.store.outcomes()) == []
+    assert server.store_loop.activity.commits == commits + 1
+
+
+def test_many_are_deleted_as_soon_as_they_are_too_many(server, monkeypatch):
+    """Not before there are enough for a transaction, and then at once."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 2)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 3)
+    server.submit(*(operation(name, "k") for name in "abcde"))
+    server.complete("k")
+    server.acknowledge(1, 2, 3, 4)
+    assert server.query("a").state == "completed"
+    server.acknowledge(5)
+    states = [server.query(name).state for name in "abcde"]
+    assert states == ["unknown"] * 3 + ["completed"] * 2
 
 
 def test_a_deletion_that_cannot_be_committed_is_tried_again(server):
@@ -58,7 +90,7 @@ def test_a_deletion_that_cannot_be_committed_is_tried_again(server):
     server.complete("a's key")
     server.acknowledge(1)
     server.faults.fail()
-    server.pass_time(600_001)
+    server.pass_time(KEPT_MS + 1)
     server.faults.clear()
     assert server.query("a").state == "completed"
     server.pass_time(1001)

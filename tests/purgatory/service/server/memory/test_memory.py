@@ -71,6 +71,7 @@ class RandomRequests:
 def test_the_estimate_is_the_sum_of_all_there_is(step_server, monkeypatch, seed):
     """After any requests, deletions, sessions, failed commits and restarts."""
     monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 20)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 5)
     server, dice = step_server, random.Random(seed)
     requests = RandomRequests(server, dice)
     for _ in range(400):
