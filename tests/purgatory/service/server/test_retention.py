@@ -6,7 +6,6 @@ from purgatory.service.server import retention
 from purgatory.service.store.journal_tables import JournalPosition
 from tests.testing.step_server import RecordingSink, StepServer, operation
 
-
 # After so long an acknowledged outcome is deleted at the latest.
 KEPT_MS = retention.RETAINED_OUTCOMES_MS + retention.DELETION_DELAY_MS
 

@@ -96,7 +96,7 @@ class Load:
 
 
 def jobs_left(client):
-    """Return how many jobs are not done: of one moment, because jobs that wait become due at once."""
+    """Return how many jobs are not done, of one moment: those that wait become due at once."""
     figures = client.stats()
     return figures["pending"] + figures["unacknowledged"]
 
