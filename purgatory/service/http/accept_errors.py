@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.service.server.sockets.accept_log import AcceptLog
+from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -23,7 +23,7 @@ class AcceptErrors:
     """An exception handler of an event loop; passes other errors on to the loop's own."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._log = AcceptLog(now)
+        self._log = RareLog(CANNOT_ACCEPT, now)
 
     def __call__(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error that the loop has caught."""

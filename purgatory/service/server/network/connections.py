@@ -22,17 +22,23 @@ from purgatory.service.server.commands import (
     OutcomePush,
     StoreLoopCommand,
 )
+from purgatory.service.server.sockets.rare_log import RareLog
 
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity
 
 log: logging.Logger = logging.getLogger(__name__)
 
+_CUT_OFF: Final = "client '%s' does not read its answers: cut off"
 # A plain number: to combine those of the enumeration takes two microseconds.
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-# Bounds of the replies kept for a client that does not read them; beyond, it is cut off.
+# Bounds of the replies kept for a connection that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
+# Bound of the replies kept for all connections; beyond, those are cut off that have not read for
+# the longest time. And what keeping a reply takes beside its bytes.
+ALL_BACKLOGS_BYTES = 32 << 20
+FRAME_BYTES = 100
 # From one attempt to send to those that do not read to the next, at least so many times the seconds
 # that it took: it raises an exception for each of them.
 RETRY_PAUSE = 10
@@ -50,9 +56,9 @@ class Connection:
     """
 
     __slots__ = (
-        "_size",
         "access",
         "backlog",
+        "backlog_bytes",
         "client",
         "last_seen",
         "resume_after",
@@ -83,7 +89,7 @@ class Connection:
         self.client: str = client
         self.last_seen: float = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
-        self._size = 0  # of the backlog, in bytes
+        self.backlog_bytes: int = 0
         # Streaming: gets outcomes as they are committed. If it is not, it first has to fetch those
         # beyond `resume_after` from the store.
         self.streaming: bool = False
@@ -93,15 +99,23 @@ class Connection:
         # Outcomes that it asked for once more come when its replies have gone.
         self.wants_repeated: bool = False
 
-    def queue(self, frame: bytes) -> bool:
-        """Keep a reply for later; False if the backlog is too long now."""
+    def queue(self, frame: bytes) -> int:
+        """Keep a reply for later; returns the bytes that it takes."""
+        size = FRAME_BYTES + len(frame)
         self.backlog.append(frame)
-        self._size += len(frame)
-        return len(self.backlog) <= BACKLOG_FRAMES and self._size <= BACKLOG_BYTES
+        self.backlog_bytes += size
+        return size
 
-    def pop(self) -> None:
-        """Remove the first reply of the backlog: it was sent."""
-        self._size -= len(self.backlog.popleft())
+    @property
+    def is_too_far_behind(self) -> bool:
+        """Whether the backlog is too long."""
+        return len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES
+
+    def pop(self) -> int:
+        """Remove the first reply of the backlog: it was sent. Returns the bytes that it took."""
+        size = FRAME_BYTES + len(self.backlog.popleft())
+        self.backlog_bytes -= size
+        return size
 
 
 class Connections:
@@ -121,6 +135,8 @@ class Connections:
         self._workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
         # Those that could not take what was sent, in that order; the values mean nothing.
         self._blocked: dict[Connection, None] = {}
+        self._backlog_bytes = 0  # of all of them
+        self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
         self._gone: dict[bytes, None] = {}  # the last routes that were unreachable, oldest first
         #: Set by each send: it may have consumed the event that there are frames to read.
@@ -153,6 +169,7 @@ class Connections:
     def drop(self, connection: Connection) -> None:
         """Forget a connection; what it sends from now on is answered with an error."""
         taker = self._taker(connection.client)
+        self._backlog_bytes -= connection.backlog_bytes
         del self._by_route[connection.route]
         self._workers.pop(connection.route, None)
         self._blocked.pop(connection, None)
@@ -205,12 +222,27 @@ class Connections:
         self._change_taker(connection.client, taker)
 
     def send(self, connection: Connection, frame: bytes) -> None:
-        """Send a reply, or queue it; cuts the connection off if too many are queued."""
+        """Send a reply, or queue it; cuts connections off if too many are queued."""
         if not connection.backlog and self._try_send(connection, frame):
             return
-        if connection.route in self._by_route and not connection.queue(frame):
-            log.warning("client %r does not read its answers: cut off", connection.client)
-            self.drop(connection)
+        if connection.route in self._by_route:
+            self._backlog_bytes += connection.queue(frame)
+            if connection.is_too_far_behind:
+                self._cut_off(connection)
+            elif self._backlog_bytes > ALL_BACKLOGS_BYTES:
+                self._cut_off_slowest()
+
+    def _cut_off(self, connection: Connection) -> None:
+        self._cut_off_log.add(connection.client)
+        self.drop(connection)
+
+    def _cut_off_slowest(self) -> None:
+        """Make room for half of the bound: this looks at all that are blocked."""
+        for connection in list(self._blocked):
+            if self._backlog_bytes <= ALL_BACKLOGS_BYTES // 2:
+                return
+            if connection.backlog:
+                self._cut_off(connection)
 
     def send_before_hello(self, route: bytes, frame: bytes) -> None:
         """Send to a peer that has not said hello; nothing happens if it does not read."""
@@ -312,7 +344,7 @@ class Connections:
     def _retry_all(self) -> None:
         for connection in list(self._blocked):
             while connection.backlog and self._try_send(connection, connection.backlog[0]):
-                connection.pop()
+                self._backlog_bytes -= connection.pop()
             if not connection.backlog and connection.route in self._by_route:
                 self._blocked.pop(connection, None)
                 if not connection.streaming:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.server.sockets.accept_log import AcceptLog
+from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
 
 #: Seconds between two checks, at least, and at most while nothing happens.
 CHECK_S: Final = 1.0
@@ -25,7 +25,7 @@ class DescriptorWatch:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._next_check = now()
-        self._log = AcceptLog(now)
+        self._log = RareLog(CANNOT_ACCEPT, now)
 
     def check(self, descriptor: int) -> None:
         """Try to copy an open descriptor, if it is time, and log if that cannot be done."""

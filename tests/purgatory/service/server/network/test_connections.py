@@ -184,6 +184,28 @@ def test_a_backlog_that_is_too_long(connections, connection, socket, posted, mon
     assert not connections.blocked
 
 
+def test_backlogs_that_are_too_long_together(connections, socket, posted, monkeypatch):
+    """Those are cut off that have not read for the longest time, until half of it is free."""
+    monkeypatch.setattr(module, "ALL_BACKLOGS_BYTES", 10 * (module.FRAME_BYTES + 1))
+    others = [Connection(b"%d" % n, f"c{n}", 0.0, "") for n in range(12)]
+    for each in others:
+        connections.add(each)
+    connections.send(others[11], b"x")  # read at once
+    socket.error = zmq.Again()
+    connections.push(OutcomePush("c0", 1, 1, b"outcomes"))
+    for n in (*range(1, 11), 11):
+        connections.send(others[n], b"x")
+    gone = [each.route for each in posted if isinstance(each, ClientDisconnected)]
+    assert gone == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    socket.error = None
+    connections.retry_blocked()
+    assert not connections.backlog
+    socket.error = zmq.Again()
+    for _ in range(10):  # what was sent counts no longer
+        connections.send(others[11], b"x")
+    assert len(connections) == 6
+
+
 @pytest.mark.parametrize(
     "send",
     [

@@ -1,0 +1,44 @@
+"""RareLog: one line a minute of what peers can cause as often as they like.
+
+A log without that bound would be a way to fill the disk, or to block the server on its terminal.
+Used by one thread.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Final
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: What is logged while no connection can be accepted, whatever port it is of.
+CANNOT_ACCEPT: Final = "no connection can be accepted at present: %s"
+_LINE_S: Final = 60.0
+
+
+class RareLog:
+    """Logs `message % detail`; `now` returns seconds of a monotonic clock."""
+
+    def __init__(
+        self,
+        message: str,
+        now: Callable[[], float] = time.monotonic,
+        level: int = logging.ERROR,
+    ) -> None:
+        self._message = message
+        self._now = now
+        self._level = level
+        self._silent_until = -math.inf
+        self._left_out = 0
+
+    def add(self, detail: str) -> None:
+        """Log a line, unless there was one within the last minute: the next one counts those."""
+        now = self._now()
+        if now < self._silent_until:
+            self._left_out += 1
+            return
+        self._silent_until = now + _LINE_S
+        left_out, self._left_out = self._left_out, 0
+        more = f" (and {left_out} times since the last line)" if left_out else ""
+        log.log(self._level, f"{self._message}%s", detail, more)
