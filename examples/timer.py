@@ -1,13 +1,13 @@
 """Watch three workers by their heartbeats, with a timer alone.
 
-Each heartbeat re-arms the worker's timer; a worker that stays silent for a second is reported.
+Each heartbeat re-arms the worker's timer; a worker that stays silent for three seconds is reported.
 """
 
 import threading
 
 from timingwheel import Timer, TimerTask
 
-SILENCE_S = 1.0
+SILENCE_S = 3.0
 BEAT_S = 0.05
 
 
@@ -23,7 +23,7 @@ def main() -> None:
         watches = {worker: timer.schedule(SILENCE_S, report, worker) for worker in ("a", "b", "c")}
 
         def beat(worker: str) -> None:
-            timer.add(watches[worker])  # again: it counts its second from now
+            timer.add(watches[worker])  # again: it counts anew from now
             beats[worker] = timer.schedule(BEAT_S, beat, worker)
 
         beats: dict[str, TimerTask] = {}

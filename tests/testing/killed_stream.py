@@ -2,7 +2,8 @@
 
     python -m tests.testing.killed_stream DIRECTORY BATCH SECONDS
 
-It kills itself SECONDS after its micro-batch BATCH, counted from 0, has begun.
+It kills itself SECONDS after its micro-batch BATCH, counted from 0, has begun, or when the next one
+begins, if that is earlier.
 """
 
 import itertools
@@ -23,15 +24,22 @@ def _die():
 
 
 def _kill_after(batches, seconds):
-    """Kill this process some time after a micro-batch has begun, so that it is interrupted."""
+    """Kill this process some time after a micro-batch has begun, so that it is interrupted.
+
+    At the latest when the next one begins: on a fast machine, or if the timer's thread stalls, the
+    stream would come to its end.
+    """
     timer = threading.Timer(seconds, _die)
     timer.daemon = True
     run_batch = Stream._run_micro_batch
     begun = itertools.count()
 
     def take_and_die(self, batch, number):
-        if next(begun) == batches:
+        number_here = next(begun)
+        if number_here == batches:
             timer.start()
+        elif number_here > batches:
+            _die()
         run_batch(self, batch, number)
 
     Stream._run_micro_batch = take_and_die

@@ -119,9 +119,18 @@ def all_in_threads(*functions: Callable[[], object]) -> None:
     assert not errors, errors
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Return a port that was free a moment ago, for a server that restarts on the same port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port for a server that comes later, or restarts.
+
+    It stays bound here, and does not listen: so the system gives it to no other program, and a
+    server that sets SO_REUSEADDR, as ours do, can listen on it.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _reserved.append(probe)
+    port: int = probe.getsockname()[1]
+    return port

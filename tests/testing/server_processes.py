@@ -44,6 +44,7 @@ class ServerProcess:
         watchdog.start()
         line = self.process.stdout.readline()
         watchdog.cancel()
+        watchdog.join()  # or its thread outlives the test
         if not line:
             raise AssertionError(self.process.communicate(timeout=HANG)[1])
         return line

@@ -75,7 +75,7 @@ async def _events(caller: Caller, after: int) -> AsyncGenerator[ServerSentEventM
 
 def _event(outcome: OutcomeMessage | None) -> ServerSentEventMessage:
     if outcome is None:
-        return ServerSentEventMessage(comment="")
+        return ServerSentEventMessage(data=None, comment="")  # with data it would be an event
     data = msgspec.json.encode(_shown(outcome)).decode()
     return ServerSentEventMessage(data=data, event="outcome", id=outcome.number)
 

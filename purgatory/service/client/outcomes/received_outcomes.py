@@ -43,8 +43,8 @@ class ReceivedOutcomes:
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
-        if outcome.number in self._acknowledged:
-            return True
+        if outcome.number in self._acknowledged and outcome.op_id not in self._futures:
+            return True  # a future that was made since then waits for it
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
             if traceparent and self._tracer is not None and self._is_for_us(outcome, take):

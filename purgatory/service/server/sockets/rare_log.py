@@ -41,4 +41,4 @@ class RareLog:
         self._silent_until = now + _LINE_S
         left_out, self._left_out = self._left_out, 0
         more = f" (and {left_out} times since the last line)" if left_out else ""
-        log.log(self._level, f"{self._message}%s", detail, more)
+        log.log(self._level, "%s%s", self._message % detail, more)

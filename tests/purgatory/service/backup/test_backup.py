@@ -14,14 +14,16 @@ from purgatory.service.backup.backup import back_up, restore
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.store.schema import SCHEMA_VERSION
 from purgatory.service.store.store import Store
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
 SECONDS = float(os.environ.get("PURGATORY_SECONDS", "0.3"))
 
 
-def config(directory):
-    return Config(data_dir=directory, bind="tcp://127.0.0.1:0", http_bind="", journal_seconds=0.05)
+def config(directory, journal_seconds=0.05):
+    return Config(data_dir=directory, bind="tcp://127.0.0.1:0", http_bind="",
+                  journal_seconds=journal_seconds)  # fmt: skip
 
 
 class Load:
@@ -31,6 +33,7 @@ class Load:
         self._address = address
         self._stop = threading.Event()
         self.answered = []  # ids of operations whose submission was answered, in order
+        self.rounds = 0  # how often some were submitted, and half of them completed
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -45,11 +48,14 @@ class Load:
                 self.answered += ids
                 for op_id in ids[::2]:
                     client.complete(f"{op_id}'s key")
+                self.rounds += 1
                 number += len(ids)
 
     def wait_for(self, seconds):
-        """Let it work for so long."""
+        """Let it work for so long, and for a round at least, however slow it is."""
+        before = self.rounds
         self._stop.wait(seconds)
+        eventually(lambda: self.rounds > before or not self._thread.is_alive())
         assert self._thread.is_alive()
 
     def stop(self):
@@ -60,7 +66,8 @@ class Load:
 @pytest.fixture
 def data(tmp_path):
     """A data directory with an operation that waits, one that ended, and a journal of both."""
-    with ServiceDaemon(config(tmp_path / "data")) as service, \
+    # Written when the server closes: each table in one file, however long a request takes.
+    with ServiceDaemon(config(tmp_path / "data", journal_seconds=3600)) as service, \
             Client(service.server.address) as client:  # fmt: skip
         client.defer("a", timeout=3600, op_id="waits")
         client.defer("b", timeout=3600, op_id="done")

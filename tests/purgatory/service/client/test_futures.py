@@ -48,9 +48,11 @@ def test_waiters_are_notified(future):
     """By `result`, by a callback, and by `wait`."""
     told = []
     future.add_done_callback(told.append)
-    threading.Thread(target=future.set_result, args=(7,)).start()
+    thread = threading.Thread(target=future.set_result, args=(7,))
+    thread.start()
     assert future.result(HANG) == 7
     assert wait([future], HANG).done == {future}
+    thread.join(HANG)  # callbacks are called after those that wait have been woken
     assert told == [future]
 
 

@@ -1,8 +1,11 @@
 """Outcomes over HTTP: listed, followed as server-sent events, acknowledged."""
 
+import itertools
 import json
 import queue
 
+from purgatory.service.gateway import outcomes as module
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
 
@@ -54,16 +57,28 @@ def test_another_program_of_the_name(shop, server, connect):
     """It takes the outcomes, but while a stream is open."""
     found = queue.SimpleQueue()
     end(shop, "before")
-    connect(server, name="shop", on_outcome=lambda outcome: found.put(outcome.op_id))
+    other = connect(server, name="shop", on_outcome=lambda outcome: found.put(outcome.op_id))
     end(shop, "a")
     assert [found.get(timeout=HANG) for _ in range(2)] == ["before", "a"]
+    connections = other.stats()["connections"]
     with shop.stream("GET", "/v1/outcomes/stream") as stream:
         outcomes = events(stream.iter_lines())
-        end(shop, "b")  # for either: the gateway may not be connected yet
-        assert next(outcomes)["op_id"] == "b"
-        end(shop, "c")
-        assert next(outcomes)["op_id"] == "c"
-    assert found.empty() or (found.get(), found.empty()) == ("b", True)
+        # Until the gateway is connected, the other program takes them, and acknowledges them.
+        eventually(lambda: other.stats()["connections"] > connections)
+        end(shop, "b", "c")
+        assert [next(outcomes)["op_id"] for _ in range(2)] == ["b", "c"]
+    assert found.empty()
+
+
+def test_a_quiet_stream(shop, monkeypatch):
+    """It says that it is there by comments, which are no events."""
+    monkeypatch.setattr(module, "_QUIET_S", 0.01)
+    with shop.stream("GET", "/v1/outcomes/stream") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": "
+        end(shop, "a")
+        said = list(itertools.takewhile(lambda line: not line.startswith("event"), lines))
+    assert {line.partition(":")[0] for line in said if line} <= {"", "id"}
 
 
 def test_go_on_behind_the_last(shop):

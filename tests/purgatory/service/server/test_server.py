@@ -128,7 +128,7 @@ def test_a_disk_that_cannot_be_relied_on(serve, connect):
     faults.fail(code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     future = client.defer("k")
     assert server.wait(HANG)
-    assert ended.is_set()
+    assert ended.wait(HANG)  # the server has ended before it says so to others
     assert "disk I/O error" in str(server.failure)
     faults.clear()
     server.close()

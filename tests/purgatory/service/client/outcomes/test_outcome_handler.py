@@ -286,6 +286,16 @@ class TestClientsOfOneName:
         second.close()
         assert old.get(timeout=HANG) == "a"
 
+    def test_a_future_of_what_was_handled(self, server, connect):
+        """It resolves, too, though the outcome was acknowledged and comes once more for it."""
+        submit(server, "a")
+        handled = queue.SimpleQueue()
+        client = connect(server, name="jobs", on_outcome=lambda outcome: handled.put(outcome.op_id))
+        assert handled.get(timeout=HANG) == "a"
+        assert client.defer("key of a", op_id="a").result(HANG) == [1, "ä"]
+        wait_until_read(server)
+        assert handled.empty()
+
     def test_futures_of_each(self, server, connect):
         """Each client's futures resolve; one without `on_outcome` keeps nothing from the other."""
         handled = queue.SimpleQueue()

@@ -99,10 +99,10 @@ def test_many_requests(server, disk, peer):
 
 def test_after_a_slow_commit(server, disk, connect, monkeypatch):
     """The store thread waits for the next one, if a client asks or something is due."""
+    monkeypatch.setattr(network, "SLOW_COMMIT_S", -1.0)
     client = connect(server)
     short = client.defer("short", timeout=0.2)
-    client.flush()
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", -1.0)
+    client.flush()  # the first commit, slow as each is: what is due next is the store thread's
     disk.threads.clear()
     with pytest.raises(OperationExpired):
         short.result(HANG)
@@ -129,7 +129,7 @@ def test_the_network_goes_on_while_the_disk_hangs(server, disk, peer, monkeypatc
 def test_close_while_the_disk_hangs(server, disk, connect, monkeypatch, caplog, slow):
     """It returns in time, whichever thread waits, and leaves all as it is until the end."""
     monkeypatch.setattr(network, "SLOW_COMMIT_S", slow)
-    client = connect(server, timeout=0.2)
+    client = connect(server)
     client.stats()
     disk.works.clear()
     future = client.defer("k")
