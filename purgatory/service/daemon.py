@@ -47,6 +47,7 @@ class ServiceDaemon:
             registry=registry,
             sink=self._sink,
             secure=authenticator,
+            owns_process=True,
         )
         self._authenticator = authenticator
         if authenticator is not None:

@@ -39,6 +39,7 @@ from purgatory.service.server.network.network import Network
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.sockets.accept_gate import most_descriptors
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
@@ -65,8 +66,9 @@ class Server:
     """A server of delayed operations; also a context manager, which starts and closes it.
 
     `registry` gets its metrics, default one of its own. `sink` is its journal. `secure` guards its
-    socket, see `SocketSecurity`. `open_store` opens the database. After `start` it serves until
-    `close`, or until its disk fails: then `failure` says why.
+    socket, see `SocketSecurity`. `owns_process`: no other part of the process opens descriptors, so
+    the server may count them to limit its connections. `open_store` opens the database. After
+    `start` it serves until `close`, or until its disk fails: then `failure` says why.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Server:
         registry: CollectorRegistry | None = None,
         sink: JournalSink | None = None,
         secure: "SocketSecurity | None" = None,
+        owns_process: bool = False,
         open_store: Callable[[Path | None], Store] = Store,
     ) -> None:
         self.config = config
         self.registry: CollectorRegistry = CollectorRegistry() if registry is None else registry
         self._sink = sink
         self._secure = secure
+        self._owns_process = owns_process
         self._open_store = open_store
         self._end_callbacks: list[Callable[[], None]] = []
         self._reload_callbacks: list[Callable[[], None]] = []
@@ -128,7 +132,8 @@ class Server:
             roll_back.callback(context.destroy, 0)
             if self._secure is not None:
                 roll_back.callback(self._secure.close)
-            self.address = parts.network.listen(context, self.config.bind, self._secure)
+            most = most_descriptors(self.config.max_clients) if self._owns_process else 0
+            self.address = parts.network.listen(context, self.config.bind, self._secure, most)
             self._parts = parts
             self._run(parts)
             # From here on the threads and `close` release all that.

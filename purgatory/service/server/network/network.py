@@ -45,6 +45,8 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.reception import Reception
+from purgatory.service.server.sockets import accept_gate
+from purgatory.service.server.sockets.accept_gate import AcceptGate
 from purgatory.service.server.sockets.descriptor_watch import IDLE_CHECK_S, DescriptorWatch
 from purgatory.service.server.sockets.options import set_options
 from purgatory.service.server.sockets.sleep import sleep_for
@@ -104,6 +106,7 @@ class Network:
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
+        self._gate: AcceptGate | None = None
         self._security: SocketSecurity | None = None
         self._connections: Connections
         self._reception: Reception
@@ -142,8 +145,12 @@ class Network:
         context: "zmq.Context[zmq.Socket[bytes]]",
         address: str,
         security: "SocketSecurity | None",
+        most_descriptors: int = 0,
     ) -> str:
-        """Make the socket and bind it; returns the address with its port. Raises ServerError."""
+        """Make the socket and bind it; returns the address with its port. Raises ServerError.
+
+        While the process has more than `most_descriptors`, no connection is let in; 0: any number.
+        """
         self._socket = context.socket(zmq.ROUTER)
         self._connections = Connections(self._socket, self._post, self._monotonic)
         self._security = security
@@ -158,7 +165,7 @@ class Network:
         try:
             if security is not None:
                 security(context, self._socket)
-            self._socket.bind(address)
+            self._bind(address, most_descriptors)
         except zmq.ZMQError as error:
             self._socket.close(0)
             raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
@@ -166,6 +173,14 @@ class Network:
             self._socket.close(0)
             raise
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def _bind(self, address: str, most_descriptors: int) -> None:
+        if not most_descriptors:
+            self._socket.bind(address)
+            return
+        listener = accept_gate.bind(self._socket, address)
+        if listener >= 0:
+            self._gate = AcceptGate(listener, most_descriptors)
 
     def run(self) -> None:
         """Run until the server is closed or has failed; the target of the thread."""
@@ -189,6 +204,8 @@ class Network:
             timeout = self.sleep_seconds()
             ready = sleep([mailbox, frames] if self._may_read() else [mailbox], timeout)
             descriptors.check(mailbox)
+            if self._gate is not None and not self._reception.closing:
+                self._gate.check()
             self.step(ready)
 
     @property

@@ -1,0 +1,117 @@
+"""AcceptGate: lets no connection in while the process has too many open descriptors.
+
+Each connection takes a descriptor and about 100 KB, whatever its peer says, and ZeroMQ accepts all
+that come. One that its peer has closed counts, too, until its requests have been read. And when no
+descriptor is left, ZeroMQ tries to accept again without a pause, which takes a core.
+
+To unbind would end all connections that have come that way. So the kernel is told to drop what
+arrives at the listening socket: a filter of one instruction (SO_ATTACH_FILTER, socket(7) and
+Documentation/networking/filter.rst of Linux). What is connected goes on. Peers that are not try
+again by themselves, at first after a second. Linux and TCP only; used by the network thread alone.
+"""
+
+import array
+import os
+import resource
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
+
+if TYPE_CHECKING:
+    Router = zmq.Socket[bytes]
+
+# Seconds between two checks, at least.
+_CHECK_S: Final = 0.1
+# Descriptors beside those of clients: files, those of threads, and peers before their hello.
+_OTHERS: Final = 128
+# As many are left to the process, for what it opens now and then.
+_LEFT: Final = 32
+# Of asm-generic/socket.h; Python does not name them.
+_SO_ATTACH_FILTER: Final = 26
+_SO_DETACH_FILTER: Final = 27
+# A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
+_DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
+# The milliseconds that libzmq may take to report what it did in `bind`.
+_REPORT_MS: Final = 1000
+
+
+def most_descriptors(max_clients: int) -> int:
+    """Return how many descriptors the process of a server may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = sys.maxsize if soft == resource.RLIM_INFINITY else soft - _LEFT
+    return min(max_clients + max_clients // 8 + _OTHERS, allowed)
+
+
+def open_descriptors() -> int:
+    """Return how many descriptors this process has open; 0 where the system does not tell."""
+    try:
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # often: without an object for each
+    except FileNotFoundError:
+        return 0
+    except OSError:  # there is none left to look
+        return sys.maxsize
+
+
+def bind(router: "Router", address: str) -> int:
+    """Bind a socket; returns the descriptor that listens, -1 if none is known. Raises ZMQError."""
+    monitor = router.get_monitor_socket(zmq.EVENT_LISTENING)
+    try:
+        router.bind(address)
+        is_tcp = address.startswith("tcp:") and monitor.poll(_REPORT_MS)
+        return int(recv_monitor_message(monitor)["value"]) if is_tcp else -1
+    finally:
+        router.disable_monitor()
+        monitor.close(0)
+
+
+class AcceptGate:
+    """Closed while `count()` is more than `most`. `listener`: the descriptor that listens."""
+
+    def __init__(
+        self,
+        listener: int,
+        most: int,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        count: Callable[[], int] = open_descriptors,
+    ) -> None:
+        self._listener = listener
+        self._most = most
+        self._now = now
+        self._count = count
+        self._next_check = now()
+        self._log = RareLog(CANNOT_ACCEPT, now)
+        self.is_open: bool = True
+
+    def check(self) -> None:
+        """Count, if it is time, and open or close it."""
+        now = self._now()
+        if now < self._next_check:
+            return
+        self._next_check = now + _CHECK_S
+        count = self._count()
+        if self.is_open and count > self._most:
+            self._log.add(f"{count} descriptors are open; expected at most {self._most}")
+            self._set(_SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
+            self.is_open = False
+        # Not with the first that is closed: then all that wait come at once.
+        elif not self.is_open and count <= self._most - self._most // 8:
+            self._set(_SO_DETACH_FILTER, struct.pack("i", 0))
+            self.is_open = True
+
+    def _set(self, option: int, value: bytes) -> None:
+        listener = socket.socket(fileno=self._listener)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, option, value)
+        except OSError as error:  # a system without filters: then it accepts all, as before
+            self._log.add(error.strerror or str(error))
+        finally:
+            listener.detach()  # libzmq closes it

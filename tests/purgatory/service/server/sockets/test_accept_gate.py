@@ -1,0 +1,157 @@
+"""AcceptGate: connections are let in while there are not too many descriptors."""
+
+import contextlib
+import errno
+import os
+import resource
+import select
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from purgatory.service import Client
+from purgatory.service.server.sockets import accept_gate
+from purgatory.service.server.sockets.accept_gate import AcceptGate, most_descriptors
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import ServerProcess
+
+
+@pytest.fixture
+def listener():
+    """A socket that listens, and takes nothing for ever: what is let in waits in its queue."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        yield one
+
+
+class Counted:
+    """A gate of a process with `count` descriptors; each check comes in time."""
+
+    def __init__(self, listener, most):
+        self.count = 0
+        self.time = 0.0
+        self.gate = AcceptGate(
+            listener.fileno(), most, now=lambda: self.time, count=lambda: self.count
+        )
+
+    def check(self, count):
+        self.time += 1.0
+        self.count = count
+        self.gate.check()
+        return self.gate.is_open
+
+
+def lets_in(listener, seconds):
+    """Tell whether a connection is let in within so many seconds."""
+    with socket.socket() as stranger:
+        stranger.settimeout(seconds)
+        try:
+            stranger.connect(listener.getsockname())
+        except TimeoutError:
+            return False
+        return True
+
+
+def test_it_is_closed_while_there_are_too_many(listener, caplog):
+    """It opens when an eighth of them is gone, so not with each that goes."""
+    counted = Counted(listener, 80)
+    states = [counted.check(count) for count in (80, 81, 100, 71, 70, 70, 81)]
+    assert states == [True, False, False, False, True, True, False]
+    [line] = caplog.messages
+    assert line.endswith("81 descriptors are open; expected at most 80")
+
+
+def test_what_waits_comes_in_later(listener):
+    """The system tries again; what was connected goes on meanwhile."""
+    counted = Counted(listener, 8)
+    with socket.create_connection(listener.getsockname(), HANG) as early:
+        counted.check(9)
+        there, _ = listener.accept()
+        with there, socket.socket() as late:
+            assert not lets_in(listener, 0.1)
+            late.setblocking(False)
+            assert late.connect_ex(listener.getsockname()) == errno.EINPROGRESS
+            early.sendall(b"x")
+            assert there.recv(1) == b"x"
+            counted.check(1)
+            assert select.select([], [late], [], HANG)[1] == [late]
+    assert lets_in(listener, HANG)
+
+
+def test_it_counts_now_and_then(listener):
+    """Not in each step of a busy server."""
+    counted = Counted(listener, 80)
+    counted.check(80)
+    counted.count = 81
+    counted.gate.check()
+    assert counted.gate.is_open
+
+
+def test_a_system_without_filters(listener, monkeypatch, caplog):
+    """All are let in, as before; there is a line about it a minute at most."""
+    monkeypatch.setattr(accept_gate, "_SO_ATTACH_FILTER", 9999)
+    counted = Counted(listener, 8)
+    for count in (9, 1, 9):
+        counted.check(count)
+    assert lets_in(listener, HANG)
+    assert len(caplog.messages) == 1
+
+
+def test_most_descriptors(monkeypatch):
+    """Room for all clients, and never all that the system allows."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert most_descriptors(80) == 80 + 10 + 128
+    assert most_descriptors(10_000) == 1024 - 32
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
+    assert most_descriptors(8000) == 9128
+
+
+def test_open_descriptors(monkeypatch):
+    """None left to look counts as too many, and a system that does not tell as 0."""
+    before = accept_gate.open_descriptors()
+    read, write = os.pipe()
+    assert accept_gate.open_descriptors() == before + 2
+    os.close(read)
+    os.close(write)
+    for error, count in ((errno.EMFILE, sys.maxsize), (errno.ENOENT, 0)):
+
+        def fail(_, error=error):
+            raise OSError(error, os.strerror(error))
+
+        monkeypatch.setattr(os, "listdir", fail)
+        assert accept_gate.open_descriptors() == count
+
+
+def test_strangers_that_do_not_stop(tmp_path):
+    """A server lets only so many in; its clients go on, and others come when there is room."""
+    with (
+        ServerProcess(tmp_path / "data", "--max-clients", "8") as serve,
+        Client(serve.address, timeout=HANG) as client,
+        contextlib.ExitStack() as strangers,
+    ):
+        client.stats()
+        host, port = serve.address.removeprefix("tcp://").split(":")
+        descriptors = Path(f"/proc/{serve.process.pid}/fd")
+        while is_let_in((host, int(port)), strangers):
+            pass
+        assert most_descriptors(8) < len(list(descriptors.iterdir()))
+        client.defer("k", timeout=HANG)
+        client.flush()
+        strangers.close()
+        with Client(serve.address, name="late", timeout=HANG) as late:
+            assert late.complete("k") == 1
+        code, errors = serve.end()
+        assert code == 0
+        assert errors.count("descriptors are open") == 1
+
+
+def is_let_in(address, strangers):
+    """Tell whether one more stranger is let in; it stays."""
+    try:
+        strangers.enter_context(socket.create_connection(address, 0.5))
+    except TimeoutError:
+        return False
+    return True
