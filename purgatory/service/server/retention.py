@@ -27,8 +27,11 @@ RETAINED_OUTCOMES_MS = 600_000
 # acknowledgement would keep the disk busier than all requests do.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
-# How many are deleted in one transaction at most: it should not keep requests waiting.
-MAX_DELETED_PER_TRANSACTION = 512
+# One transaction deletes so many: it should not keep requests waiting. Or that share of those that
+# are too many, so that they do not become more and more. And so many milliseconds are between two.
+DELETED_PER_TRANSACTION = 256
+DELETED_SHARE = 64
+DELETION_PAUSE_MS = 20
 
 
 class OutcomeRetention:
@@ -46,6 +49,7 @@ class OutcomeRetention:
         # Without a journal every row counts as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
+        self._paused_until_ms = 0
 
     @property
     def overdue(self) -> int:
@@ -100,13 +104,14 @@ class OutcomeRetention:
     def next_deletion_ms(self) -> int | None:
         """Return when `select_deletable` has something; None if only the journal can change that.
 
-        0 means at once.
+        A time in the past means at once.
         """
         if not self._acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
-            return 0
-        return self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
+            return self._paused_until_ms
+        due_ms = self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
+        return max(due_ms, self._paused_until_ms)
 
     def acknowledgements(self) -> list[tuple[int, int]]:
         """Return when each outcome was acknowledged that is kept, and its number; oldest first."""
@@ -116,8 +121,10 @@ class OutcomeRetention:
         """Return the outcomes to delete now, oldest first; `delete` removes them."""
         selected: list[OutcomeRecord] = []
         left = len(self._acknowledged)
+        most = max(DELETED_PER_TRANSACTION, self.overdue // DELETED_SHARE)
+        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
         for acknowledged_ms, record in self._acknowledged:
-            if len(selected) >= MAX_DELETED_PER_TRANSACTION:
+            if len(selected) >= most:
                 break
             young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
             self._blocked = not self._is_journaled(record)

@@ -132,12 +132,17 @@ class Server:
             roll_back.callback(context.destroy, 0)
             if self._secure is not None:
                 roll_back.callback(self._secure.close)
-            most = most_descriptors(self.config.max_clients) if self._owns_process else 0
-            self.address = parts.network.listen(context, self.config.bind, self._secure, most)
+            self.address = parts.network.listen(
+                context, self.config.bind, self._secure, self._most_descriptors()
+            )
             self._parts = parts
             self._run(parts)
             # From here on the threads and `close` release all that.
             parts.cleanup = roll_back.pop_all()
+
+    def _most_descriptors(self) -> int:
+        config = self.config
+        return most_descriptors(config.max_clients, config.max_memory) if self._owns_process else 0
 
     def _build(self, store: Store) -> "_RunningServer":
         return _RunningServer(

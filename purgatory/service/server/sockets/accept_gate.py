@@ -28,6 +28,10 @@ from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
+#: Connections take no more than that share of the memory, by this estimate of one that sends what
+#: is not read at once.
+MEMORY_SHARE: Final = 8
+CONNECTION_BYTES: Final = 100_000
 # Seconds between two checks, at least.
 _CHECK_S: Final = 0.1
 # Descriptors beside those of clients: files, those of threads, and peers before their hello.
@@ -43,11 +47,14 @@ _DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
 _REPORT_MS: Final = 1000
 
 
-def most_descriptors(max_clients: int) -> int:
-    """Return how many descriptors the process of a server may have open."""
+def most_descriptors(max_clients: int, max_memory: int) -> int:
+    """Return how many descriptors a server's process may have open; see `Config` for the limits."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = sys.maxsize if soft == resource.RLIM_INFINITY else soft - _LEFT
-    return min(max_clients + max_clients // 8 + _OTHERS, allowed)
+    clients = max_clients + max_clients // 8
+    if max_memory:
+        clients = min(clients, max_memory // MEMORY_SHARE // CONNECTION_BYTES)
+    return min(clients + _OTHERS, allowed)
 
 
 def open_descriptors() -> int:

@@ -101,12 +101,13 @@ def test_a_system_without_filters(listener, monkeypatch, caplog):
 
 
 def test_most_descriptors(monkeypatch):
-    """Room for all clients, and never all that the system allows."""
+    """Room for all clients, if the memory has it, and never all that the system allows."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert most_descriptors(80) == 80 + 10 + 128
-    assert most_descriptors(10_000) == 1024 - 32
+    assert most_descriptors(80, 0) == most_descriptors(80, 1 << 30) == 80 + 10 + 128
+    assert most_descriptors(10_000, 0) == 1024 - 32
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
-    assert most_descriptors(8000) == 9128
+    assert most_descriptors(8000, 0) == 9128
+    assert most_descriptors(8000, 400_000_000) == 500 + 128
 
 
 def test_open_descriptors(monkeypatch):
@@ -137,7 +138,7 @@ def test_strangers_that_do_not_stop(tmp_path):
         descriptors = Path(f"/proc/{serve.process.pid}/fd")
         while is_let_in((host, int(port)), strangers):
             pass
-        assert most_descriptors(8) < len(list(descriptors.iterdir()))
+        assert most_descriptors(8, 0) < len(list(descriptors.iterdir()))
         client.defer("k", timeout=HANG)
         client.flush()
         strangers.close()
