@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import PurgatoryError
+from purgatory.journal.pace import PORTION, Pace
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
 
 if TYPE_CHECKING:
@@ -62,12 +63,18 @@ class JournalFiles(Generic[RowT]):
     """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
     `last`: the number of the last row that is on disk; 0 before the first. `private`: only their
-    owner may read what is made, whatever the umask. Raises JournalError if the directory cannot be
-    made or read, TraceError without pyarrow.
+    owner may read what is made, whatever the umask. `pace`: that of the thread that appends. Raises
+    JournalError if the directory cannot be made or read, TraceError without pyarrow.
     """
 
     def __init__(
-        self, directory: Path, table: Table[RowT], source: str, *, private: bool = False
+        self,
+        directory: Path,
+        table: Table[RowT],
+        source: str,
+        *,
+        private: bool = False,
+        pace: Pace | None = None,
     ) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
@@ -77,6 +84,7 @@ class JournalFiles(Generic[RowT]):
         self._directory = directory
         self._table = table
         self._source = source
+        self._pause = _go_on if pace is None else pace.pause
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
@@ -139,7 +147,9 @@ class JournalFiles(Generic[RowT]):
         with open(os.open(path, flags, self._file_mode), "wb") as file:  # noqa: PTH123  # a descriptor
             sink = ParquetRowWriter(file, path, self._table)
             try:
-                sink.write_all(rows)
+                for start in range(0, len(rows), PORTION):
+                    sink.write_portion(rows[start : start + PORTION])
+                    self._pause()
             finally:
                 sink.close()
             file.flush()
@@ -223,3 +233,7 @@ def _date(day: int) -> str:
 
 def _journal_error(error: OSError, path: Path) -> JournalError:
     return JournalError(f"{error.filename or path}: {error.strerror or error}")
+
+
+def _go_on() -> None:
+    """Make no pause."""

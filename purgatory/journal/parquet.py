@@ -18,6 +18,7 @@ from purgatory.core.deferred import DeferredOperation
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
+from purgatory.journal.pace import Pace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.rows import OutcomeRow
 from purgatory.trace.tables import OUTCOMES
@@ -48,9 +49,10 @@ class ParquetJournal:
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._clock = clock
-        rows = _OutcomeBuffer(Path(directory))
+        pace = Pace()
+        rows = _OutcomeBuffer(Path(directory), pace)
         try:
-            self._writer = JournalWriter(rows, seconds)
+            self._writer = JournalWriter(rows, seconds, pace)
         except BaseException:
             rows.close()
             raise
@@ -83,12 +85,12 @@ class ParquetJournal:
 class _OutcomeBuffer:
     """See `RowBuffer`. Numbers the rows as it writes them, from 1 for each journal object."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pace: Pace) -> None:
         self._lock = JournalLock(directory)
         self._source = secrets.token_hex(8)
         self._rows: list[OutcomeRow] = []
         try:
-            self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source)
+            self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source, pace=pace)
         except BaseException:
             self.close()
             raise

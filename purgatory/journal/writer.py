@@ -14,10 +14,13 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from mq import Mailbox, MailboxClosed
 from purgatory.journal.files import JournalError
+
+if TYPE_CHECKING:
+    from purgatory.journal.pace import Pace
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -66,13 +69,19 @@ class _StopWriter:
 
 
 class JournalWriter(Generic[T]):
-    """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends."""
+    """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends.
 
-    def __init__(self, rows: RowBuffer[T], seconds: float) -> None:
+    `pace` is that of what `rows` writes to.
+    """
+
+    def __init__(self, rows: RowBuffer[T], seconds: float, pace: Pace) -> None:
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._rows = rows
         self._seconds = seconds
+        self._pace = pace
+        pace.is_urgent = self._is_urgent
+        self._closing = False  # set by the thread that closes, read by the journal's
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
         # Approximate: threads that post at the same time may lose some, which delays a wake-up. The
         # time to write comes anyway.
@@ -122,6 +131,7 @@ class JournalWriter(Generic[T]):
 
     def close(self) -> None:
         """Write the rest and end the thread. Idempotent. Raises JournalError if rows are lost."""
+        self._closing = True
         with contextlib.suppress(MailboxClosed):
             self._mailbox.send(_StopWriter())
         if threading.current_thread() is self._thread:  # a finalizer that the collector ran here
@@ -168,7 +178,12 @@ class JournalWriter(Generic[T]):
             if len(self._rows) >= BATCH and self._error is None:
                 return True
 
+    def _is_urgent(self) -> bool:
+        """Tell whether another thread waits for what is being written."""
+        return self._closing or bool(self._flushes)
+
     def _write(self) -> None:
+        self._pace.begin()
         try:
             self._rows.write()
             self._error = None

@@ -167,12 +167,12 @@ class ParquetRowWriter:
             self._write_group()
         return True
 
-    def write_all(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write many rows."""
-        for start in range(0, len(rows), _GROUP_ROWS):
-            self._rows.extend(rows[start : start + _GROUP_ROWS])
-            if len(self._rows) >= _GROUP_ROWS:
-                self._write_group()
+    def write_portion(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write some rows; what that takes of the interpreter is over when it returns."""
+        self._rows.extend(rows)
+        self._batch_rows()
+        if self._batched >= _GROUP_ROWS:
+            self._write_group()
 
     def close(self) -> None:
         """Write what is buffered and the footer."""

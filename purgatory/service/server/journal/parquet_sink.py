@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
+from purgatory.journal.pace import Pace
 from purgatory.journal.writer import JournalWriter
 from purgatory.service.server.journal.journal_stats import JournalStats
 from purgatory.service.store.journal_tables import JournalPosition
@@ -84,11 +85,12 @@ class ParquetSink:
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Open the files, start the thread. Raises JournalError, StoreError, TraceError."""
-        rows = _RowBuffer(self._directory, source, confirm)
+        pace = Pace()
+        rows = _RowBuffer(self._directory, source, confirm, pace)
         self._rows = rows
         position = rows.position
         try:
-            self._writer = JournalWriter(rows, self._seconds)
+            self._writer = JournalWriter(rows, self._seconds, pace)
         except BaseException:
             rows.close()
             raise
@@ -146,7 +148,7 @@ class ParquetSink:
 class _RowBuffer:
     """See `purgatory.journal.writer.RowBuffer`."""
 
-    def __init__(self, directory: Path, source: str, confirm: Confirm) -> None:
+    def __init__(self, directory: Path, source: str, confirm: Confirm, pace: Pace) -> None:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
         self._count = self._weight = 0
@@ -158,7 +160,7 @@ class _RowBuffer:
         try:
             make_private_directory(directory, (".lock",))
             # In the order of the fields of `_CommittedRows` and of `JournalPosition`.
-            self._files = [_files(directory, table, source) for table in _TABLES]
+            self._files = [_files(directory, table, source, pace) for table in _TABLES]
         except BaseException:
             self.close()
             raise
@@ -197,8 +199,8 @@ class _RowBuffer:
         self._lock.close()
 
 
-def _files(directory: Path, table: Table[Any], source: str) -> JournalFiles[Any]:
-    return JournalFiles(directory / table.name, table, source, private=True)
+def _files(directory: Path, table: Table[Any], source: str, pace: Pace) -> JournalFiles[Any]:
+    return JournalFiles(directory / table.name, table, source, private=True, pace=pace)
 
 
 def _numbered(

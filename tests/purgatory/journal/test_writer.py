@@ -1,0 +1,49 @@
+"""JournalWriter: a write is urgent as soon as a thread waits for it."""
+
+import threading
+
+import pytest
+
+from purgatory.journal.pace import Pace
+from purgatory.journal.writer import JournalWriter
+from tests.testing.eventually import eventually
+from tests.testing.purgatory_harness import HANG
+
+
+class EndlessRows:
+    """Rows whose write goes on until it is urgent."""
+
+    def __init__(self, pace):
+        self.pace = pace
+        self.kept = 0
+        self.writing = threading.Event()
+
+    def add(self, item):
+        self.kept += item
+
+    def __len__(self):
+        return self.kept
+
+    def write(self):
+        if self.kept:
+            self.writing.set()
+            eventually(self.pace.is_urgent)
+            self.kept = 0
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("wait", ["flush", "close"])
+def test_a_thread_that_waits_makes_it_urgent(wait):
+    """Whether it waits for what is being written, or for the end."""
+    pace = Pace()
+    rows = EndlessRows(pace)
+    writer = JournalWriter(rows, 0.01, pace)
+    try:
+        writer.post(1)
+        assert rows.writing.wait(HANG)
+        getattr(writer, wait)()
+        assert rows.kept == 0
+    finally:
+        writer.close()
