@@ -103,9 +103,17 @@ class JournalFiles(Generic[RowT]):
         """
         time_at = itemgetter(self._table.names.index(self._table.time_column))
         iterator = iter(rows)
-        while chunk := list(itertools.islice(iterator, FILE_ROWS)):
+        while chunk := self._take(iterator):
             numbers, values = map(_first, chunk), map(_second, chunk)
             self._append(list(numbers), list(values), time_at)
+
+    def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[tuple[int, RowT]]:
+        """Return the rows of the next file."""
+        chunk: list[tuple[int, RowT]] = []
+        while part := list(itertools.islice(rows, min(PORTION, FILE_ROWS - len(chunk)))):
+            chunk += part
+            self._pause()
+        return chunk
 
     def _append(self, numbers: list[int], rows: list[RowT], time_at: Callable[[RowT], int]) -> None:
         times = list(map(time_at, rows))
