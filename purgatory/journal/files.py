@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import PurgatoryError
-from purgatory.journal.pace import PORTION, Pace
+from purgatory.journal.write_pace import PORTION, WritePace
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class JournalFiles(Generic[RowT]):
         source: str,
         *,
         private: bool = False,
-        pace: Pace | None = None,
+        pace: WritePace | None = None,
     ) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")

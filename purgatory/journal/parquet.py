@@ -18,7 +18,7 @@ from purgatory.core.deferred import DeferredOperation
 from purgatory.core.keyed import KeyedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
-from purgatory.journal.pace import Pace
+from purgatory.journal.write_pace import WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.rows import OutcomeRow
 from purgatory.trace.tables import OUTCOMES
@@ -49,7 +49,7 @@ class ParquetJournal:
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._clock = clock
-        pace = Pace()
+        pace = WritePace()
         rows = _OutcomeBuffer(Path(directory), pace)
         try:
             self._writer = JournalWriter(rows, seconds, pace)
@@ -85,7 +85,7 @@ class ParquetJournal:
 class _OutcomeBuffer:
     """See `RowBuffer`. Numbers the rows as it writes them, from 1 for each journal object."""
 
-    def __init__(self, directory: Path, pace: Pace) -> None:
+    def __init__(self, directory: Path, pace: WritePace) -> None:
         self._lock = JournalLock(directory)
         self._source = secrets.token_hex(8)
         self._rows: list[OutcomeRow] = []

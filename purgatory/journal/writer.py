@@ -20,7 +20,7 @@ from mq import Mailbox, MailboxClosed
 from purgatory.journal.files import JournalError
 
 if TYPE_CHECKING:
-    from purgatory.journal.pace import Pace
+    from purgatory.journal.write_pace import WritePace
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class JournalWriter(Generic[T]):
     `pace` is that of what `rows` writes to.
     """
 
-    def __init__(self, rows: RowBuffer[T], seconds: float, pace: Pace) -> None:
+    def __init__(self, rows: RowBuffer[T], seconds: float, pace: WritePace) -> None:
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._rows = rows

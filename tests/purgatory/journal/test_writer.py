@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.journal.pace import Pace
+from purgatory.journal.write_pace import WritePace
 from purgatory.journal.writer import JournalWriter
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -37,7 +37,7 @@ class EndlessRows:
 @pytest.mark.parametrize("wait", ["flush", "close"])
 def test_a_thread_that_waits_makes_it_urgent(wait):
     """Whether it waits for what is being written, or for the end."""
-    pace = Pace()
+    pace = WritePace()
     rows = EndlessRows(pace)
     writer = JournalWriter(rows, 0.01, pace)
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
-from purgatory.journal.pace import Pace
+from purgatory.journal.write_pace import WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.service.server.journal.journal_stats import JournalStats
 from purgatory.service.store.journal_tables import JournalPosition
@@ -85,7 +85,7 @@ class ParquetSink:
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
         """Open the files, start the thread. Raises JournalError, StoreError, TraceError."""
-        pace = Pace()
+        pace = WritePace()
         rows = _RowBuffer(self._directory, source, confirm, pace)
         self._rows = rows
         position = rows.position
@@ -148,7 +148,7 @@ class ParquetSink:
 class _RowBuffer:
     """See `purgatory.journal.writer.RowBuffer`."""
 
-    def __init__(self, directory: Path, source: str, confirm: Confirm, pace: Pace) -> None:
+    def __init__(self, directory: Path, source: str, confirm: Confirm, pace: WritePace) -> None:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
         self._count = self._weight = 0
@@ -199,7 +199,7 @@ class _RowBuffer:
         self._lock.close()
 
 
-def _files(directory: Path, table: Table[Any], source: str, pace: Pace) -> JournalFiles[Any]:
+def _files(directory: Path, table: Table[Any], source: str, pace: WritePace) -> JournalFiles[Any]:
     return JournalFiles(directory / table.name, table, source, private=True, pace=pace)
 
 

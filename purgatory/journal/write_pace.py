@@ -1,4 +1,4 @@
-"""Pace: the thread of a journal writes a little, and leaves the interpreter to others for a while.
+"""WritePace: the thread of a journal writes a little, and leaves the interpreter to others for a while.
 
 Written at once, the rows of a file take a quarter of a second of the interpreter. For so long other
 threads, such as those of a server, would have to compete for it at each of their steps.
@@ -16,7 +16,7 @@ _PAUSE_SHARE: Final = 3
 _ALL_PAUSES_S: Final = 1.0
 
 
-class Pace:
+class WritePace:
     """Used by the journal's thread. `is_urgent` tells that another thread waits for the write."""
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Pace: how long a journal's thread pauses while it writes."""
+"""WritePace: how long a journal's thread pauses while it writes."""
 
 import pytest
 
-from purgatory.journal.pace import Pace
+from purgatory.journal.write_pace import WritePace
 
 
 class Thread:
@@ -11,7 +11,7 @@ class Thread:
     def __init__(self):
         self.time = 100.0
         self.pauses = []
-        self.pace = Pace(now=lambda: self.time, sleep=self.sleep)
+        self.pace = WritePace(now=lambda: self.time, sleep=self.sleep)
 
     def sleep(self, seconds):
         self.pauses.append(seconds)
