@@ -1,4 +1,4 @@
-"""WritePace: the thread of a journal writes a little, and leaves the interpreter to others for a while.
+"""WritePace: a journal writes a little, and leaves the interpreter to others for a while.
 
 Written at once, the rows of a file take a quarter of a second of the interpreter. For so long other
 threads, such as those of a server, would have to compete for it at each of their steps.
