@@ -84,7 +84,7 @@ class JournalFiles(Generic[RowT]):
         self._directory = directory
         self._table = table
         self._source = source
-        self._pause = _go_on if pace is None else pace.pause
+        self._pause = (pace or WritePace()).pause  # one that has not begun makes none
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
@@ -241,7 +241,3 @@ def _date(day: int) -> str:
 
 def _journal_error(error: OSError, path: Path) -> JournalError:
     return JournalError(f"{error.filename or path}: {error.strerror or error}")
-
-
-def _go_on() -> None:
-    """Make no pause."""
