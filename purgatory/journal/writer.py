@@ -83,9 +83,10 @@ class JournalWriter(Generic[T]):
         pace.is_urgent = self._is_urgent
         self._closing = False  # set by the thread that closes, read by the journal's
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
-        # Approximate: threads that post at the same time may lose some, which delays a wake-up. The
-        # time to write comes anyway.
+        # Both are approximate: threads that post at the same time may lose some, which delays a
+        # wake-up, or ends pauses later. The time to write comes anyway.
         self._rows_since_wake = 0
+        self._rows_since_write = 0
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
         # Written by the journal's thread, read by others: the last failure, until a write succeeds.
         self._error: JournalError | None = None
@@ -107,6 +108,7 @@ class JournalWriter(Generic[T]):
             raise _closed()
         self._posted.append(item)
         self._rows_since_wake += rows
+        self._rows_since_write += rows
         if self._rows_since_wake >= _WAKE_THRESHOLD:
             self._rows_since_wake = 0
             self._send(_CheckQueue())
@@ -179,11 +181,12 @@ class JournalWriter(Generic[T]):
                 return True
 
     def _is_urgent(self) -> bool:
-        """Tell whether another thread waits for what is being written."""
-        return self._closing or bool(self._flushes)
+        """Tell whether to write without pauses: a thread waits for it, or much more was posted."""
+        return self._closing or bool(self._flushes) or self._rows_since_write >= BATCH
 
     def _write(self) -> None:
         self._pace.begin()
+        self._rows_since_write = 0
         try:
             self._rows.write()
             self._error = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock
 from purgatory.journal.write_pace import WritePace
-from purgatory.journal.writer import JournalWriter
+from purgatory.journal.writer import BATCH, JournalWriter
 from purgatory.service.server.journal.journal_stats import JournalStats
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.private_files import make_private_directory
@@ -39,30 +39,31 @@ log: logging.Logger = logging.getLogger(__name__)
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
 _keys: Final = itemgetter(5)  # of an operation
-# So many characters of keys count as a row: not many are in memory until they are written.
+# So many characters of keys count as a row: not many are in memory until they are written, and not
+# many are written at once, which takes several times as much.
 _KEY_LENGTH_PER_ROW: Final = 128
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
 
 class _CommittedRows(NamedTuple):
-    """The rows of one transaction."""
+    """The rows of one transaction.
 
-    operations: Sequence[OperationValues]
-    outcomes: Sequence[OutcomeValues]
-    events: Sequence[EventValues]
-    extensions: Sequence[ExtensionValues]
+    `tables`: in the order of the fields of `JournalPosition`. `size`: how many rows there are.
+    `weight`: as how many they count in memory: keys may be long, and many.
+    """
 
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return sum(map(len, self))
+    tables: tuple[Sequence[Any], ...]
+    size: int
+    weight: int
 
-    @property
-    def weight(self) -> int:
-        """As how many rows they count in memory: keys may be long, and many."""
-        length = sum(map(len, chain.from_iterable(map(_keys, self.operations))))
-        return self.size + length // _KEY_LENGTH_PER_ROW
+
+def _committed_rows(
+    operations: Sequence[OperationValues], *others: Sequence[Any]
+) -> _CommittedRows:
+    size = len(operations) + sum(map(len, others))
+    length = sum(map(len, chain.from_iterable(map(_keys, operations))))
+    return _CommittedRows((operations, *others), size, size + length // _KEY_LENGTH_PER_ROW)
 
 
 class ParquetSink:
@@ -107,7 +108,7 @@ class ParquetSink:
         if self._behind or self._writer is None:
             return
         try:
-            rows = _CommittedRows(operations, outcomes, events, extensions)
+            rows = _committed_rows(operations, outcomes, events, extensions)
             if not self._waiting_rows():
                 self._waiting_since = time.monotonic()
             self._posted_rows += rows.size
@@ -151,7 +152,7 @@ class _RowBuffer:
     def __init__(self, directory: Path, source: str, confirm: Confirm, pace: WritePace) -> None:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
-        self._count = self._weight = 0
+        self._weight = 0
         # Read by other threads: how many rows were written, and when the last attempt began of
         # those that left none.
         self.written_rows = 0
@@ -159,7 +160,7 @@ class _RowBuffer:
         self._lock = JournalLock(directory)
         try:
             make_private_directory(directory, (".lock",))
-            # In the order of the fields of `_CommittedRows` and of `JournalPosition`.
+            # In the order of the fields of `JournalPosition`.
             self._files = [_files(directory, table, source, pace) for table in _TABLES]
         except BaseException:
             self.close()
@@ -171,26 +172,37 @@ class _RowBuffer:
 
     def add(self, item: _CommittedRows) -> None:
         self._batches.append(item)
-        self._count += item.size
         self._weight += item.weight
 
     def __len__(self) -> int:
         return self._weight
 
     def write(self) -> None:
-        if not self._batches:
-            return
-        # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
-        before, began = self.position, time.monotonic()
-        try:
-            for files, last, rows in zip(
-                self._files, before, zip(*self._batches, strict=True), strict=True
-            ):
-                files.append(_numbered(rows, last))
+        while self._batches:
+            batches, began = self._next_batches(), time.monotonic()
+            self._append(batches)
+            del self._batches[: len(batches)]
+            self._weight -= sum(rows.weight for rows in batches)
             self.written_at = began
-            self.written_rows += self._count
-            self._batches.clear()
-            self._count = self._weight = 0
+            self.written_rows += sum(rows.size for rows in batches)
+
+    def _next_batches(self) -> list[_CommittedRows]:
+        """Return the first ones, up to the one with which it is enough to be written at once."""
+        weight = 0
+        for count, rows in enumerate(self._batches, 1):
+            weight += rows.weight
+            if weight >= BATCH:
+                return self._batches[:count]
+        return self._batches[:]
+
+    def _append(self, batches: list[_CommittedRows]) -> None:
+        """Write them, and confirm what is on disk."""
+        # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
+        before = self.position
+        try:
+            tables = zip(*[rows.tables for rows in batches], strict=True)
+            for files, last, rows in zip(self._files, before, tables, strict=True):
+                files.append(_numbered(rows, last))
         finally:
             if self.position != before:
                 self._confirm(self.position)

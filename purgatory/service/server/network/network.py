@@ -67,7 +67,9 @@ FRAMES_PER_READ = 256
 READ_S = 0.004
 # Bytes of requests that may be in flight to the store loop.
 IN_FLIGHT_BYTES = 8 << 20
-# Frames that the socket queues for one connection, each way.
+# Frames that the socket queues for one connection, received ones and those to send. A frame that it
+# received may have megabytes, which no estimate knows of: there is nothing but their number.
+RECEIVED_FRAMES = 16
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1
@@ -161,7 +163,8 @@ class Network:
             security=security,
             max_clients=self._max_clients,
         )
-        set_options(self._socket, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
+        message_bytes = 4 * self._validator.limits.message_bytes
+        set_options(self._socket, RECEIVED_FRAMES, SOCKET_FRAMES, message_bytes)
         try:
             if security is not None:
                 security(context, self._socket)

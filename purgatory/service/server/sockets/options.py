@@ -13,18 +13,20 @@ _UNCONFIRMED_MS: Final = 20_000
 _HANDSHAKE_MS: Final = 10_000
 
 
-def set_options(socket: "zmq.Socket[bytes]", frames: int, message_bytes: int) -> None:
+def set_options(
+    socket: "zmq.Socket[bytes]", received_frames: int, sent_frames: int, message_bytes: int
+) -> None:
     """Set the options of a ROUTER that is not bound yet.
 
-    It queues so many `frames` for each connection, each way, and ends one that sends a message of
-    more than `message_bytes`.
+    It queues so many frames for each connection, and ends one that sends a message of more than
+    `message_bytes`.
     """
     for option, value in (
         (zmq.LINGER, 0),
         # A send to a connection that is full or gone is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
-        (zmq.SNDHWM, frames),
-        (zmq.RCVHWM, frames),
+        (zmq.SNDHWM, sent_frames),
+        (zmq.RCVHWM, received_frames),
         # Above our own limit: a message a little too large gets an error, and no disconnect.
         (zmq.MAXMSGSIZE, message_bytes),
         # Not ZeroMQ's own heartbeat: when a connection ends while its frames are not all read, the

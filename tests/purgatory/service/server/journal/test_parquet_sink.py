@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
+from purgatory.service.server.journal import parquet_sink
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome, JournalPosition
 from tests.testing.purgatory_harness import HANG
@@ -154,9 +155,20 @@ class TestRestarts:
         for start in range(0, len(rows), 1000):
             run.journal.write(rows[start : start + 1000], [])
         assert run.has_confirmed.wait(HANG)
-        assert run.confirmed[0].operations >= journal_writer.BATCH
+        assert run.confirmed[0].operations >= journal_writer.BATCH * 9 // 10  # keys count, too
         run.journal.close()
         assert len(ids(tmp_path, "operations")) == len(rows) + 1
+
+    def test_much_is_written_in_parts(self, tmp_path, monkeypatch):
+        """What a write takes of memory has a bound, in bytes of keys: rows may be large."""
+        monkeypatch.setattr(parquet_sink, "BATCH", 1000)
+        large = operation(1)._replace(keys=("k" * 128_000,))  # weighs as much as 1001 rows
+        with SinkRun(tmp_path) as run:
+            for number, row in enumerate([operation(1), large, large, operation(1), large], 1):
+                run.journal.write([row._replace(number=number, op_id=f"op{number}")], [])
+            run.journal.flush()
+            assert [position.operations for position in run.confirmed] == [2, 3, 5]
+        assert ids(tmp_path, "operations") == [f"op{number}" for number in range(1, 6)]
 
     def test_a_disk_that_stays_full(self, tmp_path, monkeypatch, caplog):
         """Memory is bounded: the rest waits in the store, until the next start."""
