@@ -59,7 +59,7 @@ class ServerProcess(Process):
             clocks=self.machine.clocks(),
         )
         store_loop = self.parts.store_loop
-        store_loop.handle_seconds = store_loop.read_seconds = _NO_LIMIT_S
+        store_loop.budget.seconds = store_loop.read_seconds = _NO_LIMIT_S
         store_loop.start()
         if self.alive:
             self.parts.network.listen(self.context(), ADDRESS, None)

@@ -159,7 +159,7 @@ class StepServer:
             sink=self.sink,
         )
         # As much time as it takes, or a slow machine would make more steps of one.
-        self.store_loop.handle_seconds = self.store_loop.read_seconds = 1000.0
+        self.store_loop.budget.seconds = self.store_loop.read_seconds = 1000.0
         self.store_loop.start()
 
     def crash(self):
@@ -218,11 +218,11 @@ class StepServer:
         """Ask for outcomes as the network does for a new connection."""
         return self.send(FetchOutcomes(b"r", client, after))
 
-    def post(self, request, *args, client="c", session="", seq=None):
-        """Put a request into the next transaction."""
+    def post(self, request, *args, client="c", session="", seq=None, size=1):
+        """Put a request of so many bytes into the next transaction."""
         self.seq += 1
         message = request(self.seq if seq is None else seq, *args)
-        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, 1, session))
+        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, size, session))
 
     def ask(self, request, *args, **others):
         """Run a transaction of one request; returns its reply."""

@@ -19,7 +19,6 @@ any.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -59,6 +58,7 @@ from purgatory.service.server.recovery import (
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transaction import Transaction
+from purgatory.service.server.transaction_budget import TransactionBudget
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
@@ -68,13 +68,8 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A transaction takes no more frames, nor bytes of them, than that.
-MAX_FRAMES_PER_TRANSACTION = 1024
-MAX_BYTES_PER_TRANSACTION = 4 << 20
-# Seconds in which a transaction handles requests, and then reads are answered, about: a request
-# that comes meanwhile waits for so long.
-HANDLE_S = 0.008
-READ_S = 0.004
+# Seconds in which reads are answered after a transaction, about: requests that come meanwhile wait.
+READ_S = 0.002
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
 # While commits fail, every so many of them are logged: one a minute, if nothing is requested.
@@ -122,12 +117,11 @@ class StoreLoop:
         self._reads = handler.reads
         self._commands: FairQueue[_ClientCommand] = FairQueue()  # for the next transactions
         self._after_commit: list[_AfterCommit] = []
-        self._bytes = 0  # of the requests that the open transaction has handled
+        self.budget: TransactionBudget = TransactionBudget()
         self._unreleased = self.START_COMMANDS  # commands that the store thread has taken
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._stopping = False  # ends when the commands have been handled
-        self.handle_seconds: float = HANDLE_S
         self.read_seconds: float = READ_S
         self._retry_ms = 0  # nothing is expired or deleted before; 0: the last commit succeeded
         self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
@@ -190,7 +184,7 @@ class StoreLoop:
     def _take(self, command: StoreLoopCommand) -> None:
         """Queue a command for the next transactions."""
         if isinstance(command, _ClientCommand):
-            self._commands.append(command.client, command)
+            self._commands.append(command.client, command, _size(command))
         elif isinstance(command, FetchOutcomes):
             self._reads.fetch(command)
         else:
@@ -271,7 +265,9 @@ class StoreLoop:
         after_commit, self._after_commit = self._after_commit, []
         for command in after_commit:
             self._handle_after_commit(command)
-        self._outgoing += self._reads.run(self.read_seconds)
+        if self._reads:
+            self.send_replies()  # they do not wait for what reads
+            self._outgoing += self._reads.run(self.read_seconds)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
         """Note since when an outcome is due that is not on disk; `due`: see `_due_span`."""
@@ -283,18 +279,15 @@ class StoreLoop:
 
     def _handle_requests(self, transaction: Transaction) -> None:
         """Handle the requests that come next, until it is enough for one transaction."""
-        commands = self._commands
-        end = time.perf_counter() + self.handle_seconds
-        for _ in range(min(len(commands), MAX_FRAMES_PER_TRANSACTION)):
+        commands, budget = self._commands, self.budget
+        budget.begin()
+        while commands and budget.has_room(_size(commands.peek())):
             command = commands.popleft()
             if isinstance(command, ClientDisconnected):
                 self._disconnect(transaction, command)
             else:
                 self._handler.handle(transaction, command)
-                if isinstance(command, ClientRequest):
-                    self._bytes += command.size
-            if self._bytes >= MAX_BYTES_PER_TRANSACTION or time.perf_counter() >= end:
-                break
+            budget.spend(command.client, _size(command), transaction.clock_ms)
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
         self._reads.repeated.forget(command.route)
@@ -368,7 +361,7 @@ class StoreLoop:
         self._handler.repeat_outcomes(transaction)
         replies = self._handler.replies(transaction)
         replies += self._handler.job_frames.assign(transaction.clock_ms)
-        self._reply(TransactionReplies(replies, pushes, self._bytes))
+        self._answer(TransactionReplies(replies, pushes, self.budget.bytes))
         if self._sink is not None:
             self._write_to_journal(self._sink, transaction)
 
@@ -389,11 +382,7 @@ class StoreLoop:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
         rejections = self._handler.rejections(transaction, refusal)
-        self._reply(TransactionReplies(rejections, [], self._bytes))
-
-    def _reply(self, replies: TransactionReplies) -> None:
-        self._bytes = 0
-        self._answer(replies)
+        self._answer(TransactionReplies(rejections, [], self.budget.bytes))
 
     def _handle_after_commit(self, command: _AfterCommit) -> None:
         if isinstance(command, JournalConfirmed):
@@ -436,6 +425,11 @@ class StoreLoop:
         transaction.publish()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self._clock.metadata(), ACKNOWLEDGED: acknowledgements})
+
+
+def _size(command: _ClientCommand) -> int:
+    """Return the bytes of a request; 0 for what is none."""
+    return command.size if isinstance(command, ClientRequest) else 0
 
 
 def _due_span(transaction: Transaction) -> tuple[int, int]:

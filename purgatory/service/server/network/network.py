@@ -64,7 +64,7 @@ _POLLIN: Final = int(zmq.POLLIN)
 # Frames that are read, and seconds for which they are, before they are passed on and the mailbox is
 # looked at again: beside a store thread that computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
-READ_S = 0.004
+READ_S = 0.001
 # Bytes of requests that may be in flight to the store loop.
 IN_FLIGHT_BYTES = 8 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it

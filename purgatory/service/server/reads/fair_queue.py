@@ -1,22 +1,27 @@
 """FairQueue: what waits for the store thread, first come first served within each client.
 
-The clients take turns, so one that asks for much does not keep the others waiting. What one client
+The clients take turns, so one that asks for much does not keep the others waiting: nor does one
+whose requests are large. Each turn brings a credit, and an item that costs more waits until its
+client has had enough turns (deficit round robin; Shreedhar and Varghese, 1995). What one client
 sends stays in order, over all its connections: requests that it sends again on a new one come
 behind those that it sent on the old one. Used by the store thread alone.
 """
 
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+#: What a turn brings, in the unit of the costs: bytes of requests.
+CREDIT: Final = 64 << 10
 
 
 class FairQueue(Generic[T]):
     """Items, each of a client."""
 
     def __init__(self) -> None:
-        self._by_client: dict[str, deque[T]] = {}  # no empty ones
-        self._turns: deque[str] = deque()  # the clients that have items, the next one first
+        self._by_client: dict[str, _Waiting[T]] = {}  # of those that have items
+        self._turns: deque[_Waiting[T]] = deque()  # the same, the next one first
         self._length = 0
 
     def __len__(self) -> int:
@@ -25,31 +30,56 @@ class FairQueue(Generic[T]):
 
     def count(self, client: str) -> int:
         """Return how many items of a client there are."""
-        return len(self._by_client.get(client, ()))
+        waiting = self._by_client.get(client)
+        return 0 if waiting is None else len(waiting.items)
 
-    def append(self, client: str, item: T) -> None:
+    def append(self, client: str, item: T, cost: int = 0) -> None:
         """Add an item, behind the others of its client."""
         self._length += 1
-        items = self._by_client.get(client)
-        if items is None:
-            items = self._by_client[client] = deque()
-            self._turns.append(client)
-        items.append(item)
+        waiting = self._by_client.get(client)
+        if waiting is None:
+            waiting = self._by_client[client] = _Waiting(client)
+            self._turns.append(waiting)
+        waiting.items.append((item, cost))
+
+    def peek(self) -> T:
+        """Return the next item. Raises IndexError if there is none."""
+        return self._next().items[0][0]
 
     def popleft(self) -> T:
         """Remove the next item, of the client whose turn it is. Raises IndexError if none is."""
-        client = self._turns.popleft()
-        items = self._by_client[client]
-        item = items.popleft()
+        waiting = self._next()
+        self._turns.popleft()
         self._length -= 1
-        if items:
-            self._turns.append(client)
+        item, cost = waiting.items.popleft()
+        if waiting.items:
+            waiting.credit = min(waiting.credit - cost + CREDIT, CREDIT)
+            self._turns.append(waiting)
         else:
-            del self._by_client[client]
+            del self._by_client[waiting.client]
         return item
+
+    def _next(self) -> "_Waiting[T]":
+        """Return the first client that can afford its next item; the others lose their turn."""
+        turns = self._turns
+        while (waiting := turns[0]).items[0][1] > waiting.credit:
+            waiting.credit += CREDIT
+            turns.rotate(-1)
+        return waiting
 
     def clear(self) -> None:
         """Remove all items."""
         self._by_client.clear()
         self._turns.clear()
         self._length = 0
+
+
+class _Waiting(Generic[T]):
+    """The items of a client, with what they cost, and what it may spend on the next one."""
+
+    __slots__ = ("client", "credit", "items")
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.items: deque[tuple[T, int]] = deque()
+        self.credit = CREDIT

@@ -4,9 +4,9 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.protocol import Complete, Completion, Submit
+from purgatory.service.protocol import Complete, Completion, Query, Submit, decode_answer
 from purgatory.service.server.commands import StoreLoopStopped
-from tests.testing.step_server import operation
+from tests.testing.step_server import frames_of, operation
 
 
 @pytest.fixture
@@ -43,6 +43,25 @@ def test_an_earlier_deadline_shortens_the_sleep(server):
     assert server.store_loop.max_sleep() > 50
     assert server.pass_time(10_000) == []
     assert [outcome.op_id for outcome in server.pass_time(60_000)] == ["late"]
+
+
+def test_replies_do_not_wait_for_reads(server, monkeypatch):
+    """What was changed is answered before queries are."""
+    server.submit(operation("a", "k"))
+    server.complete("k")
+    sent = []
+    find = server.store.outcomes_by_seqs
+
+    def record(seqs):
+        frames = [frame for command in server.sent for _, frame in frames_of(command)]
+        sent.append([type(decode_answer(frame)).__name__ for frame in frames])
+        return find(seqs)
+
+    monkeypatch.setattr(server.store, "outcomes_by_seqs", record)
+    server.post(Query, ["a"], client="other")
+    server.post(Submit, [operation("b")])
+    server.step()
+    assert sent == [["Submitted"]]
 
 
 def test_a_failing_disk_is_not_asked_all_the_time(server):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.server.reads.fair_queue import FairQueue
+from purgatory.service.server.reads.fair_queue import CREDIT, FairQueue
 
 
 def taken(queue):
@@ -27,6 +27,31 @@ def test_a_client_comes_behind_those_that_wait():
     assert queue.popleft() == 1
     queue.append("a", 3)
     assert taken(queue) == [2, 3]
+
+
+def test_what_costs_much_waits_for_more_turns():
+    """Meanwhile others have theirs; alone, it does not wait."""
+    queue = FairQueue()
+    queue.append("a", 1, 3 * CREDIT)
+    queue.append("a", 2)
+    for n in range(3, 8):
+        queue.append("b", n, CREDIT)
+    assert queue.peek() == 3
+    assert taken(queue) == [3, 4, 1, 5, 2, 6, 7]
+    queue.append("a", 8, 100 * CREDIT)
+    assert taken(queue) == [8]
+
+
+def test_credit_is_not_saved():
+    """A client that was modest for long has its turns as others do."""
+    queue = FairQueue()
+    for n in range(50):
+        queue.append("a", n)
+    assert [queue.popleft() for _ in range(49)] == list(range(49))
+    queue.append("a", 50, 2 * CREDIT)
+    for n in range(51, 55):
+        queue.append("b", n)
+    assert taken(queue) == [49, 51, 52, 50, 53, 54]
 
 
 def test_clear():

@@ -82,7 +82,7 @@ def test_a_query_keeps_no_other_client_waiting(server):
 
 def test_requests_of_a_client_wait_for_their_turn(server):
     """A transaction ends when its time has; then other clients come first."""
-    server.store_loop.handle_seconds = 0
+    server.store_loop.budget.seconds = 0
     for n in range(10):
         server.post(Submit, [operation(f"o{n}")], seq=n)
     server.post(Submit, [operation("other")], client="other", seq=100)
@@ -176,7 +176,7 @@ def test_reads_are_dropped_when_the_server_closes(server):
 
 def test_a_server_that_closes_handles_all_requests(server):
     """Though that takes more than one transaction."""
-    server.store_loop.handle_seconds = 0
+    server.store_loop.budget.seconds = 0
     for n in range(5):
         server.post(Submit, [operation(f"o{n}")])
     server.store_loop.mailbox.send(StopStoreLoop())
