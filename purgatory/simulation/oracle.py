@@ -16,8 +16,8 @@ from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S, World
 _TOLD: Final = ("key", "value", "failed", "limit", "hold_ns", "timeout_ns")
 # The service counts in whole milliseconds, and cuts off the rest of one.
 _ROUNDING_NS: Final = NS_PER_MS
-# So far may a server's stamps be ahead of its clock: each event of a key gets one of its own, and after
-# a fault more than a thousand that waited may come at once.
+# So far may a server's stamps be ahead of its clock: each event of a key gets one of its own, and
+# after a fault more than a thousand may come at once.
 _STAMPS_AHEAD_MS: Final = 3000
 _AHEAD_NS: Final = _STAMPS_AHEAD_MS * NS_PER_MS
 #: What is asked for or due is done after so much time in which nothing is wrong.
