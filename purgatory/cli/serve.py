@@ -34,6 +34,9 @@ log: logging.Logger = logging.getLogger(__name__)
 # The interpreter's switch interval. The store thread waits for the interpreter after a statement;
 # the default of 5 ms would be longer than most commits take.
 SWITCH_SECONDS: Final = 0.0005
+# When the cycle collector runs. Operations live long and form no cycles, so it looks at old ones
+# seldom; and a look at a hundred thousand young objects stops all threads for 20 ms.
+GC_THRESHOLD: Final = (2_000, 1_000, 100)
 # In the place of a signal's number: the server has ended by itself.
 _ENDED: Final = 0
 
@@ -123,8 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logging(config.log_format, verbose=arguments.verbose)
     raise_descriptor_limit()
     service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)
-    # Pending operations live long and form no cycles: run the cycle collector rarely.
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(*GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_SECONDS)
     return _serve(service)
 

@@ -144,7 +144,10 @@ class ParquetRowReader:
 class ParquetRowWriter:
     """Writes rows into a file already open, a row group at a time; leaves the file open."""
 
-    def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
+    def __init__(
+        self, file: IO[bytes], path: Path, table: Table[Any], group_rows: int = _GROUP_ROWS
+    ) -> None:
+        self._group_rows = group_rows
         self._pa = load_pyarrow(path)
         self._schema = _schema(self._pa, table)
         few = [column.name for column in table.columns if column.name in _DICTIONARY_COLUMNS]
@@ -156,14 +159,14 @@ class ParquetRowWriter:
     def write(self, row: tuple[Any, ...]) -> None:
         """Write a row."""
         self._rows.append(row)
-        if len(self._rows) >= _GROUP_ROWS:
+        if len(self._rows) >= self._group_rows:
             self._write_group()
 
     def write_columns(self, columns: Columns) -> bool:
         """Write many rows, given by column."""
         self._batch_rows()
         self._add_batch(columns)
-        if self._batched >= _GROUP_ROWS:
+        if self._batched >= self._group_rows:
             self._write_group()
         return True
 
@@ -171,7 +174,7 @@ class ParquetRowWriter:
         """Write some rows; what that takes of the interpreter is over when it returns."""
         self._rows.extend(rows)
         self._batch_rows()
-        if self._batched >= _GROUP_ROWS:
+        if self._batched >= self._group_rows:
             self._write_group()
 
     def close(self) -> None:

@@ -225,13 +225,15 @@ class StoreLoop:
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
         wake_ms = self._maintenance_ms
-        next_due_ms = self.state.next_due_ms()
+        state = self.state
+        next_due_ms = state.next_due_ms()
         self.activity.due_ms = self._late_ms or next_due_ms or 0
-        lease_ms = self.state.leases.next_due_ms(self.state.clock.now_ms)
-        for due_ms in (next_due_ms, self.state.retention.next_deletion_ms(), lease_ms):
+        lease_ms = state.leases.next_due_ms(state.clock.now_ms)
+        deletions = state.retention.next_deletion_ms(), state.journal_numbers.next_deletion_ms()
+        for due_ms in (next_due_ms, lease_ms, *deletions):
             if due_ms is not None:
                 wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
-        if self._retry_ms or self.state.journal_numbers.has_deletable:
+        if self._retry_ms:
             wake_ms = min(wake_ms, self._retry_ms)
         is_busy = self._commands or self._reads
         return 0.0 if is_busy else self._clock.seconds_until(wake_ms)
@@ -300,11 +302,12 @@ class StoreLoop:
     def _maintain(self, transaction: Transaction) -> None:
         retention = self.state.retention
         now_ms = transaction.clock_ms
-        deletion_ms = retention.next_deletion_ms()
-        if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
-            transaction.delete_outcomes()
-        if self.state.journal_numbers.has_deletable and now_ms >= self._retry_ms:
-            transaction.delete_journaled()
+        for deletion_ms, delete in (
+            (retention.next_deletion_ms(), transaction.delete_outcomes),
+            (self.state.journal_numbers.next_deletion_ms(), transaction.delete_journaled),
+        ):
+            if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
+                delete()
         if now_ms >= self._maintenance_ms:
             self._maintenance_ms = now_ms + MAINTENANCE_MS
             retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)

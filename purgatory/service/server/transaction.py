@@ -210,7 +210,7 @@ class Transaction(OutcomeReceiver):
 
     def delete_journaled(self) -> None:
         """Delete the events and extensions that the journal has; if they are many, some."""
-        self.changes.delete_queued = self._state.journal_numbers.select_deletable()
+        self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
     def remember(self, session: str, seq: int, frame: bytes) -> None:
         """Remember the reply to a request of a session."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,15 @@ class TestLayout:
         JournalFiles(tmp_path, EVENTS, "abc").append(iter(numbered(*range(10))))
         assert [name[-13:-8] for name in files(tmp_path)] == ["00004", "00008", "00010"]
         assert len(on_disk(tmp_path)) == 10
+
+    def test_groups_are_small(self, tmp_path):
+        """A group is written at once, which takes a processor from other threads for so long."""
+        count = journal_files.GROUP_ROWS + 1
+        JournalFiles(tmp_path, EVENTS, "abc").append(numbered(*range(count)))
+        [name] = files(tmp_path)
+        found = pyarrow.parquet.ParquetFile(tmp_path / name).metadata
+        groups = [found.row_group(n).num_rows for n in range(found.num_row_groups)]
+        assert groups == [count - 1, 1]
 
     @pytest.mark.parametrize("source", ["", "a-b", "A", "a/b"])
     def test_names_of_sources(self, tmp_path, source):

@@ -5,8 +5,12 @@ The store keeps their rows until the journal has them. Used by the store thread 
 
 from purgatory.service.store.journal_tables import JournalPosition
 
-# How many rows of each table one transaction deletes at most: it should not keep requests waiting.
-MAX_DELETED_PER_TRANSACTION = 5000
+# One transaction deletes so many rows of each table: it should not keep requests waiting. Or that
+# share of those that are too many, so that they do not become more and more. And so many
+# milliseconds are between two.
+DELETED_PER_TRANSACTION = 500
+DELETED_SHARE = 64
+DELETION_PAUSE_MS = 20
 
 
 class JournalNumbers:
@@ -15,7 +19,7 @@ class JournalNumbers:
     A rolled back transaction does not give its numbers back: it leaves a gap.
     """
 
-    __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "is_used")
+    __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "_paused_until_ms", "is_used")
 
     def __init__(self, last: JournalPosition, deleted: tuple[int, int]) -> None:
         self.is_used: bool = False
@@ -23,6 +27,7 @@ class JournalNumbers:
         self._extensions = last.extensions
         self._deleted = deleted
         self._confirmed = deleted
+        self._paused_until_ms = 0
 
     def next_event(self) -> int:
         """Return the number of a new event."""
@@ -44,15 +49,25 @@ class JournalNumbers:
         (events, extensions), (events_gone, extensions_gone) = self._confirmed, self._deleted
         return events > events_gone or extensions > extensions_gone
 
-    def select_deletable(self) -> tuple[int, int]:
+    def next_deletion_ms(self) -> int | None:
+        """Return when rows are to be deleted; None if only the journal can change that.
+
+        A time in the past means at once.
+        """
+        return self._paused_until_ms if self.has_deletable else None
+
+    def select_deletable(self, now_ms: int) -> tuple[int, int]:
         """Return up to which numbers rows are to be deleted now."""
-        (events, extensions), (events_gone, extensions_gone) = self._confirmed, self._deleted
-        most = MAX_DELETED_PER_TRANSACTION
-        return (
-            max(events_gone, min(events, events_gone + most)),
-            max(extensions_gone, min(extensions, extensions_gone + most)),
-        )
+        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
+        events, extensions = map(_next_of, self._confirmed, self._deleted)
+        return events, extensions
 
     def note_deleted(self, deleted: tuple[int, int]) -> None:
         """Note that what `select_deletable` returned is committed."""
         self._deleted = deleted
+
+
+def _next_of(confirmed: int, deleted: int) -> int:
+    """Return up to which number the rows of a table are deleted next."""
+    left = confirmed - deleted
+    return deleted + max(0, min(left, max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)))
