@@ -1,6 +1,6 @@
 """FairQueue: what waits for the store thread, first come first served within each client.
 
-The clients take turns, so one that asks for much does not keep the others waiting: nor does one
+The clients take turns, so one that asks for much does not keep the others queue: nor does one
 whose requests are large. Each turn brings a credit, and an item that costs more waits until its
 client has had enough turns (deficit round robin; Shreedhar and Varghese, 1995). What one client
 sends stays in order, over all its connections: requests that it sends again on a new one come
@@ -20,8 +20,8 @@ class FairQueue(Generic[T]):
     """Items, each of a client."""
 
     def __init__(self) -> None:
-        self._by_client: dict[str, _Waiting[T]] = {}  # of those that have items
-        self._turns: deque[_Waiting[T]] = deque()  # the same, the next one first
+        self._by_client: dict[str, _ClientQueue[T]] = {}  # of those that have items
+        self._turns: deque[_ClientQueue[T]] = deque()  # the same, the next one first
         self._length = 0
 
     def __len__(self) -> int:
@@ -30,17 +30,17 @@ class FairQueue(Generic[T]):
 
     def count(self, client: str) -> int:
         """Return how many items of a client there are."""
-        waiting = self._by_client.get(client)
-        return 0 if waiting is None else len(waiting.items)
+        queue = self._by_client.get(client)
+        return 0 if queue is None else len(queue.items)
 
     def append(self, client: str, item: T, cost: int = 0) -> None:
         """Add an item, behind the others of its client."""
         self._length += 1
-        waiting = self._by_client.get(client)
-        if waiting is None:
-            waiting = self._by_client[client] = _Waiting(client)
-            self._turns.append(waiting)
-        waiting.items.append((item, cost))
+        queue = self._by_client.get(client)
+        if queue is None:
+            queue = self._by_client[client] = _ClientQueue(client)
+            self._turns.append(queue)
+        queue.items.append((item, cost))
 
     def peek(self) -> T:
         """Return the next item. Raises IndexError if there is none."""
@@ -48,24 +48,24 @@ class FairQueue(Generic[T]):
 
     def popleft(self) -> T:
         """Remove the next item, of the client whose turn it is. Raises IndexError if none is."""
-        waiting = self._next()
+        queue = self._next()
         self._turns.popleft()
         self._length -= 1
-        item, cost = waiting.items.popleft()
-        if waiting.items:
-            waiting.credit = min(waiting.credit - cost + CREDIT, CREDIT)
-            self._turns.append(waiting)
+        item, cost = queue.items.popleft()
+        if queue.items:
+            queue.credit = min(queue.credit - cost + CREDIT, CREDIT)
+            self._turns.append(queue)
         else:
-            del self._by_client[waiting.client]
+            del self._by_client[queue.client]
         return item
 
-    def _next(self) -> "_Waiting[T]":
+    def _next(self) -> "_ClientQueue[T]":
         """Return the first client that can afford its next item; the others lose their turn."""
         turns = self._turns
-        while (waiting := turns[0]).items[0][1] > waiting.credit:
-            waiting.credit += CREDIT
+        while (queue := turns[0]).items[0][1] > queue.credit:
+            queue.credit += CREDIT
             turns.rotate(-1)
-        return waiting
+        return queue
 
     def clear(self) -> None:
         """Remove all items."""
@@ -74,7 +74,7 @@ class FairQueue(Generic[T]):
         self._length = 0
 
 
-class _Waiting(Generic[T]):
+class _ClientQueue(Generic[T]):
     """The items of a client, with what they cost, and what it may spend on the next one."""
 
     __slots__ = ("client", "credit", "items")
