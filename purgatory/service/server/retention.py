@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
+from purgatory.service.server.deletion_pace import DeletionPace, most_deleted
 from purgatory.service.server.memory.estimate import outcome_bytes
 from purgatory.service.server.operation import PendingOperation
 from purgatory.service.store.journal_tables import JournalPosition
@@ -27,11 +28,6 @@ RETAINED_OUTCOMES_MS = 600_000
 # acknowledgement would keep the disk busier than all requests do.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
-# One transaction deletes so many: it should not keep requests waiting. Or that share of those that
-# are too many, so that they do not become more and more. And so many milliseconds are between two.
-DELETED_PER_TRANSACTION = 256
-DELETED_SHARE = 64
-DELETION_PAUSE_MS = 20
 
 
 class OutcomeRetention:
@@ -49,7 +45,7 @@ class OutcomeRetention:
         # Without a journal every row counts as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
-        self._paused_until_ms = 0
+        self._pace = DeletionPace()
 
     @property
     def overdue(self) -> int:
@@ -109,9 +105,9 @@ class OutcomeRetention:
         if not self._acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
-            return self._paused_until_ms
+            return self._pace.paused_until_ms
         due_ms = self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
-        return max(due_ms, self._paused_until_ms)
+        return max(due_ms, self._pace.paused_until_ms)
 
     def acknowledgements(self) -> list[tuple[int, int]]:
         """Return when each outcome was acknowledged that is kept, and its number; oldest first."""
@@ -121,8 +117,8 @@ class OutcomeRetention:
         """Return the outcomes to delete now, oldest first; `delete` removes them."""
         selected: list[OutcomeRecord] = []
         left = len(self._acknowledged)
-        most = max(DELETED_PER_TRANSACTION, self.overdue // DELETED_SHARE)
-        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
+        most = most_deleted(self.overdue)
+        self._pace.begin(now_ms)
         for acknowledged_ms, record in self._acknowledged:
             if len(selected) >= most:
                 break

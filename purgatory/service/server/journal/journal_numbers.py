@@ -3,14 +3,8 @@
 The store keeps their rows until the journal has them. Used by the store thread alone.
 """
 
+from purgatory.service.server.deletion_pace import DeletionPace, most_deleted
 from purgatory.service.store.journal_tables import JournalPosition
-
-# One transaction deletes so many rows of each table: it should not keep requests waiting. Or that
-# share of those that are too many, so that they do not become more and more. And so many
-# milliseconds are between two.
-DELETED_PER_TRANSACTION = 500
-DELETED_SHARE = 64
-DELETION_PAUSE_MS = 20
 
 
 class JournalNumbers:
@@ -19,7 +13,7 @@ class JournalNumbers:
     A rolled back transaction does not give its numbers back: it leaves a gap.
     """
 
-    __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "_paused_until_ms", "is_used")
+    __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "_pace", "is_used")
 
     def __init__(self, last: JournalPosition, deleted: tuple[int, int]) -> None:
         self.is_used: bool = False
@@ -27,7 +21,7 @@ class JournalNumbers:
         self._extensions = last.extensions
         self._deleted = deleted
         self._confirmed = deleted
-        self._paused_until_ms = 0
+        self._pace = DeletionPace()
 
     def next_event(self) -> int:
         """Return the number of a new event."""
@@ -54,11 +48,11 @@ class JournalNumbers:
 
         A time in the past means at once.
         """
-        return self._paused_until_ms if self.has_deletable else None
+        return self._pace.paused_until_ms if self.has_deletable else None
 
     def select_deletable(self, now_ms: int) -> tuple[int, int]:
         """Return up to which numbers rows are to be deleted now."""
-        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
+        self._pace.begin(now_ms)
         events, extensions = map(_next_of, self._confirmed, self._deleted)
         return events, extensions
 
@@ -70,4 +64,4 @@ class JournalNumbers:
 def _next_of(confirmed: int, deleted: int) -> int:
     """Return up to which number the rows of a table are deleted next."""
     left = confirmed - deleted
-    return deleted + max(0, min(left, max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)))
+    return deleted + max(0, min(left, most_deleted(left)))

@@ -1,6 +1,6 @@
 """FairQueue: what waits for the store thread, first come first served within each client.
 
-The clients take turns, so one that asks for much does not keep the others queue: nor does one
+The clients take turns, so one that asks for much does not keep the others waiting: nor does one
 whose requests are large. Each turn brings a credit, and an item that costs more waits until its
 client has had enough turns (deficit round robin; Shreedhar and Varghese, 1995). What one client
 sends stays in order, over all its connections: requests that it sends again on a new one come

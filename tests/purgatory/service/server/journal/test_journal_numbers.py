@@ -1,11 +1,11 @@
 """JournalNumbers: rows that the journal has are deleted a few at a time, with pauses."""
 
-from purgatory.service.server.journal.journal_numbers import (
+from purgatory.service.server.deletion_pace import (
     DELETED_PER_TRANSACTION,
     DELETED_SHARE,
     DELETION_PAUSE_MS,
-    JournalNumbers,
 )
+from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.store.journal_tables import JournalPosition
 
 

@@ -15,13 +15,13 @@ from purgatory.service.protocol import (
     decode_answer,
     unpack,
 )
-from purgatory.service.server import retention
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,
     FetchOutcomes,
     StopStoreLoop,
 )
+from purgatory.service.server.deletion_pace import DELETION_PAUSE_MS
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
 from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT, PendingReads
 from purgatory.service.server.transaction import BATCH_BYTES
@@ -235,7 +235,7 @@ def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):
     server.acknowledge(*range(1, 601))
     server.pass_time(10**7)
     while server.state.known:  # one transaction deletes only some
-        server.pass_time(retention.DELETION_PAUSE_MS)
+        server.pass_time(DELETION_PAUSE_MS)
     assert fetch_repeated(server) == []
     assert len(server.store_loop._reads.repeated) == 0
 
