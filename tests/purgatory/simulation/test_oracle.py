@@ -119,10 +119,10 @@ def test_an_end_that_is_yet_to_come(oracle):
     """An outcome has the moment of its end."""
     oracle.latest_now_ms = lambda: 10_000
     operation = submit(oracle)
-    oracle.arrived(operation.op_id, 10_500)  # a server's stamps are ahead of its clock now and then
+    oracle.arrived(operation.op_id, 12_500)  # a server's stamps are ahead of its clock now and then
     assert oracle.violation is None
     other = submit(oracle)
-    oracle.arrived(other.op_id, 12_000)
+    oracle.arrived(other.op_id, 14_000)
     assert "which is yet to come" in str(oracle.violation)
 
 
