@@ -17,7 +17,7 @@ _ALL_PAUSES_S: Final = 1.0
 
 
 class WritePace:
-    """Used by the journal's thread. `is_urgent` tells that another thread waits for the write."""
+    """Used by the journal's thread. `is_urgent` tells to make no pauses."""
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ class JournalWriter(Generic[T]):
         self._closing = False  # set by the thread that closes, read by the journal's
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
         # Both are approximate: threads that post at the same time may lose some, which delays a
-        # wake-up, or ends pauses later. The time to write comes anyway.
+        # wake-up, or ends pauses sooner or later. The time to write comes anyway.
         self._rows_since_wake = 0
         self._rows_since_write = 0
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()

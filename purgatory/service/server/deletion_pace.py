@@ -14,7 +14,7 @@ DELETION_PAUSE_MS: Final = 20
 
 
 class DeletionPace:
-    """When the next rows of one kind may be deleted, and how many."""
+    """When the next rows of one kind may be deleted."""
 
     def __init__(self) -> None:
         #: Milliseconds of the server's clock.

@@ -193,7 +193,8 @@ class StoreLoop:
     def send_replies(self) -> None:
         """Send the network what the last transaction is answered with.
 
-        As the last thing before a sleep: the network thread then finds the GIL free.
+        Before what reads, which takes longer; else as the last thing before a sleep: the network
+        thread then finds the GIL free.
         """
         outgoing, self._outgoing = self._outgoing, []
         for command in outgoing:
@@ -219,7 +220,7 @@ class StoreLoop:
             answer(later)
 
     def _queue_answer(self, answer: NetworkCommand) -> None:
-        """Keep an answer until the store thread sleeps."""
+        """Keep an answer until the store thread reads, or sleeps."""
         self._outgoing.append(answer)
 
     def max_sleep(self) -> float:
@@ -268,7 +269,7 @@ class StoreLoop:
         for command in after_commit:
             self._handle_after_commit(command)
         if self._reads:
-            self.send_replies()  # they do not wait for what reads
+            self.send_replies()
             self._outgoing += self._reads.run(self.read_seconds)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:

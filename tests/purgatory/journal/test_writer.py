@@ -35,32 +35,33 @@ class EndlessRows:
         pass
 
 
+@pytest.fixture
+def rows():
+    return EndlessRows(WritePace())
+
+
+@pytest.fixture
+def writer(rows):
+    """Return a writer whose thread is writing."""
+    writer = JournalWriter(rows, 0.01, rows.pace)
+    try:
+        writer.post(1)
+        assert rows.writing.wait(HANG)
+        yield writer
+    finally:
+        writer.close()
+
+
 @pytest.mark.parametrize("wait", ["flush", "close"])
-def test_a_thread_that_waits_makes_it_urgent(wait):
+def test_a_thread_that_waits_makes_it_urgent(rows, writer, wait):
     """Whether it waits for what is being written, or for the end."""
-    pace = WritePace()
-    rows = EndlessRows(pace)
-    writer = JournalWriter(rows, 0.01, pace)
-    try:
-        writer.post(1)
-        assert rows.writing.wait(HANG)
-        getattr(writer, wait)()
-        assert rows.kept == 0
-    finally:
-        writer.close()
+    getattr(writer, wait)()
+    assert rows.kept == 0
 
 
-def test_more_to_write_makes_it_urgent():
+def test_more_to_write_makes_it_urgent(rows, writer):
     """A journal that is given much while it writes makes no pauses: it would gather in memory."""
-    pace = WritePace()
-    rows = EndlessRows(pace)
-    writer = JournalWriter(rows, 0.01, pace)
-    try:
-        writer.post(1)
-        assert rows.writing.wait(HANG)
-        writer.post(1, BATCH - 1)
-        assert not pace.is_urgent()
-        writer.post(1)
-        assert rows.written.wait(HANG)
-    finally:
-        writer.close()
+    writer.post(1, BATCH - 1)
+    assert not rows.pace.is_urgent()
+    writer.post(1)
+    assert rows.written.wait(HANG)
