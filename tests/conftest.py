@@ -1,5 +1,6 @@
 """Settings of all tests: hypothesis has no deadlines, Ctrl-C works, Spark may be missing."""
 
+import gc
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,3 +39,15 @@ def pytest_pycollect_makemodule(module_path, parent):
     if inside.startswith(OF_SPARK) and find_spec("pyspark") is None:
         return SkippedModule.from_parent(parent, path=module_path)
     return None
+
+
+@pytest.fixture
+def collector_paused():
+    """No cyclic garbage is collected meanwhile: for tests that parse sources.
+
+    On CPython 3.11, until 3.11.7, `ast.parse` fails if a finalizer that runs meanwhile parses
+    something, or lets another thread do so: printing a traceback does (its issue 106905).
+    """
+    gc.disable()
+    yield
+    gc.enable()

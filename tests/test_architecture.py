@@ -7,6 +7,8 @@ import pytest
 from scripts.draw_architecture import LEAVES_AND_ROOF, ROOT
 from tests.testing.import_graph import circles, classes, imports, modules
 
+pytestmark = pytest.mark.usefixtures("collector_paused")
+
 MODULES = modules()
 IMPORTS = imports()
 

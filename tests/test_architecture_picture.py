@@ -12,6 +12,8 @@ from scripts.draw_architecture import (
     write_text,
 )
 
+pytestmark = pytest.mark.usefixtures("collector_paused")
+
 SECTIONS = read_text(TEXT.read_text())
 
 

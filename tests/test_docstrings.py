@@ -14,6 +14,8 @@ import timingwheel
 from purgatory import DelayedOperation, Purgatory
 from timingwheel import Timer, TimerTask
 
+pytestmark = pytest.mark.usefixtures("collector_paused")
+
 
 def compiled_modules():
     """The modules that run compiled; none in the interpreted suite."""

@@ -9,6 +9,8 @@ import pytest
 
 from scripts.draw_architecture import LEAVES_AND_ROOF, ROOT
 
+pytestmark = pytest.mark.usefixtures("collector_paused")
+
 # A thread, a caller or a piece of code is named by what it is.
 NAMELESS = re.compile(r"\b(who|whoever|whom|nobody|somebody|anybody)\b", re.IGNORECASE)
 FILES = [path for package in LEAVES_AND_ROOF for path in sorted((ROOT / package).rglob("*.py"))]

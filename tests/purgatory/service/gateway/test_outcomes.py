@@ -54,7 +54,7 @@ def test_follow(shop):
 
 
 def test_another_program_of_the_name(shop, server, connect):
-    """It takes the outcomes, but while a stream is open."""
+    """It takes the outcomes, but while a stream is open; then what the stream left."""
     found = queue.SimpleQueue()
     end(shop, "before")
     other = connect(server, name="shop", on_outcome=lambda outcome: found.put(outcome.op_id))
@@ -67,7 +67,9 @@ def test_another_program_of_the_name(shop, server, connect):
         eventually(lambda: other.stats()["connections"] > connections)
         end(shop, "b", "c")
         assert [next(outcomes)["op_id"] for _ in range(2)] == ["b", "c"]
-    assert found.empty()
+        other.stats()  # what the server had sent before has come
+        assert found.empty()
+    assert [found.get(timeout=HANG) for _ in range(2)] == ["b", "c"]
 
 
 def test_a_quiet_stream(shop, monkeypatch):
