@@ -8,19 +8,23 @@ COMPILED ?= $(VENV)-compiled
 DATA   ?= .demo
 SPEED  ?= 4000000
 
-.PHONY: test test-interpreted test-compiled test-spark wheels demo check lint types imports core docs test-all \
+.PHONY: test test-interpreted test-spark test-compiled test-tools wheels demo check lint types imports core docs test-all \
 	simulate simulate-mutants bench clean
 
-# With `make -j2 test` two of these run at a time.
-test: test-interpreted test-compiled test-spark  ## set everything up and run the tests, in both modes
+# With `make -j2 test` two of these run at a time; so the long ones come first.
+test: test-interpreted test-spark test-compiled test-tools  ## set everything up and run the tests, in both modes
 
-# Tests that start Java or run the commands of the pages: by themselves, so that CI can share its cores.
-APART = tests/purgatory/spark tests/purgatory/cli/spark tests/test_docs.py
+# Tests that start Java or run the commands of the pages, and those of what lies around the packages.
+SPARK = tests/purgatory/spark tests/purgatory/cli/spark tests/test_docs.py
+TOOLS = tests/benchmarks $(wildcard tests/test_build*.py tests/test_*examples.py)
 test-interpreted: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS) $(APART:%=--ignore=%)
+	$(BIN)/python -m pytest $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS))
 
 test-spark: $(VENV)/.test
-	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark $(APART)
+	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark $(SPARK)
+
+test-tools: $(VENV)/.test
+	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/tools $(TOOLS)
 
 # The compiled modules, and what is built on them. In a copy, because beside the source Python would
 # import the source.
