@@ -22,8 +22,8 @@ class DelayQueue:
     """Makes buckets, and holds them in order of expiration.
 
     Any thread. Its lock is a leaf lock. `lock`, `counters`: the timer's, for the buckets.
-    `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet; guarded by
-    `lock`.
+    `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet. Set under
+    `lock`; cleared without it, just before they are woken.
 
     A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
     by a finalizer, finds it dirty; it is then rebuilt from `_members`.

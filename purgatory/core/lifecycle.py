@@ -57,10 +57,22 @@ def request_check(operation: OperationState) -> bool:
     """Call `try_complete`, here or by the busy thread. True if this call completed it."""
     if not operation._op_has_condition:
         return False
-    # Without the lock: a busy thread looks at it under the lock before it leaves, and so does this
-    # one right after.
-    operation._op_recheck = True
+    # A busy thread looks at it before it leaves, and so does this one right after.
+    _set_recheck(operation, True)
     return operation._op_outcome is None and run_actions(operation)
+
+
+def _set_recheck(operation: OperationState, wanted: bool) -> None:
+    """Ask for a check, or note that one begins.
+
+    Locked where sections are: else the processor could do the write late. One that clears the flag
+    would then wipe out a request whose cause the check, begun before, has not seen.
+    """
+    if LOCKED_SECTIONS:
+        _enter_section(operation._op_lock)
+    operation._op_recheck = wanted
+    if LOCKED_SECTIONS:
+        _leave_section(operation._op_lock)
 
 
 def finish(operation: OperationState, outcome: Outcome) -> bool:
@@ -195,7 +207,7 @@ def _try_clear_busy(operation: OperationState) -> bool:
 
 
 def _check_condition(operation: OperationState) -> bool:
-    operation._op_recheck = False  # before the call: a request that comes meanwhile checks again
+    _set_recheck(operation, False)  # before the call: a request that comes meanwhile checks again
     try:
         satisfied = bool(operation.try_complete())
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
