@@ -15,27 +15,14 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.network import connections as module
 from purgatory.service.server.network.connections import Connection, Connections
+from tests.testing.fake_router import FakeRouter
 
 GONE = zmq.ZMQError(errno.EHOSTUNREACH)
 
 
-class FakeSocket:
-    """A ROUTER of one peer, which takes frames, or does not."""
-
-    def __init__(self):
-        self.sent = []
-        self.error = None
-
-    def send(self, frame, flags):
-        if self.error is not None:
-            raise self.error
-        if not flags & zmq.SNDMORE:
-            self.sent.append(frame)
-
-
 @pytest.fixture
 def socket():
-    return FakeSocket()
+    return FakeRouter()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Reception: what a message becomes, beside what the tests of the network show."""
 
-import errno
-
 import zmq
 
 from purgatory.service.config import Config
@@ -9,25 +7,12 @@ from purgatory.service.protocol import VERSION, Hello, Stats, decode_answer, enc
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.validation import RequestValidator, limits_of
-
-
-class FakeSocket:
-    """A ROUTER that sends nothing to routes that have `gone`."""
-
-    def __init__(self):
-        self.gone = set()
-        self.sent = []
-
-    def send(self, frame, flags):
-        if frame in self.gone:
-            raise zmq.ZMQError(errno.EHOSTUNREACH)
-        if not flags & zmq.SNDMORE:
-            self.sent.append(decode_answer(frame))
+from tests.testing.fake_router import FakeRouter
 
 
 def test_what_a_peer_had_sent_before_it_went_is_not_answered():
     """Only that shows that it has gone: its first message is answered, in vain."""
-    socket = FakeSocket()
+    socket = FakeRouter()
     connections = Connections(socket, [].append, lambda: 0.0)
     reception = Reception(
         RequestValidator(limits_of(Config())), connections, [].append, security=None, max_clients=9
@@ -37,7 +22,7 @@ def test_what_a_peer_had_sent_before_it_went_is_not_answered():
         reception.on_frame(b"r", zmq.Frame(encode(request)), [], 0.0)
 
     take(Stats(1))
-    assert [answer.code for answer in socket.sent] == ["hello"]
+    assert [decode_answer(frame).code for frame in socket.sent] == ["hello"]
     socket.gone.add(b"r")
     take(Stats(2))
     assert reception.refused == 2
@@ -46,4 +31,4 @@ def test_what_a_peer_had_sent_before_it_went_is_not_answered():
     socket.gone.clear()
     take(Hello(4, VERSION, "c"))
     take(Hello(5, VERSION, "c"))
-    assert [answer.seq for answer in socket.sent] == [1, 5]
+    assert [decode_answer(frame).seq for frame in socket.sent] == [1, 5]
