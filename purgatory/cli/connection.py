@@ -90,6 +90,11 @@ def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     return setting("address", ADDRESS), options
 
 
+def check_connection(address: str, options: dict[str, Any]) -> None:
+    """Raise ConfigError unless a client can be made of these; no server has to be there."""
+    _open(address, options).close(0)
+
+
 def _open(address: str, options: dict[str, Any]) -> Client:
     make_client = import_extra("purgatory.service.client.client", "service").Client
     try:

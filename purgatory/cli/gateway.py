@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from purgatory.cli.access.directory import add_directory_options
 from purgatory.cli.access.tokens import token_store
-from purgatory.cli.connection import add_connection_options, connection
+from purgatory.cli.connection import add_connection_options, check_connection, connection
 from purgatory.cli.extras import import_extra
 from purgatory.service.config import split_names
 
@@ -55,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
     address, options = connection(arguments)
+    check_connection(address, options)  # or each request would tell it
     gateway = module.Gateway(
         arguments.bind,
         tokens=token_store(arguments),

@@ -6,11 +6,13 @@ from purgatory.cli import entry_point as cli
 from purgatory.cli.environment import misspelt
 
 
+# The second is refused for what it is to bind, too, but later.
+@pytest.mark.parametrize("command", [["stats"], ["gateway", "--bind", "0.0.0.0:1"]])
 @pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://127.0.0.1", "gopher://a:1"])
-def test_a_bad_address(address, capsys, monkeypatch):
+def test_a_bad_address(address, command, capsys, monkeypatch):
     """One line that names it, and exit code 2."""
     monkeypatch.setenv("PURGATORY_ADDRESS", address)
-    assert cli.main(["stats"]) == cli.FAILED
+    assert cli.main(command) == cli.FAILED
     errors = capsys.readouterr().err
     assert f"address is {address!r}" in errors
     assert "such as tcp://127.0.0.1:7411" in errors
