@@ -11,8 +11,8 @@ SPEED  ?= 4000000
 .PHONY: test test-interpreted test-spark test-compiled test-tools wheels demo check lint types imports core docs test-all \
 	simulate simulate-mutants bench clean
 
-# With `make -j2 test` two of these run at a time; so the long ones come first.
-test: test-interpreted test-spark test-compiled test-tools  ## set everything up and run the tests, in both modes
+# With `make -j2 test` two of these run at a time; in this order both end at about the same time.
+test: test-spark test-compiled test-interpreted test-tools  ## set everything up and run the tests, in both modes
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
 SPARK = tests/purgatory/spark tests/purgatory/cli/spark tests/test_docs.py
