@@ -21,6 +21,7 @@ from purgatory.simulation.world.world import World
 
 _NUMBERS: Final = count()
 _PAGE_BYTES: Final = 4096
+_SET_AUTOCHECKPOINT: Final = "PRAGMA wal_autocheckpoint="
 # With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
@@ -246,9 +247,27 @@ class SimulatedDatabase:
     def execute(self, sql: str, values: Sequence[Any] = ()) -> "SimulatedCursor":
         """Run a statement. Raises what sqlite3 raises."""
         try:
-            return SimulatedCursor(self._connection.execute(sql, values))
+            cursor = self._connection.execute(sql, values)
         except apsw.Error as error:
             raise _as_sqlite3(error) from error
+        if sql.startswith(_SET_AUTOCHECKPOINT):
+            self._checkpoint_from(int(sql.removeprefix(_SET_AUTOCHECKPOINT)))
+        return SimulatedCursor(cursor)
+
+    def _checkpoint_from(self, enough: int) -> None:
+        """Have commits that leave so many pages in the log followed by a checkpoint.
+
+        As SQLite does it by itself, where a checkpoint that fails is no error of the commit. apsw
+        would raise it out of COMMIT, for a transaction that is in the log.
+        """
+
+        def after_commit(connection: apsw.Connection, name: str, pages: int) -> int:
+            if pages >= enough:
+                with contextlib.suppress(apsw.Error):
+                    connection.wal_checkpoint(name, apsw.SQLITE_CHECKPOINT_PASSIVE)
+            return apsw.SQLITE_OK
+
+        self._connection.set_wal_hook(after_commit)
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> None:
         """Run a statement for each row. Raises what sqlite3 raises."""

@@ -15,7 +15,8 @@ from purgatory.simulation.workload import usual_workload
 SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))
 #: Found by chance: a write-ahead log that a killed server had made, whose name was not synced.
 #: 129: a worker whose machine had been suspended began a job whose lease had ended.
-FOUND = (275249064, 129)
+#: 407230: the world's fault: a checkpoint that found the disk full failed the commit before it.
+FOUND = (275249064, 129, 407230)
 PRINT_HISTORY = """
 from purgatory.simulation.simulation import Settings, simulate
 print(*simulate(11, Settings(seconds=20.0), with_history=True).history, sep="\\n")

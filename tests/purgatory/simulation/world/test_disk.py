@@ -151,3 +151,29 @@ def test_a_copy(world, disk):
         assert file.read(file.size(), 0) == store._connection.content()
     store.close()
     files.close()
+
+
+def test_a_checkpoint_that_fails(world, disk):
+    """It is no error of the commit before it, as with a real disk."""
+    files = SimulatedDatabaseFiles(world, disk, disk.open_handles())
+    database = files.connect("/a.db")
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.execute("CREATE TABLE t (x)")
+    database.execute("PRAGMA wal_autocheckpoint=1")
+    failed = []
+
+    def fail_after_sync(handles):
+        if disk.syncs > synced:
+            failed.append(True)
+            raise DiskError(full=True)
+
+    synced = disk.syncs
+    disk.set_faults(fail_after_sync, lambda handles: None)
+    database.execute("INSERT INTO t VALUES (1)")
+    assert failed
+    disk.work_well()
+    disk.lose_power()
+    files.close()
+    found = SimulatedDatabaseFiles(world, disk, disk.open_handles()).connect("/a.db")
+    assert found.execute("SELECT x FROM t").fetchall() == [(1,)]
