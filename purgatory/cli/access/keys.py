@@ -26,6 +26,7 @@ examples, on the server:
   purgatory keys new shop            a pair for a client: hand on shop.key_secret
   purgatory keys allow shop          let that client in
   purgatory keys allow till KEY      let in one that made its pair itself (KEY: the key, or a file)
+  purgatory keys allow till -- -KEY  another tool has made a key that begins with "-"
   purgatory keys allow billing --rights submit,read
                                      it may do no more than that, and only under its own name
   purgatory keys allow worker --name worker-1,worker-2 --rights complete

@@ -54,7 +54,7 @@ class KeyStore:
     def new(self, name: str) -> KeyPair:
         """Make a key pair and write it. Raises KeysError if the name has one already."""
         check_name(name)
-        pair = KeyPair(*zmq.curve_keypair())
+        pair = _new_pair()
         make_directory_of_keys(self.directory)
         secret = self.directory / f"{name}.key_secret"
         try:
@@ -131,6 +131,14 @@ class KeyStore:
             for public, access in allowed.items()
         ]
         write_private(self.directory / _ALLOWED, _HEAD + "".join(lines))
+
+
+def _new_pair() -> KeyPair:
+    """Make a pair whose public key is no option of a command: one in 85 begins with "-"."""
+    while True:
+        pair = KeyPair(*zmq.curve_keypair())
+        if not pair.public.startswith(b"-"):
+            return pair
 
 
 def make_directory_of_keys(directory: Path) -> None:

@@ -36,6 +36,13 @@ def test_a_key_of_elsewhere(run, tmp_path):
     assert run("keys", "allow", "till", path, *here)[1].startswith("till was let in already")
 
 
+def test_a_key_that_begins_with_a_dash(run, tmp_path):
+    """A key that another tool has made is given after `--`."""
+    public = "-" + "a" * 39
+    assert run("keys", "allow", "--keys-dir", tmp_path, "till", "--", public)[0] == 0
+    assert public in run("keys", "list", "--keys-dir", tmp_path)[1]
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

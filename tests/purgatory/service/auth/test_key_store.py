@@ -3,6 +3,7 @@
 import stat
 
 import pytest
+import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 from zmq.auth import load_certificate
@@ -26,6 +27,12 @@ class TestPairs:
         assert keys.names() == ["server"]
         assert load_certificate(keys.directory / "server.key_secret") == pair
         assert load_certificate(keys.directory / "server.key") == (pair.public, None)
+
+    def test_a_public_key_is_no_option(self, keys, monkeypatch):
+        """Where it is an argument of a command, "-" at its beginning would be one."""
+        pairs = [(b"-" + b"a" * 39, b"b" * 40), (b"c" * 40, b"d" * 40)]
+        monkeypatch.setattr(zmq, "curve_keypair", iter(pairs).__next__)
+        assert keys.new("till") == pairs[1]
 
     def test_only_the_owner_can_read_them(self, keys):
         """Files are 0600, their directory 0700."""
