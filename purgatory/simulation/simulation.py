@@ -165,7 +165,15 @@ class Simulation:
         for group in self.groups:
             group.settle()
         late_s = self.server.lost_time_ns / NS_PER_S
-        self._run_for(self.workload.longest_timeout + late_s + SETTLE_S)
+        self._run_for(self._asleep_s() + self.workload.longest_timeout + late_s + SETTLE_S)
+
+    def _asleep_s(self) -> float:
+        """Return for how many seconds a machine is still suspended."""
+        machines = [self.server.machine]
+        machines += [program.machine for program in self.programs]
+        machines += [worker.machine for worker in self.workers]
+        awake_at_ns = max(machine.awake_at_ns for machine in machines)
+        return max(0, awake_at_ns - self.world.now_ns) / NS_PER_S
 
     def _settle_jobs(self, group: WorkerGroup) -> None:
         """Have jobs done while nothing is wrong, and see which ones are dead."""

@@ -16,7 +16,8 @@ SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))
 #: Found by chance: a write-ahead log that a killed server had made, whose name was not synced.
 #: 129: a worker whose machine had been suspended began a job whose lease had ended.
 #: 407230: the world's fault: a checkpoint that found the disk full failed the commit before it.
-FOUND = (275249064, 129, 407230)
+#: 415290: a world that ended while its only client was still suspended.
+FOUND = (275249064, 129, 407230, 415290)
 PRINT_HISTORY = """
 from purgatory.simulation.simulation import Settings, simulate
 print(*simulate(11, Settings(seconds=20.0), with_history=True).history, sep="\\n")
