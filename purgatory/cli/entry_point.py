@@ -18,28 +18,20 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from purgatory.cli import (
-    backup,
-    cancel,
-    complete,
-    completion,
-    defer,
-    extend,
-    fail,
-    gateway,
-    list_operations,
-    outcomes,
-    query,
-    replay,
-    serve,
-    spark,
-    stats,
-    top,
-    trace,
-)
+from purgatory.cli import backup, completion, gateway, replay, serve, spark, stats, top, trace
 from purgatory.cli.access import keys, tokens
 from purgatory.cli.environment import misspelt
 from purgatory.cli.jobs import dead, worker
+from purgatory.cli.operations import (
+    cancel,
+    complete,
+    defer,
+    extend,
+    fail,
+    list_operations,
+    outcomes,
+    query,
+)
 from purgatory.errors import PurgatoryError
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"

@@ -1,0 +1,1 @@
+"""The commands for operations at a server: submit, complete, extend, cancel and look."""
