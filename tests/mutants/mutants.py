@@ -78,7 +78,7 @@ MUTANTS = [
         "        transaction.delete_outcomes()\n"
         "        if self.state.journal_numbers.has_deletable:\n"
         "            transaction.delete_journaled()\n        transaction.prepare()\n",
-        "        from purgatory.service.server import retention\n"
+        "        from purgatory.service.server.records import retention\n"
         "        retention.RETAINED_OUTCOMES_MS = -1\n"
         "        transaction.delete_outcomes()\n"
         "        retention.RETAINED_OUTCOMES_MS = 600_000\n"
@@ -98,7 +98,7 @@ MUTANTS = [
     ),
     Mutant(
         "an operation expires a millisecond early",
-        SERVER + "operation.py",
+        SERVER + "records/operation.py",
         "wait_ms = due_ms + 1 - now_ms",
         "wait_ms = due_ms - 1 - now_ms",
     ),
@@ -110,7 +110,7 @@ MUTANTS = [
     ),
     Mutant(
         "an extension is not written",
-        SERVER + "transaction.py",
+        SERVER + "transactions/transaction.py",
         "        self.changes.deadlines += (operation.number, due_ms)\n",
         "",
     ),
@@ -128,31 +128,31 @@ MUTANTS = [
     ),
     Mutant(
         "a rolled back transaction leaves its submissions",
-        SERVER + "transaction.py",
+        SERVER + "transactions/transaction.py",
         "            operation.cancel()\n            operation.client.count -= 1",
         "            operation.client.count -= 1\n            continue",
     ),
     Mutant(
         "a rolled back transaction does not watch anew what had ended in it",
-        SERVER + "transaction.py",
+        SERVER + "transactions/transaction.py",
         "            if operation.number not in new:\n",
         "            if False:\n",
     ),
     Mutant(
         "a rolled back transaction leaves what was held in it",
-        SERVER + "key_events.py",
+        SERVER + "transactions/key_events.py",
         "        for key, event in self._held_before.items():\n",
         "        for key, event in ():\n",
     ),
     Mutant(
         "a rolled back transaction leaves progress",
-        SERVER + "key_events.py",
+        SERVER + "transactions/key_events.py",
         "            del operation.values[key]\n",
         "            pass\n",
     ),
     Mutant(
         "a rolled back transaction leaves replies",
-        SERVER + "transaction.py",
+        SERVER + "transactions/transaction.py",
         "            state.replies.take_back(session, seq)\n",
         "            pass\n",
     ),
@@ -213,13 +213,13 @@ MUTANTS = [
     ),
     Mutant(
         "an event counts for one more than its limit",
-        SERVER + "operation.py",
+        SERVER + "records/operation.py",
         "        if self.units > 0:\n            self.units -= 1\n",
         "        if self.units > 1:\n            self.units -= 1\n",
     ),
     Mutant(
         "an event is held for twice its time",
-        SERVER + "key_events.py",
+        SERVER + "transactions/key_events.py",
         "until_ms = now_ms + completion.hold_ms\n",
         "until_ms = now_ms + 2 * completion.hold_ms\n",
     ),
@@ -231,20 +231,20 @@ MUTANTS = [
     ),
     Mutant(
         "a key with many operations completes none of them",
-        SERVER + "key_events.py",
+        SERVER + "transactions/key_events.py",
         "        count = state.purgatory.complete(key, context)\n        if context.reached:\n",
         "        if len(state.watchers_of(key)) > 2:\n            return 0\n"
         "        count = state.purgatory.complete(key, context)\n        if context.reached:\n",
     ),
     Mutant(
         "a completion counts twice for an operation of several keys",
-        SERVER + "operation.py",
+        SERVER + "records/operation.py",
         "        return len(self.values) >= self.need\n",
         "        return len(self.values) + 1 >= self.need\n",
     ),
     Mutant(
         "after the deadline keys count until the operation expires",
-        SERVER + "operation.py",
+        SERVER + "records/operation.py",
         "        if value.at_ms > self.due_ms:\n            return False\n",
         "",
     ),
@@ -256,7 +256,7 @@ MUTANTS = [
     ),
     Mutant(
         "a cancelled operation is said to have been cancelled, and goes on",
-        SERVER + "transaction.py",
+        SERVER + "transactions/transaction.py",
         "        return operation.cancel()\n",
         "        return True\n",
     ),
@@ -409,7 +409,7 @@ MUTANTS = [
     ),
     Mutant(
         "outcomes are deleted before the journal has them",
-        SERVER + "retention.py",
+        SERVER + "records/retention.py",
         "            self._blocked = not self._is_journaled(record)\n",
         "            self._blocked = False\n",
     ),

@@ -1,6 +1,5 @@
 """The memory that a server's state takes by estimate, summed over all that it has."""
 
-from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.memory.estimate import (
     PROCESS_BYTES,
     client_bytes,
@@ -11,6 +10,7 @@ from purgatory.service.server.memory.estimate import (
     session_bytes,
     value_bytes,
 )
+from purgatory.service.server.records.clients import OutcomeRecord
 
 
 def naive_memory(state):

@@ -15,8 +15,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from purgatory.service.server.clients import ClientDepths
 from purgatory.service.server.health.store_activity import COMMIT_BOUNDS_S, CommitTimes
+from purgatory.service.server.records.clients import ClientDepths
 from purgatory.service.server.stats import ServerStats
 
 # Values of the moment; all others are counters, from the start of the server.

@@ -15,7 +15,6 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from purgatory.errors import StoreError
-from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.journal.journal_rows import (
@@ -27,8 +26,9 @@ from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.job_recovery import begin_epoch, load_jobs
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
-from purgatory.service.server.operation import PendingOperation
-from purgatory.service.server.retention import OutcomeRetention
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import StoredOperation

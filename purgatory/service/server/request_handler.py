@@ -35,16 +35,16 @@ from purgatory.service.protocol import (
     Welcome,
     encode,
 )
-from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
 from purgatory.service.server.memory.estimate import held_bytes, operation_bytes, value_bytes
-from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.reads.outcome_frames import OutcomeFrames
 from purgatory.service.server.reads.pending_reads import PendingReads
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
-from purgatory.service.server.transaction import Transaction
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues
 from purgatory.service.store.store import Store
 

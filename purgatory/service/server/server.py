@@ -28,7 +28,6 @@ from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Limits
-from purgatory.service.server.clients import ClientDepths
 from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.health.recent_failures import RecentFailure
@@ -36,7 +35,8 @@ from purgatory.service.server.health.server_health import HealthReport, ServerHe
 from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.network import Network
-from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.records.clients import ClientDepths
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.sockets.accept_gate import most_descriptors

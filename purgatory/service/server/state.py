@@ -14,16 +14,16 @@ from prometheus_client import CollectorRegistry
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
-from purgatory.service.server.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.deferred_executor import DeferredExecutor
 from purgatory.service.server.health.recent_failures import RecentFailures
-from purgatory.service.server.held_keys import HeldKeys
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
-from purgatory.service.server.operation import PendingOperation
-from purgatory.service.server.remembered_replies import RememberedReplies
-from purgatory.service.server.retention import OutcomeRetention
+from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
+from purgatory.service.server.records.held_keys import HeldKeys
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.remembered_replies import RememberedReplies
+from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.stamp import Stamp
 from purgatory.service.store.journal_tables import JournalPosition
 from timingwheel import Timer

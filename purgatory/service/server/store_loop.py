@@ -57,8 +57,8 @@ from purgatory.service.server.recovery import (
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
-from purgatory.service.server.transaction import Transaction
-from purgatory.service.server.transaction_budget import TransactionBudget
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.transactions.transaction_budget import TransactionBudget
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store

@@ -28,7 +28,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
     count_items,
 )
-from purgatory.service.server.clients import ClientRecord
+from purgatory.service.server.records.clients import ClientRecord
 
 _INT64_MAX: Final = (1 << 63) - 1
 

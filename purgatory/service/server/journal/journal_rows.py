@@ -11,7 +11,7 @@ from purgatory.service.server.journal.journal_sink import (
     OperationValues,
     OutcomeValues,
 )
-from purgatory.service.server.transaction import Transaction
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import StoredOutcome

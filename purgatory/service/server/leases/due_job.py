@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from purgatory.service.server.clients import OutcomeRecord
     from purgatory.service.server.leases.worker_connection import WorkerConnection
+    from purgatory.service.server.records.clients import OutcomeRecord
 
 
 class DueJob:

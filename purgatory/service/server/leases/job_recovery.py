@@ -5,8 +5,8 @@ Called by the thread that starts the server.
 
 from typing import TYPE_CHECKING, Final
 
-from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.store.jobs import JobState
 from purgatory.service.store.store import Store
 

@@ -20,7 +20,7 @@ from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
-    from purgatory.service.server.transaction import Transaction
+    from purgatory.service.server.transactions.transaction import Transaction
 
 #: Requests about jobs that change nothing on disk.
 IN_MEMORY: Final = (Work, Keep)

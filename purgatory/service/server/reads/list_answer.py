@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatory.service.protocol import Operations, OperationStatus, ReadOperations, encode
-from purgatory.service.server.clients import OutcomeRecord
-from purgatory.service.server.operation import PendingOperation
 from purgatory.service.server.reads.query_answer import ended_status, fit_values, pending_status
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import Store

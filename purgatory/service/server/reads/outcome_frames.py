@@ -10,9 +10,9 @@ from typing import Final
 from msgspec import Raw
 
 from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes, encode
-from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import OutcomePush
-from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import Store, StoredOutcome
 

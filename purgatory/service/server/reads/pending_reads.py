@@ -23,7 +23,6 @@ from purgatory.service.protocol import (
     UnreadOutcomes,
     encode,
 )
-from purgatory.service.server.clients import OutcomeRecord
 from purgatory.service.server.commands import (
     ClientRequest,
     FetchOutcomes,
@@ -37,6 +36,7 @@ from purgatory.service.server.reads.list_answer import answer_list
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
 from purgatory.service.server.reads.query_answer import answer_query
 from purgatory.service.server.reads.repeated_outcomes import RepeatedOutcomes
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.store import Store
 

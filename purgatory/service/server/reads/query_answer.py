@@ -19,8 +19,8 @@ from purgatory.service.protocol import (
     States,
     encode,
 )
-from purgatory.service.server.clients import OutcomeRecord
-from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.store.operation_batches import StoredOperation
 from purgatory.service.store.store import Store, StoredOutcome
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from purgatory.service.errors import TooManyReads
-from purgatory.service.server.clients import OutcomeRecord
+from purgatory.service.server.records.clients import OutcomeRecord
 
 #: How many outcomes may wait to be repeated to one connection, and to all of them, at most. A
 #: client that has lost its connection submits up to 32 messages again.

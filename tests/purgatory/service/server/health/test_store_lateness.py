@@ -1,10 +1,10 @@
 """The store loop notes what is due and not on disk, and finds out that its disk is well again."""
 
 from purgatory.service.protocol import Submitted
-from purgatory.service.server import transaction
 from purgatory.service.server.health.server_health import ServerHealth
 from purgatory.service.server.health.store_activity import NS_PER_S
 from purgatory.service.server.store_loop import MAINTENANCE_MS, RETRY_MS
+from purgatory.service.server.transactions import transaction
 from tests.testing.step_server import START_MS, operation
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
-from purgatory.service.server.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.health.recent_failures import RecentFailure, failure_text
-from purgatory.service.server.key_events import KeyEvents
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory.estimate import operation_bytes
-from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import OutcomeReceiver, ServerState
+from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch

@@ -3,7 +3,11 @@
 import pytest
 
 from purgatory.service.protocol import Submit
-from purgatory.service.server.transaction_budget import MAX_FRAMES, SHARED_BYTES, SHARED_MS
+from purgatory.service.server.transactions.transaction_budget import (
+    MAX_FRAMES,
+    SHARED_BYTES,
+    SHARED_MS,
+)
 from tests.testing.step_server import operation
 
 

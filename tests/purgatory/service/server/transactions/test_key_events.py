@@ -10,8 +10,8 @@ from purgatory.service.protocol import (
     KeyFailure,
     TimeoutExtension,
 )
-from purgatory.service.server import key_events
-from purgatory.service.server.held_keys import HeldKeys
+from purgatory.service.server.records.held_keys import HeldKeys
+from purgatory.service.server.transactions import key_events
 from purgatory.service.store.held_events import UNLIMITED, StoredEvent
 from tests.testing.step_server import StepServer, operation, result
 

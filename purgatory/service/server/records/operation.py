@@ -12,8 +12,8 @@ from purgatory.core.lifecycle import finish
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.service.protocol import NOTHING, encode
-from purgatory.service.server.clients import ClientRecord
 from purgatory.service.server.memory.estimate import value_bytes
+from purgatory.service.server.records.clients import ClientRecord
 
 
 class EventContext:

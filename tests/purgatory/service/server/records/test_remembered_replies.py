@@ -13,8 +13,8 @@ from purgatory.service.protocol import (
     Raw,
     TimeoutExtension,
 )
-from purgatory.service.server import remembered_replies
-from purgatory.service.server.remembered_replies import REPLIES_PER_SESSION, SESSION_MS
+from purgatory.service.server.records import remembered_replies
+from purgatory.service.server.records.remembered_replies import REPLIES_PER_SESSION, SESSION_MS
 from tests.testing.step_server import operation
 
 REQUESTS = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from purgatory.service.protocol import Completion, KeyFailure, encode
 from purgatory.service.server.memory.estimate import value_bytes
-from purgatory.service.server.operation import EventContext, PendingOperation
+from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.held_events import UNLIMITED, StoredEvent
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.server import retention
+from purgatory.service.server.records import retention
 from purgatory.service.store.journal_tables import JournalPosition
 from tests.testing.step_server import RecordingSink, StepServer, operation
 

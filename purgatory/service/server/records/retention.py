@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import takewhile
 
-from purgatory.service.server.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.deletion_pace import DeletionPace, most_deleted
 from purgatory.service.server.memory.estimate import outcome_bytes
-from purgatory.service.server.operation import PendingOperation
+from purgatory.service.server.records.clients import ClientRecord, ClientRegistry, OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.store.journal_tables import JournalPosition
 
 #: How many acknowledged outcomes are kept, and for how many milliseconds.
