@@ -11,7 +11,7 @@ SPEED  ?= 4000000
 .PHONY: test test-interpreted test-spark test-compiled test-tools wheels demo check lint types imports core docs test-all \
 	simulate simulate-mutants bench clean
 
-# With `make -j3 test` three of these run at a time; the long ones come first.
+# With `make -j2 test` two of these run at a time; in this order both end at about the same time.
 test: test-spark test-compiled test-interpreted test-tools  ## set everything up and run the tests, in both modes
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
