@@ -16,7 +16,7 @@ def refuse_after_fork(timer: TimerCore) -> None:
 
 def _poison_in_child() -> None:
     for timer in list(_timers):
-        timer._lock.poison(
+        timer._lanes.poison(
             TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
         )
 

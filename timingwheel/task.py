@@ -13,7 +13,9 @@ from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final
 
-from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr
+from timingwheel._cpython.atomicity import LOCKED_SECTIONS
+from timingwheel._cpython.free_threading import thread_number
+from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr, u8
 from timingwheel.arguments import check_callback
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
@@ -21,6 +23,9 @@ from timingwheel.clocks.duration import NS_PER_MS, to_ns
 NEW: Final = -1
 TAKEN: Final = -2  # to be run
 CANCELLED: Final = -3
+
+# Bound once: compiled, that saves a look-up in the module's dict for each task.
+_thread_number: Final = thread_number
 
 
 class _RunOverrideCache:
@@ -58,7 +63,14 @@ class TaskList:
 class TimerTaskEntry:
     """What a bucket holds. The bucket's lock guards all fields but `_tt_is_running`."""
 
-    __slots__ = ("_tt_index", "_tt_is_running", "_tt_is_stateless", "_tt_list", "deadline_ns")
+    __slots__ = (
+        "_tt_index",
+        "_tt_is_running",
+        "_tt_is_stateless",
+        "_tt_list",
+        "deadline_ns",
+        *(("_tt_lane",) if LOCKED_SECTIONS else ()),
+    )
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
@@ -67,6 +79,7 @@ class TimerTaskEntry:
     # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the thread
     # that ran it. A field of its own: meanwhile another thread may add the task to any timer.
     _tt_is_running: bool
+    _tt_lane: u8  # the number of the thread that made it, where threads have lanes: see `Lanes`
     _tt_list: TaskList | None
     deadline_ns: i64  # the clock's reading from which on it may run; 0 until it is added
 
@@ -116,6 +129,8 @@ class TimerTask(TimerTaskEntry):
                 callback = _runner_of(context)
         self._tt_list = None
         self._tt_index = NEW
+        if LOCKED_SECTIONS:
+            self._tt_lane = u8(_thread_number())
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
@@ -190,6 +205,8 @@ def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     """
     task._tt_list = None
     task._tt_index = NEW
+    if LOCKED_SECTIONS:
+        task._tt_lane = u8(_thread_number())
     task._tt_is_stateless = False
     task.deadline_ns = 0
     task.delay_ns = delay_ns

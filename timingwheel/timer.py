@@ -4,7 +4,7 @@ This is the rarely executed half of a timer. Not compiled, so that its loops ove
 the GIL.
 
 Three kinds of threads meet here. The program's threads add and cancel tasks, under the read side of
-the lock. The thread that advances the clock, which is the reaper or the program's, detaches what is
+a lane's lock. The thread that advances the clock, which is the reaper or the program's, detaches what is
 due under the write side, in batches of bounded size, so that no thread waits for a whole drain. The
 executor's threads take tasks from the detached buckets and run them under no lock at all.
 """
@@ -31,13 +31,13 @@ from timingwheel.executors.clock_leader import ClockLeader
 from timingwheel.executors.refused import RefusedBuckets
 from timingwheel.executors.worker import WorkerExecutor
 from timingwheel.fork import refuse_after_fork
+from timingwheel.lanes import Lanes
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at
-from timingwheel.wheel_state import WheelState
 
 _Args = TypeVarTuple("_Args")  # the arguments of a callback
 
@@ -86,11 +86,11 @@ class Timer(TimerCore):
             check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
-        state = WheelState(tick_ns, wheel_size, reader.now_ns())
+        lanes = Lanes(tick_ns, wheel_size, reader.now_ns(), limited=max_pending is not None)
         workers = f"{name}-executor"
-        self._refused = RefusedBuckets(workers, state.counters, self._runner)
-        task_executor = executor_for(executor, workers, state.counters, self._refused.run)
-        super().__init__(name, reader, state, task_executor, max_pending or 0)
+        self._refused = RefusedBuckets(workers, lanes, self._runner)
+        task_executor = executor_for(executor, workers, lanes, self._refused.run)
+        super().__init__(name, reader, lanes, task_executor, max_pending or 0)
         # Guarded by _lock.
         self._reaper: Reaper | ClockLeader | None = None
         self._waiters: tuple[Waiter, ...] = ()
@@ -149,15 +149,15 @@ class Timer(TimerCore):
     def stats(self) -> TimerStats:
         """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""
         self._lock.check_usable()
-        counters = self._wheel_state.counters
+        lanes = self._lanes
         return TimerStats(
             name=self.name,
-            pending=counters.pending,
-            fired=counters.fired,
-            cancelled=counters.cancelled,
-            executor_backlog=counters.backlog,
-            buckets_occupied=self._wheel_state.occupied(),
-            cascades=self._wheel_state.cascades,
+            pending=lanes.pending,
+            fired=lanes.fired,
+            cancelled=lanes.cancelled,
+            executor_backlog=lanes.backlog,
+            buckets_occupied=lanes.occupied(),
+            cascades=lanes.cascades,
             lateness=self._runner.lateness.read(),
         )
 
@@ -166,7 +166,7 @@ class Timer(TimerCore):
 
         Tasks that are being moved from one level to another are in no slot. Raises TimerForked.
         """
-        return self._wheel_state.levels(self._clock_reader.now_ns())
+        return self._lanes.levels(self._clock_reader.now_ns())
 
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
@@ -174,7 +174,7 @@ class Timer(TimerCore):
         It looks at about a thousand: where more are due within one slot of the wheel, it may miss
         some of these.
         """
-        return self._wheel_state.first_tasks(limit)
+        return self._lanes.first_tasks(limit)
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run what is due; if nothing is, wait up to `timeout` seconds.
@@ -212,9 +212,9 @@ class Timer(TimerCore):
         Raises TimerForked.
         """
         self._lock.check_usable()
-        if self._wheel_state.has_undelivered():
+        if self._lanes.has_undelivered():
             return 0.0
-        first = self._wheel_state.next_occupied()
+        first = self._lanes.next_occupied()
         return None if first is None else self._clock_reader.seconds_until(first.expiration_ns)
 
     def max_sleep(self) -> float | None:
@@ -233,13 +233,13 @@ class Timer(TimerCore):
         worked = False
         # Read once: tasks that come due while others run here must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
-        while self._wheel_state.drain_batch(now_ns):
+        while self._lanes.drain_batch(now_ns):
             worked = True
             self._deliver_all()
         return worked
 
     def _deliver_all(self) -> None:
-        dispatch_queue = self._wheel_state.dispatch_queue
+        dispatch_queue = self._lanes.dispatch_queue
         while dispatch_queue:
             try:
                 bucket = dispatch_queue[0]
@@ -255,15 +255,15 @@ class Timer(TimerCore):
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
             self._refused.run(bucket, error)
         with contextlib.suppress(ValueError):  # another thread delivered it as well
-            self._wheel_state.dispatch_queue.remove(bucket)
+            self._lanes.dispatch_queue.remove(bucket)
 
     def _wake(self) -> None:
-        self._wheel_state.queue.wake_owed = False
+        self._lanes.set_wake_owed(False)
         try:
             for waiter in self._waiters:
                 waiter.wake()
         except BaseException:  # an interrupt: the next call wakes the rest
-            self._wheel_state.queue.wake_owed = True
+            self._lanes.set_wake_owed(True)
             raise
 
     def change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
@@ -290,7 +290,7 @@ class Timer(TimerCore):
             finally:
                 if reaper.started:
                     self._reaper = reaper
-                    self._wheel_state.counters.reaper_runs = True
+                    self._lanes.set_reaper_runs(True)
                 else:
                     self.change_waiters(remove=waiter)
 
@@ -322,6 +322,9 @@ class Timer(TimerCore):
         try:
             with self._lock.reading():
                 self._closed = True
+            for lane in self._lanes.all():  # threads that add hold one of these locks meanwhile
+                with lane.lock.reading():
+                    self._closed = True
         except TimerForked:
             return
         if cancel_pending:
@@ -351,7 +354,7 @@ class Timer(TimerCore):
         """Return whether the timer is closed with nothing, or no time, left."""
         if not self._closed:
             return False
-        return self._time_left() == 0 or not (len(self) or self._wheel_state.has_undelivered())
+        return self._time_left() == 0 or not (len(self) or self._lanes.has_undelivered())
 
     def shut_down(self) -> None:
         """Cancel what is left and end the executor; the reaper calls this last."""
@@ -359,7 +362,7 @@ class Timer(TimerCore):
             self._cancel_pending()
             self._deliver_all()
         finally:
-            self._wheel_state.counters.reaper_runs = False
+            self._lanes.set_reaper_runs(False)
             self._close_executors(wait=False)
 
     def _close_executors(self, wait: bool) -> None:
@@ -378,7 +381,7 @@ class Timer(TimerCore):
         return None if left is None else max(left, JOIN_GRACE_S)
 
     def _cancel_pending(self) -> None:
-        while tasks := self._wheel_state.cancel_some():
+        while tasks := self._lanes.cancel_some():
             self._runner.close(tasks)
 
     def __enter__(self) -> Self:
@@ -396,12 +399,12 @@ class Timer(TimerCore):
     def __del__(self) -> None:
         # Tasks that the program holds are cancelled, and tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
-            while self._wheel_state.cancel_some():
+            while self._lanes.cancel_some():
                 pass
 
     def _check(self) -> None:
         """Assert every invariant of the structure."""
-        self._wheel_state._check()
+        self._lanes._check()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"

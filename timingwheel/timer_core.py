@@ -17,6 +17,7 @@ from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.clocks.duration import MAX_NOW_NS, to_ns
 from timingwheel.errors import TimerClosed, TimerFull
 from timingwheel.executor import TaskExecutor
+from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.task import TimerTask
 from timingwheel.wheel_state import WheelState, bucket_of
 
@@ -35,7 +36,7 @@ class TimerCore:
         self,
         name: str,
         reader: ClockReader,
-        state: WheelState,
+        lanes: Lanes,
         executor: TaskExecutor,
         max_pending: i64,
     ) -> None:
@@ -43,11 +44,12 @@ class TimerCore:
         # Final: compiled without the interpreter lock, only these are read without counting a
         # reference, for which threads that share a timer would wait for each other.
         self._clock_reader: Final = reader
-        self._wheel_state: Final = state
-        self._lock: Final = state.lock
+        self._lanes: Final = lanes
+        self._wheel_state: Final = lanes.first  # all tasks, where there is one lane
+        self._lock: Final = lanes.first.lock  # guards the timer's own fields, too
         self._executor: Final = executor
         self._max_pending: i64 = max_pending
-        self._closed = False  # guarded by _lock, set once
+        self._closed = False  # set once, under the lock of each lane
 
     @overload
     def schedule(
@@ -133,7 +135,7 @@ class TimerCore:
 
     def __len__(self) -> int:
         """Return how many tasks are pending. O(1)."""
-        return self._wheel_state.counters.pending
+        return self._lanes.pending if MANY_LANES else self._wheel_state.counters.pending
 
     def _deliver(self, bucket: TimerTaskList) -> None:
         """Give the executor a bucket of the dispatch queue; see `Timer`."""
@@ -173,10 +175,10 @@ def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     They stay where they are. So a driver that is set to one is not woken anew for each task that
     comes to it and is cancelled in time.
     """
-    state = timer._wheel_state
-    if state.has_undelivered():
+    lanes = timer._lanes
+    if lanes.has_undelivered():
         return 0.0
-    first = state.queue.first()
+    first = lanes.first_bucket()
     if first is None:
         return None
     reader = timer._clock_reader
@@ -199,23 +201,24 @@ def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
             _add(timer, task, now_ns + task.delay_ns, limited=True)
 
 
+def _lane_of(timer: TimerCore, task: TimerTask) -> WheelState:
+    return timer._lanes.of(task) if MANY_LANES else timer._wheel_state
+
+
 def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> None:
-    if COMPILED and timer._lock.enter_section():  # all of this is one
+    state = _lane_of(timer, task)
+    if COMPILED and state.lock.enter_section():  # all of this is one
         placed = not (timer._max_pending or timer._closed) and (
-            timer._wheel_state.try_place_fast(task, deadline_ns)
-            or (
-                task._tt_list is not None
-                and timer._wheel_state.try_rearm_in_place(task, deadline_ns)
-            )
+            state.try_place_fast(task, deadline_ns)
+            or (task._tt_list is not None and state.try_rearm_in_place(task, deadline_ns))
         )
         if LOCKED_SECTIONS:
-            timer._lock.leave_section()
+            state.lock.leave_section()
         if placed:
             return
-    state = timer._wheel_state
     due = None
     try:
-        with timer._lock.reading():
+        with state.lock.reading():
             if timer._max_pending or timer._closed:
                 _check_open(timer, task, limited)
             if not state.try_place_fast(task, deadline_ns):
@@ -230,9 +233,10 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
 def _add_due(
     timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
 ) -> None:
-    with timer._lock.reading():
+    state = _lane_of(timer, task)
+    with state.lock.reading():
         _check_open(timer, task, limited)
-        due = timer._wheel_state.place_due(task, deadline_ns, now_ns)
+        due = state.place_due(task, deadline_ns, now_ns)
     _dispatch(timer, due)
 
 
@@ -252,19 +256,19 @@ def now_ns(timer: TimerCore) -> int:
 def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: bool) -> bool:
     """Move a pending task. `keeps_start`: its delay then counts from the same moment as before."""
     deadline_ns = _now_ns(timer) + delay_ns
-    state = timer._wheel_state
-    if COMPILED and delay_ns != 0 and timer._lock.enter_section():  # all of this is one
+    state = _lane_of(timer, task)
+    if COMPILED and delay_ns != 0 and state.lock.enter_section():  # all of this is one
         start_ns = task.deadline_ns - task.delay_ns
         moved = not timer._closed and state.try_rearm_in_place(task, deadline_ns)
         if moved:
             task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
         if LOCKED_SECTIONS:
-            timer._lock.leave_section()
+            state.lock.leave_section()
         if moved:
             return True
     due = None
     try:
-        with timer._lock.reading():
+        with state.lock.reading():
             if task._tt_list is None:
                 return False
             if timer._closed:
@@ -289,11 +293,11 @@ def _dispatch(timer: TimerCore, due: TimerTaskList) -> None:
 
 
 def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
-    """Raise TimerClosed or TimerFull if the task cannot be added. Locked."""
+    """Raise TimerClosed or TimerFull if the task cannot be added. Under the lock of its lane."""
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
-    # A task with delay 0 never waits, so the limit is not for it.
+    # A task with delay 0 never waits, so the limit is not for it. A timer with a limit has one lane.
     if limit and limited and task.delay_ns and timer._wheel_state.counters.pending >= limit:
         bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:

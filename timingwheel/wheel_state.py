@@ -1,6 +1,6 @@
-"""WheelState: all tasks of a timer, pending, cascading and dispatched.
+"""WheelState: the tasks of a timer, or of one lane of it: pending, cascading and dispatched.
 
-The timer's lock guards all of it and is made here. Threads that add tasks place them under the
+Its lock guards all of it and is made here. Threads that add tasks place them under the
 read side; the thread that advances the clock detaches buckets under the write side. "Locked" says
 that the caller must hold the lock, either side unless stated.
 
@@ -20,7 +20,7 @@ from timingwheel.errors import TimerError
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
-from timingwheel.wheel import TimingWheel
+from timingwheel.wheel import END_OF_TIME_NS, TimingWheel
 
 # Tasks moved while the write side is held once: about a tenth of a millisecond.
 DRAIN_BATCH: Final = 1024 if COMPILED else 128
@@ -29,9 +29,18 @@ MAX_SEEN: Final = 1024
 
 
 class WheelState:
-    """See the module. `now_ns`: the clock's reading when the timer is made."""
+    """See the module. `now_ns`: a reading of the clock, not after the first due time.
 
-    def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
+    `dispatch_queue`: the timer's, where it has lanes.
+    """
+
+    def __init__(
+        self,
+        tick_ns: i64,
+        wheel_size: i64,
+        now_ns: i64,
+        dispatch_queue: deque[TimerTaskList] | None = None,
+    ) -> None:
         self.lock: Final = ReadWriteLock()
         self.counters: Final = TimerCounters()
         self.queue: Final = DelayQueue(self.lock, self.counters)
@@ -40,11 +49,18 @@ class WheelState:
         # Due and detached; not all of its tasks are moved yet.
         self._draining: TimerTaskList | None = None
         # Dispatched, and not given to the executor yet. Filled under the lock, emptied without it.
-        self.dispatch_queue: deque[TimerTaskList] = deque()
+        self.dispatch_queue: deque[TimerTaskList] = (
+            deque() if dispatch_queue is None else dispatch_queue
+        )
 
     def has_undelivered(self) -> bool:
         """Return whether something came due that the executor does not have yet."""
         return self._draining is not None or bool(self.dispatch_queue)
+
+    def next_due_ns(self) -> i64:
+        """Return when the first bucket comes due, or came; END_OF_TIME_NS if there is none."""
+        first = self._first()
+        return END_OF_TIME_NS if first is None else first.expiration_ns
 
     def try_place_fast(self, task: TimerTask, deadline_ns: i64) -> bool:
         """Add a new task to an existing bucket; False if that is impossible.
@@ -251,7 +267,9 @@ class WheelState:
             held = set(queued) if self._draining is None else {*queued, self._draining}
             pending = sum(len(bucket) for bucket in held if not bucket.dispatched)
             assert self.counters.pending == pending, (self.counters.pending, held)
-            delivering = set(self.dispatch_queue.copy())  # others take from it, under no lock
+            delivering = {  # others take from it, under no lock
+                bucket for bucket in self.dispatch_queue.copy() if bucket.belongs_to(self.lock)
+            }
             for bucket in held | delivering:
                 bucket._check()
             assert all(bucket.dispatched for bucket in delivering), delivering

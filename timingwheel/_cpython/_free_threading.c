@@ -1,4 +1,5 @@
-/* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict.
+/* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict,
+ * thread_number.
  *
  * Only free_threading.py imports it, and only on a free-threaded Python.
  *
@@ -16,9 +17,11 @@
 #ifdef _WIN32
 #include <windows.h>
 #define NAP() Sleep(0)
+#define THREAD_LOCAL __declspec(thread)
 #else
 #include <time.h>
 #define NAP() nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL)
+#define THREAD_LOCAL _Thread_local
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -32,6 +35,7 @@
 #define LOOKS 60       /* at a taken lock, before the thread sleeps */
 #define MOST_RELAX 32  /* between two looks */
 #define SHARED 256     /* locks of objects that have none of their own; a power of two */
+#define MOST_NUMBER 255 /* of a thread */
 #define LINE 64        /* bytes that processors hand to each other */
 
 typedef struct {
@@ -229,6 +233,18 @@ thread_dict(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
     return dict == NULL ? PyErr_NoMemory() : Py_NewRef(dict);
 }
 
+/* Small, so that the number is an object that exists. Threads beyond the last number share one. */
+static PyObject *
+thread_number(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
+{
+    static int threads = 0;
+    static THREAD_LOCAL int number = -1;
+    if (number < 0) {
+        number = _Py_atomic_add_int(&threads, 1) & MOST_NUMBER;
+    }
+    return PyLong_FromLong(number);
+}
+
 static PyMethodDef methods[] = {
     {"enter_section", enter_section, METH_O, PyDoc_STR("Wait for a lock and take it.")},
     {"leave_section", leave_section, METH_O, PyDoc_STR("Leave a lock as often as it was taken.")},
@@ -236,6 +252,7 @@ static PyMethodDef methods[] = {
     {"free_shared_locks", free_shared_locks, METH_NOARGS, PyDoc_STR("Free what no thread holds.")},
     {"keep_for_ever", keep_for_ever, METH_O, PyDoc_STR("Count no references to it any more.")},
     {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
+    {"thread_number", thread_number, METH_NOARGS, PyDoc_STR("This thread's number, 0 to 255.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-"""What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict.
+"""What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, and so on.
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
 costs more than what is done under it: `with` looks up two methods, and a thread that finds it taken
@@ -9,9 +9,10 @@ finalizers need it.
 To count references is what else costs: two threads that count those of one object wait for each
 other. So classes mark the attributes `Final` that are never set again: these are read without
 counting. What lives as long as the process is not counted at all (`keep_for_ever`). And what
-belongs to a thread is in its own dict: a `threading.local` is itself an object that all share.
+belongs to a thread is in its own dict: a `threading.local` is itself an object that all share. What
+threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
-`enter_section`, `leave_section` and `thread_dict` only where `LOCKED_SECTIONS` is True. Between two
+`enter_section`, `leave_section`, `thread_dict` and `thread_number` only where `LOCKED_SECTIONS` is True. Between two
 compiled calls no signal handler runs, so no `with` is needed. Everywhere else `new_lock` is
 `threading.RLock`, for `with`.
 
@@ -34,6 +35,7 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
         leave_section,
         shared_lock,
         thread_dict,
+        thread_number,
     )
 
     new_lock = SectionLock
@@ -61,4 +63,8 @@ else:
 
     def thread_dict() -> dict[str, Any]:
         """Return a dict that is this thread's own."""
+        raise NotImplementedError
+
+    def thread_number() -> int:
+        """Return a number of this thread, 0 to 255; threads have different ones as far as it goes."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""i32, i64 and mypyc_attr: what the source tells mypyc about numbers and classes.
+"""i32, i64, u8 and mypyc_attr: what the source tells mypyc about numbers and classes.
 
 mypyc compiles the hot modules, which are plain Python (setup.py lists them). There an `i64` is a
 number without an object around it; interpreted it is `int`. `mypyc_attr` sets a compiler option of
@@ -9,12 +9,12 @@ compiling and type checking only.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["i32", "i64", "mypyc_attr"]
+__all__ = ["i32", "i64", "mypyc_attr", "u8"]
 
 if TYPE_CHECKING:
-    from mypy_extensions import i32, i64, mypyc_attr
+    from mypy_extensions import i32, i64, mypyc_attr, u8
 else:
-    i32 = i64 = int
+    i32 = i64 = u8 = int
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
         """Return a decorator that leaves the class as it is."""

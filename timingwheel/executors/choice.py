@@ -2,16 +2,15 @@
 
 import concurrent.futures
 
-from timingwheel.counters import TimerCounters
 from timingwheel.executor import InlineExecutor, TaskExecutor
 from timingwheel.executors.pool import PoolExecutor, Refuse
-from timingwheel.executors.worker import WorkerExecutor
+from timingwheel.executors.worker import FiredCount, WorkerExecutor
 
 
 def executor_for(
     executor: "concurrent.futures.Executor | TaskExecutor | None",
     name: str,
-    counters: TimerCounters,
+    counts: FiredCount,
     refuse: Refuse,
 ) -> TaskExecutor:
     """Return the `TaskExecutor` for a user's `executor`; TypeError if unsuitable.
@@ -19,7 +18,7 @@ def executor_for(
     `refuse(bucket, error)` is called for a bucket that a pool dropped.
     """
     if executor is None:
-        return WorkerExecutor(name, counters)
+        return WorkerExecutor(name, counts)
     if isinstance(executor, InlineExecutor):
         return executor
     if isinstance(executor, concurrent.futures.ProcessPoolExecutor):

@@ -5,16 +5,15 @@ those that it has. Any thread.
 """
 
 from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
-from timingwheel.executors.worker import WorkerExecutor
+from timingwheel.executors.worker import FiredCount, WorkerExecutor
 from timingwheel.runner import TaskRunner
 
 
 class RefusedBuckets:
     """Runs refused buckets in a worker of the timer's own, started with the first of them."""
 
-    def __init__(self, name: str, counters: TimerCounters, runner: TaskRunner) -> None:
-        self._workers = WorkerExecutor(name, counters)
+    def __init__(self, name: str, counts: FiredCount, runner: TaskRunner) -> None:
+        self._workers = WorkerExecutor(name, counts)
         self._runner = runner
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:

@@ -30,10 +30,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
 from timingwheel.errors import TimerForked
 from timingwheel.executor import RunBucket
 from timingwheel.reaper import (
@@ -59,6 +59,14 @@ MAX_WORKERS = 32
 Job = tuple[RunBucket, TimerTaskList]
 
 
+class FiredCount(Protocol):
+    """What a `WorkerExecutor` knows of its timer's tasks."""
+
+    @property
+    def fired(self) -> int:
+        """How many were taken to be run."""
+
+
 class Worker(threading.Thread):
     """A thread of a `WorkerExecutor`."""
 
@@ -78,12 +86,12 @@ class Worker(threading.Thread):
 class WorkerExecutor:
     """Runs tasks one at a time in workers of its own; see the module. Any thread.
 
-    The first worker is started with the first bucket, or by `lead_clock`. `counters`: the timer's.
+    The first worker is started with the first bucket, or by `lead_clock`. `counts`: of the timer.
     """
 
-    def __init__(self, name: str, counters: TimerCounters) -> None:
+    def __init__(self, name: str, counts: FiredCount) -> None:
         self._name = name
-        self._counters = counters
+        self._counts = counts
         self._lock = threading.RLock()  # guards all fields below
         self._jobs: deque[Job] = deque()  # the first one stays here while it runs
         self._clock: Advanceable | None = None
@@ -269,7 +277,7 @@ class WorkerExecutor:
 
     def _is_slow(self, now_s: float) -> bool:
         """Return whether the leader has been in one task for long. Locked; by the standby."""
-        seen = (self._runs, int(self._counters.fired)) if self._running else None
+        seen = (self._runs, self._counts.fired) if self._running else None
         if seen is None or seen != self._seen:
             self._seen, self._seen_s, self._grace_s = seen, now_s, 0.0
             return False

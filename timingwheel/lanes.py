@@ -1,0 +1,195 @@
+"""Lanes: the wheels of a timer, one for each of the threads that make its tasks.
+
+Threads that share a wheel wait for each other: for the lock, and for the lines of memory that hold
+the lock, the bucket, its array and the counters. So, compiled without the interpreter lock, each
+thread has a lane, which is a `WheelState` with all of these, made in that thread. A task belongs to
+the lane of the thread that made it, whichever thread adds, moves or cancels it: each task has one
+lock. Worth it: see "Without the interpreter lock" in docs/performance.md.
+
+Elsewhere there is one lane, for only one thread runs at a time. So there is in a timer with
+`max_pending`, where one lock must guard the count of all tasks.
+
+The thread that advances the clock drains the lane whose first bucket comes first, up to the first
+bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
+"""
+
+from collections import deque
+from dataclasses import replace
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Final
+
+from timingwheel._cpython.atomicity import LOCKED_SECTIONS
+from timingwheel._cpython.free_threading import thread_number
+from timingwheel._cpython.mypyc_types import i64
+from timingwheel.bucket import TimerTaskList
+from timingwheel.stats import WheelLevel
+from timingwheel.task import TimerTask
+from timingwheel.wheel import END_OF_TIME_NS
+from timingwheel.wheel_state import WheelState
+
+# Whether threads have lanes.
+MANY_LANES: Final[bool] = LOCKED_SECTIONS
+# More threads than that share lanes. A drain looks at each lane. A power of two.
+MAX_LANES: Final = 8
+
+
+class Lanes:
+    """The lanes of one timer. Any thread.
+
+    `now_ns`: the clock's reading when the timer is made. `limited`: the timer has `max_pending`.
+    """
+
+    def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64, limited: bool) -> None:
+        self._tick_ns: i64 = tick_ns
+        self._wheel_size: i64 = wheel_size
+        # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
+        self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
+        self.first: Final = WheelState(tick_ns, wheel_size, now_ns, self.dispatch_queue)
+        self._mask: i64 = MAX_LANES - 1 if MANY_LANES and not limited else 0
+        # Made when a thread needs one; guarded by the first lane's lock, read without.
+        self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
+        self._lanes[_own_number() & self._mask] = self.first
+
+    def of(self, task: TimerTask) -> WheelState:
+        """Return the lane of a task, pending or not. Raises what `ReadWriteLock.poison` was told."""
+        number = i64(self._number_of(task)) & self._mask
+        lane = self._lanes[number]
+        return self._make(number) if lane is None else lane
+
+    def _number_of(self, task: TimerTask) -> int:
+        return task._tt_lane
+
+    def _make(self, number: i64) -> WheelState:
+        with self.first.lock.reading():
+            lane = self._lanes[number]
+            if lane is None:
+                now_ns = self.first.wheel.now_ns
+                lane = WheelState(self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue)
+                lane.counters.reaper_runs = self.first.counters.reaper_runs
+                self._lanes[number] = lane
+        return lane
+
+    def all(self) -> list[WheelState]:
+        """Return the lanes that there are now."""
+        return [lane for lane in self._lanes if lane is not None]
+
+    # What follows is of all lanes together; see `WheelState`.
+
+    @property
+    def pending(self) -> int:
+        """How many tasks are in the wheels."""
+        return sum([lane.counters.pending for lane in self.all()])
+
+    @property
+    def backlog(self) -> int:
+        """How many tasks are dispatched to the executor, and have not started."""
+        return sum([lane.counters.backlog for lane in self.all()])
+
+    @property
+    def fired(self) -> int:
+        """How many tasks were taken to be run."""
+        return sum([lane.counters.fired for lane in self.all()])
+
+    @property
+    def cancelled(self) -> int:
+        """How many tasks were cancelled."""
+        return sum([lane.counters.cancelled for lane in self.all()])
+
+    @property
+    def cascades(self) -> int:
+        """How many buckets have cascaded."""
+        return sum([lane.cascades for lane in self.all()])
+
+    def set_reaper_runs(self, runs: bool) -> None:
+        """Note whether a reaper's thread holds the timer. Under the first lane's lock to set it."""
+        for lane in self.all():
+            lane.counters.reaper_runs = runs
+
+    def set_wake_owed(self, owed: bool) -> None:
+        """Note whether threads that sleep are to be woken; see `DelayQueue`."""
+        for lane in self.all():
+            lane.queue.wake_owed = owed
+
+    def poison(self, error: Exception) -> None:
+        """Make every later use raise `error`; see `ReadWriteLock`."""
+        for lane in self.all():
+            lane.lock.poison(error)
+
+    def has_undelivered(self) -> bool:
+        """Return whether something came due that the executor does not have yet."""
+        for lane in self.all():
+            if lane.has_undelivered():
+                return True
+        return False
+
+    def drain_batch(self, now_ns: i64) -> bool:
+        """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
+        lanes = self.all()
+        if len(lanes) == 1:
+            return self.first.drain_batch(now_ns)
+        next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and the one after it
+        after_ns: i64 = END_OF_TIME_NS
+        earliest = self.first
+        for lane in lanes:
+            due_ns = lane.next_due_ns()
+            if due_ns < next_ns:
+                earliest, next_ns, after_ns = lane, due_ns, next_ns
+            else:
+                after_ns = min(after_ns, due_ns)
+        if after_ns <= now_ns:
+            earliest.drain_batch(after_ns)
+            return True  # there is more: at least in the lane after it
+        return any([lane.drain_batch(now_ns) for lane in lanes])
+
+    def first_bucket(self) -> TimerTaskList | None:
+        """Return the bucket that comes first, with tasks or without."""
+        return _earliest([lane.queue.first() for lane in self.all()])
+
+    def next_occupied(self) -> TimerTaskList | None:
+        """Return the first bucket that has tasks; drops empty ones before it."""
+        return _earliest([lane.next_occupied() for lane in self.all()])
+
+    def cancel_some(self) -> list[TimerTask]:
+        """Cancel and return a batch of pending tasks; empty if none is left."""
+        for lane in self.all():
+            if tasks := lane.cancel_some():
+                return tasks
+        return []
+
+    def occupied(self) -> tuple[int, ...]:
+        """Return how many buckets of each level have tasks, lowest level first."""
+        counts = zip_longest(*[lane.occupied() for lane in self.all()], fillvalue=0)
+        return tuple([sum(count) for count in counts])
+
+    def levels(self, now_ns: int) -> tuple[WheelLevel, ...]:
+        """Return how many tasks each slot of each level holds, lowest level first."""
+        merged: list[WheelLevel] = []
+        for of_lanes in zip_longest(*[lane.levels(now_ns) for lane in self.all()]):
+            same = [level for level in of_lanes if level is not None]
+            slots = zip(*[level.slots for level in same], strict=True)
+            merged.append(replace(same[0], slots=tuple([sum(counts) for counts in slots])))
+        return tuple(merged)
+
+    def first_tasks(self, limit: int) -> list[TimerTask]:
+        """Return the tasks that are due first, in order of deadline."""
+        found = [task for lane in self.all() for task in lane.first_tasks(limit)]
+        return sorted(found, key=attrgetter("deadline_ns"))[:limit]
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        for lane in self.all():
+            lane._check()
+        assert all(bucket.dispatched for bucket in self.dispatch_queue.copy()), self.dispatch_queue
+
+
+def _own_number() -> i64:
+    return i64(thread_number()) if LOCKED_SECTIONS else 0
+
+
+def _earliest(buckets: list[TimerTaskList | None]) -> TimerTaskList | None:
+    first: TimerTaskList | None = None
+    for bucket in buckets:
+        if bucket is not None and (first is None or bucket.expiration_ns < first.expiration_ns):
+            first = bucket
+    return first
