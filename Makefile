@@ -117,7 +117,7 @@ $(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	@touch $@
 
 # Built once for all targets that use it, and again when anything in it changes.
-PACKAGED = setup.py build_boxing.py build_docstrings.py $(shell find timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
+PACKAGED = setup.py build_headers.py build_docstrings.py $(shell find timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
 $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
 	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel

@@ -15,7 +15,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent))
-from build_boxing import add_boxing
+from build_headers import add_headers
 from build_docstrings import add_docstrings
 
 # The modules that run for each timer and each operation. Those that need weak references to their
@@ -175,7 +175,7 @@ def extensions() -> list[Extension]:
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
         return []
     document(compiled)
-    guard_boxing(compiled)
+    add_own_headers(compiled)
     return [*compiled, *beside]
 
 
@@ -189,10 +189,10 @@ def document(compiled: list[Extension]) -> None:
         say(f"{count} docstrings in what is compiled")
 
 
-def guard_boxing(compiled: list[Extension]) -> None:
-    """Keep compiled code from crashing where a number cannot be boxed."""
-    count = add_boxing({path for each in compiled for path in each.sources})
-    say(f"boxing with spare memory in {count} files")
+def add_own_headers(compiled: list[Extension]) -> None:
+    """Keep compiled code from crashing where memory is short, and more: see build_headers."""
+    count = add_headers({path for each in compiled for path in each.sources})
+    say(f"headers of ours in {count} files")
 
 
 def say(what: str) -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 NEEDED = [
     "MANIFEST.in",
     "setup.py",
-    "build_boxing.py",
+    "build_headers.py",
     "build_docstrings.py",
     "pyproject.toml",
     "README.md",

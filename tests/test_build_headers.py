@@ -1,4 +1,4 @@
-"""build_boxing puts the boxing into C code as mypyc writes it, and leaves other code alone."""
+"""build_headers puts its headers into C code as mypyc writes it, and leaves other code alone."""
 
 from pathlib import Path
 
@@ -21,13 +21,13 @@ static PyObject *f(void) { return PyLong_FromLongLong(1); }
 """
 
 
-def test_boxing_comes_after_mypycs_headers(tmp_path):
-    """What was compiled uses it, mypyc's own functions do not; the memory is there at once."""
-    from build_boxing import add_boxing  # noqa: PLC0415  # not where the package is installed
+def test_headers_come_after_mypycs(tmp_path):
+    """What was compiled uses them, mypyc's own functions do not; the memory is there at once."""
+    from build_headers import add_headers  # noqa: PLC0415  # not where the package is installed
 
     file = tmp_path / "name.c"
     file.write_text(CODE, encoding="utf-8")
-    assert add_boxing([str(file)]) == 1
+    assert add_headers([str(file)]) == 1
     after = file.read_text(encoding="utf-8")
     places = [
         after.index(part)
@@ -35,19 +35,20 @@ def test_boxing_comes_after_mypycs_headers(tmp_path):
             "<function_wrapper.c>",
             "#define PyLong_FromLongLong",
             "#define CPy_AddTraceback",
+            "#define CPy_SetAttrRef",
             '"__native_name.h"',
             "PyInit_name__mypyc(void) {\n    fill_spare();",
         )
     ]
     assert places == sorted(places)
-    assert add_boxing([str(file)]) == 0
+    assert add_headers([str(file)]) == 0
 
 
 def test_other_code_stays(tmp_path):
     """A file that mypyc writes in another form is left alone."""
-    from build_boxing import add_boxing  # noqa: PLC0415  # as above
+    from build_headers import add_headers  # noqa: PLC0415  # as above
 
     file = tmp_path / "name.c"
     file.write_text("int main(void) { return 0; }", encoding="utf-8")
-    assert add_boxing([str(file)]) == 0
+    assert add_headers([str(file)]) == 0
     assert file.read_text(encoding="utf-8") == "int main(void) { return 0; }"
