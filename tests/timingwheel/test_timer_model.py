@@ -18,8 +18,6 @@ from hypothesis.stateful import (
 
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull, TimerTask
 
-MAX_PENDING = 12
-
 # Microseconds: milliseconds, hours and what lies around the edges of slots and levels.
 delays_us = st.one_of(
     st.integers(0, 50),
@@ -53,6 +51,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     tick_ms = 1
     wheel_size = 20
+    max_pending = 12
     tasks = Bundle("tasks")
 
     def __init__(self):
@@ -64,7 +63,7 @@ class TimerMachine(RuleBasedStateMachine):
             executor=InlineExecutor(),
             tick_ms=self.tick_ms,
             wheel_size=self.wheel_size,
-            max_pending=MAX_PENDING,
+            max_pending=self.max_pending,
             on_error=lambda error, task: self.errors.append(error),
         )
         self.pending = {}  # task -> due time, by the model
@@ -90,7 +89,8 @@ class TimerMachine(RuleBasedStateMachine):
             with pytest.raises(TimerClosed):
                 self.timer.add(task)
             return
-        if not at_once and not waits and len(self.pending) >= MAX_PENDING:
+        is_full = self.max_pending is not None and len(self.pending) >= self.max_pending
+        if not at_once and not waits and is_full:
             with pytest.raises(TimerFull):
                 self.timer.add(task)
             return
@@ -257,8 +257,13 @@ def test_timer_against_model(tick_ms, wheel_size):
         pass
 
     Machine.tick_ms, Machine.wheel_size = tick_ms, wheel_size
+    run_model(Machine)
+
+
+def run_model(machine):
+    """Check a kind of `TimerMachine` over thousands of steps."""
     run_state_machine_as_test(
-        Machine,
+        machine,
         settings=settings(
             max_examples=100,
             stateful_step_count=40,
