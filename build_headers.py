@@ -35,7 +35,7 @@ def add_headers(c_files: Iterable[str]) -> int:
 
 
 def with_headers(code: str) -> str | None:
-    """Return C code with the headers in it; None if it has no place for them, or has them already."""
+    """Return C code with the headers in it; None if it has them, or no place for them."""
     headers = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
     header, init = OWN_HEADER.search(code), MODULE_INIT.search(code)
     if header is None or init is None or headers in code:

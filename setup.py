@@ -15,8 +15,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent))
-from build_headers import add_headers
 from build_docstrings import add_docstrings
+from build_headers import add_headers
 
 # The modules that run for each timer and each operation. Those that need weak references to their
 # own objects, or whose loops must release the interpreter lock, stay interpreted: see

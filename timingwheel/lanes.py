@@ -52,7 +52,7 @@ class Lanes:
         self._lanes[_own_number() & self._mask] = self.first
 
     def of(self, task: TimerTask) -> WheelState:
-        """Return the lane of a task, pending or not. Raises what `ReadWriteLock.poison` was told."""
+        """Return the lane of a task, pending or not. Raises TimerForked in a forked child."""
         number = i64(self._number_of(task)) & self._mask
         lane = self._lanes[number]
         return self._make(number) if lane is None else lane
@@ -118,10 +118,7 @@ class Lanes:
 
     def has_undelivered(self) -> bool:
         """Return whether something came due that the executor does not have yet."""
-        for lane in self.all():
-            if lane.has_undelivered():
-                return True
-        return False
+        return any(lane.has_undelivered() for lane in self.all())
 
     def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
@@ -140,7 +137,8 @@ class Lanes:
         if after_ns <= now_ns:
             earliest.drain_batch(after_ns)
             return True  # there is more: at least in the lane after it
-        return any([lane.drain_batch(now_ns) for lane in lanes])
+        worked = [lane.drain_batch(now_ns) for lane in lanes]  # each of them moves on
+        return any(worked)
 
     def first_bucket(self) -> TimerTaskList | None:
         """Return the bucket that comes first, with tasks or without."""

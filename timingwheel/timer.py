@@ -4,9 +4,9 @@ This is the rarely executed half of a timer. Not compiled, so that its loops ove
 the GIL.
 
 Three kinds of threads meet here. The program's threads add and cancel tasks, under the read side of
-a lane's lock. The thread that advances the clock, which is the reaper or the program's, detaches what is
-due under the write side, in batches of bounded size, so that no thread waits for a whole drain. The
-executor's threads take tasks from the detached buckets and run them under no lock at all.
+the lock (or of a lane's). The thread that advances the clock, which is the reaper or the program's,
+detaches what is due under the write side, in batches of bounded size, so that no thread waits for a
+whole drain. The executor's threads take tasks from the detached buckets and run them under no lock.
 """
 
 import concurrent.futures

@@ -297,7 +297,7 @@ def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
-    # A task with delay 0 never waits, so the limit is not for it. A timer with a limit has one lane.
+    # A task with delay 0 never waits, so the limit is not for it. With a limit there is one lane.
     if limit and limited and task.delay_ns and timer._wheel_state.counters.pending >= limit:
         bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:

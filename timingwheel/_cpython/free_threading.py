@@ -12,9 +12,9 @@ counting. What lives as long as the process is not counted at all (`keep_for_eve
 belongs to a thread is in its own dict: a `threading.local` is itself an object that all share. What
 threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
-`enter_section`, `leave_section`, `thread_dict` and `thread_number` only where `LOCKED_SECTIONS` is True. Between two
-compiled calls no signal handler runs, so no `with` is needed. Everywhere else `new_lock` is
-`threading.RLock`, for `with`.
+`enter_section`, `leave_section`, `thread_dict` and `thread_number` only where `LOCKED_SECTIONS` is
+True. Between two compiled calls no signal handler runs, so no `with` is needed. Everywhere else
+`new_lock` is `threading.RLock`, for `with`.
 
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
@@ -66,5 +66,5 @@ else:
         raise NotImplementedError
 
     def thread_number() -> int:
-        """Return a number of this thread, 0 to 255; threads have different ones as far as it goes."""
+        """Return the number of this thread, 0 to 255; beyond 256 threads some share one."""
         raise NotImplementedError
