@@ -9,6 +9,10 @@ lock. Worth it: see "Without the interpreter lock" in docs/performance.md.
 Elsewhere there is one lane, for only one thread runs at a time. So there is in a timer with
 `max_pending`, where one lock must guard the count of all tasks.
 
+Under a lane's lock a thread may run Python code, to make a bucket or to drain, and in that a
+finalizer, which may act on tasks of any lane. So all lanes have an outer lock, which is taken with
+their own, save in sections, where no such code runs: no two threads wait for each other's lanes.
+
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
 bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
 """
@@ -20,10 +24,10 @@ from operator import attrgetter
 from typing import Final
 
 from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import thread_number
+from timingwheel._cpython.free_threading import new_lock, thread_number
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel.bucket import TimerTaskList
-from timingwheel.stats import WheelLevel
+from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS
 from timingwheel.wheel_state import WheelState
@@ -45,8 +49,9 @@ class Lanes:
         self._wheel_size: i64 = wheel_size
         # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
         self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
-        self.first: Final = WheelState(tick_ns, wheel_size, now_ns, self.dispatch_queue)
         self._mask: i64 = MAX_LANES - 1 if MANY_LANES and not limited else 0
+        self._outer_lock: Final = new_lock() if self._mask else None
+        self.first: Final = self._new_lane(now_ns)
         # Made when a thread needs one; guarded by the first lane's lock, read without.
         self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
         self._lanes[_own_number() & self._mask] = self.first
@@ -64,11 +69,15 @@ class Lanes:
         with self.first.lock.reading():
             lane = self._lanes[number]
             if lane is None:
-                now_ns = self.first.wheel.now_ns
-                lane = WheelState(self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue)
+                lane = self._new_lane(self.first.wheel.now_ns)
                 lane.counters.reaper_runs = self.first.counters.reaper_runs
                 self._lanes[number] = lane
         return lane
+
+    def _new_lane(self, now_ns: i64) -> WheelState:
+        return WheelState(
+            self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue, self._outer_lock
+        )
 
     def all(self) -> list[WheelState]:
         """Return the lanes that there are now."""
@@ -82,24 +91,23 @@ class Lanes:
         return sum([lane.counters.pending for lane in self.all()])
 
     @property
-    def backlog(self) -> int:
-        """How many tasks are dispatched to the executor, and have not started."""
-        return sum([lane.counters.backlog for lane in self.all()])
-
-    @property
     def fired(self) -> int:
         """How many tasks were taken to be run."""
         return sum([lane.counters.fired for lane in self.all()])
 
-    @property
-    def cancelled(self) -> int:
-        """How many tasks were cancelled."""
-        return sum([lane.counters.cancelled for lane in self.all()])
-
-    @property
-    def cascades(self) -> int:
-        """How many buckets have cascaded."""
-        return sum([lane.cascades for lane in self.all()])
+    def stats(self, name: str, lateness: Lateness) -> TimerStats:
+        """Return the figures of the timer of that name."""
+        lanes = self.all()
+        return TimerStats(
+            name=name,
+            pending=self.pending,
+            fired=self.fired,
+            cancelled=sum([lane.counters.cancelled for lane in lanes]),
+            executor_backlog=sum([lane.counters.backlog for lane in lanes]),
+            buckets_occupied=self.occupied(),
+            cascades=sum([lane.cascades for lane in lanes]),
+            lateness=lateness,
+        )
 
     def set_reaper_runs(self, runs: bool) -> None:
         """Note whether a reaper's thread holds the timer. Under the first lane's lock to set it."""

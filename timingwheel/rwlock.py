@@ -20,6 +20,9 @@ the same sections take a lock that costs little (`_cpython.free_threading`).
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
 does not queue, or it would wait for its own thread. A reader must not become a writer.
+
+The locks of a timer's lanes have an outer lock in common, which is taken with them, save in
+sections: so such a finalizer may also act on a task of another lane (see `timingwheel.lanes`).
 """
 
 import threading
@@ -40,11 +43,13 @@ _leave_section: Final = leave_section
 class ReadWriteLock:
     """`with lock.reading():` takes the read side, `with lock:` the write side. Any thread.
 
-    The write side raises RuntimeError in a thread that already has either side.
+    The write side raises RuntimeError in a thread that already has either side. `outer`: a lock of
+    `new_lock` that several of these have in common; None: none.
     """
 
     __slots__ = (
         "_lock",
+        "_outer",
         "_poison",
         "_queued",
         "_reader",
@@ -54,8 +59,9 @@ class ReadWriteLock:
         "_writer",
     )
 
-    def __init__(self) -> None:
-        self._lock: Final[Any] = new_lock()
+    def __init__(self, outer: object = None) -> None:
+        self._outer: Final[Any] = outer
+        self._lock: Final[Any] = new_lock() if outer is None else new_lock(outer)
         # How often readers hold _lock now, which guards it; kept only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
@@ -113,7 +119,7 @@ class ReadWriteLock:
     def _queue_behind_writer(self) -> None:
         self.check_usable()
         # A thread that is inside already must not wait: the writer would wait for that thread.
-        if _owned(self._lock) or _owned(self._turnstile):
+        if _owned(self._lock) or _owned(self._turnstile) or self._owns_outer():
             return
         with self._turnstile:
             self._queued += 1
@@ -127,6 +133,9 @@ class ReadWriteLock:
                 except BaseException:  # an interrupt: the writer may be waiting for this reader
                     self._state_changed.notify_all()
                     raise
+
+    def _owns_outer(self) -> bool:
+        return self._outer is not None and _owned(self._outer)
 
     def __enter__(self) -> None:
         self.check_usable()

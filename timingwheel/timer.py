@@ -149,17 +149,7 @@ class Timer(TimerCore):
     def stats(self) -> TimerStats:
         """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""
         self._lock.check_usable()
-        lanes = self._lanes
-        return TimerStats(
-            name=self.name,
-            pending=lanes.pending,
-            fired=lanes.fired,
-            cancelled=lanes.cancelled,
-            executor_backlog=lanes.backlog,
-            buckets_occupied=lanes.occupied(),
-            cascades=lanes.cascades,
-            lateness=self._runner.lateness.read(),
-        )
+        return self._lanes.stats(self.name, self._runner.lateness.read())
 
     def levels(self) -> tuple[WheelLevel, ...]:
         """Return the wheel's levels, lowest first; O(1) in the number of tasks.

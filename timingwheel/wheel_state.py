@@ -31,7 +31,7 @@ MAX_SEEN: Final = 1024
 class WheelState:
     """See the module. `now_ns`: a reading of the clock, not after the first due time.
 
-    `dispatch_queue`: the timer's, where it has lanes.
+    `dispatch_queue`, `outer_lock`: the timer's, where it has lanes.
     """
 
     def __init__(
@@ -40,8 +40,9 @@ class WheelState:
         wheel_size: i64,
         now_ns: i64,
         dispatch_queue: deque[TimerTaskList] | None = None,
+        outer_lock: object = None,
     ) -> None:
-        self.lock: Final = ReadWriteLock()
+        self.lock: Final = ReadWriteLock(outer_lock)
         self.counters: Final = TimerCounters()
         self.queue: Final = DelayQueue(self.lock, self.counters)
         self.wheel: Final = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)

@@ -16,6 +16,7 @@ from timingwheel._cpython.free_threading import (
     new_lock,
     shared_lock,
     thread_dict,
+    thread_number,
 )
 
 HANG = 30
@@ -120,6 +121,34 @@ class TestLocked:
                 function(object())
         with pytest.raises(RuntimeError):
             leave_section(new_lock())
+
+    def test_locks_with_an_outer_one_are_taken_in_any_order(self):
+        """`with` takes the outer lock first; a section of one of them does not wait for it."""
+        outer = new_lock()
+        locks = [new_lock(outer), new_lock(outer)]
+        order = iter([(0, 1), (1, 0)] * THREADS)
+
+        def work():
+            first, second = (locks[n] for n in next(order))
+            for _ in range(ROUNDS):
+                with first, second:
+                    pass
+
+        run_threads(work)
+        with outer:
+            run_threads(lambda: [enter_section(locks[0]), leave_section(locks[0])])
+
+    def test_only_a_lock_can_be_an_outer_one(self):
+        """Anything else is a TypeError."""
+        with pytest.raises(TypeError):
+            new_lock(object())
+
+    def test_threads_have_numbers(self):
+        """The same one at each call, and another thread another one."""
+        found = []
+        run_threads(lambda: found.append((thread_number(), thread_number())))
+        assert all(first == second for first, second in found)
+        assert len({first for first, _ in found}) == THREADS
 
     def test_each_thread_has_a_dict_of_its_own(self):
         """The same one at each call, and no other thread's."""
