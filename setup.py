@@ -95,6 +95,7 @@ HOT = [
     "timingwheel/clocks/duration.py",
     "timingwheel/counters.py",
     "timingwheel/delayqueue.py",
+    "timingwheel/lane_lock.py",
     "timingwheel/lanes.py",
     "timingwheel/recurring.py",
     "timingwheel/runner.py",

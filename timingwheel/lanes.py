@@ -9,10 +9,6 @@ lock. Worth it: see "Without the interpreter lock" in docs/performance.md.
 Elsewhere there is one lane, for only one thread runs at a time. So there is in a timer with
 `max_pending`, where one lock must guard the count of all tasks.
 
-Under a lane's lock a thread may run Python code, to make a bucket or to drain, and in that a
-finalizer, which may act on tasks of any lane. So all lanes have an outer lock, which is taken with
-their own, save in sections, where no such code runs: no two threads wait for each other's lanes.
-
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
 bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
 """
@@ -24,9 +20,11 @@ from operator import attrgetter
 from typing import Final
 
 from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import new_lock, thread_number
+from timingwheel._cpython.free_threading import thread_number
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel.bucket import TimerTaskList
+from timingwheel.lane_lock import LaneLock
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS
@@ -50,7 +48,7 @@ class Lanes:
         # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
         self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
         self._mask: i64 = MAX_LANES - 1 if MANY_LANES and not limited else 0
-        self._outer_lock: Final = new_lock() if self._mask else None
+        self._common_lock: Final = ReadWriteLock() if self._mask else None
         self.first: Final = self._new_lane(now_ns)
         # Made when a thread needs one; guarded by the first lane's lock, read without.
         self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
@@ -75,9 +73,9 @@ class Lanes:
         return lane
 
     def _new_lane(self, now_ns: i64) -> WheelState:
-        return WheelState(
-            self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue, self._outer_lock
-        )
+        common = self._common_lock
+        lock = None if common is None else LaneLock(common)
+        return WheelState(self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue, lock)
 
     def all(self) -> list[WheelState]:
         """Return the lanes that there are now."""

@@ -20,9 +20,6 @@ the same sections take a lock that costs little (`_cpython.free_threading`).
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
 does not queue, or it would wait for its own thread. A reader must not become a writer.
-
-The locks of a timer's lanes have an outer lock in common, which is taken with them, save in
-sections: so such a finalizer may also act on a task of another lane (see `timingwheel.lanes`).
 """
 
 import threading
@@ -43,13 +40,11 @@ _leave_section: Final = leave_section
 class ReadWriteLock:
     """`with lock.reading():` takes the read side, `with lock:` the write side. Any thread.
 
-    The write side raises RuntimeError in a thread that already has either side. `outer`: a lock of
-    `new_lock` that several of these have in common; None: none.
+    The write side raises RuntimeError in a thread that already has either side.
     """
 
     __slots__ = (
         "_lock",
-        "_outer",
         "_poison",
         "_queued",
         "_reader",
@@ -59,9 +54,8 @@ class ReadWriteLock:
         "_writer",
     )
 
-    def __init__(self, outer: object = None) -> None:
-        self._outer: Final[Any] = outer
-        self._lock: Final[Any] = new_lock() if outer is None else new_lock(outer)
+    def __init__(self) -> None:
+        self._lock: Final[Any] = new_lock()
         # How often readers hold _lock now, which guards it; kept only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
@@ -111,6 +105,15 @@ class ReadWriteLock:
         self._poison = error
         self._writer = -1
 
+    def enter_reading(self) -> None:
+        """Take the read side without `with`, where sections are locked: see `LaneLock`."""
+        self.reading()
+        self._lock.acquire()
+
+    def leave_reading(self) -> None:
+        """Leave the read side that `enter_reading` took."""
+        self._lock.release()
+
     def check_usable(self) -> None:
         """Raise the error of `poison`, if it was called."""
         if self._poison is not None:
@@ -119,7 +122,7 @@ class ReadWriteLock:
     def _queue_behind_writer(self) -> None:
         self.check_usable()
         # A thread that is inside already must not wait: the writer would wait for that thread.
-        if _owned(self._lock) or _owned(self._turnstile) or self._owns_outer():
+        if is_owned(self._lock) or is_owned(self._turnstile):
             return
         with self._turnstile:
             self._queued += 1
@@ -134,12 +137,9 @@ class ReadWriteLock:
                     self._state_changed.notify_all()
                     raise
 
-    def _owns_outer(self) -> bool:
-        return self._outer is not None and _owned(self._outer)
-
     def __enter__(self) -> None:
         self.check_usable()
-        if _owned(self._lock) or _owned(self._turnstile):
+        if is_owned(self._lock) or is_owned(self._turnstile):
             raise RuntimeError("this thread has the lock already and cannot become its writer")
         me = threading.get_ident()
         try:
@@ -174,7 +174,7 @@ class ReadWriteLock:
         try:
             if self._writer != threading.get_ident():
                 return True
-            if _owned(self._lock):
+            if is_owned(self._lock):
                 self._lock.release()
             with self._turnstile:
                 # In this order: a call that follows an interrupt notifies again.
@@ -210,6 +210,7 @@ class _Reader:
         self._owner._lock.release()
 
 
-def _owned(lock: "threading.RLock") -> bool:
+def is_owned(lock: "threading.RLock") -> bool:
+    """Return whether this thread has a lock."""
     # threading.Condition relies on the same method.
     return bool(lock._is_owned())  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ MAX_SEEN: Final = 1024
 class WheelState:
     """See the module. `now_ns`: a reading of the clock, not after the first due time.
 
-    `dispatch_queue`, `outer_lock`: the timer's, where it has lanes.
+    `dispatch_queue`, `lock`: given where the timer has lanes.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class WheelState:
         wheel_size: i64,
         now_ns: i64,
         dispatch_queue: deque[TimerTaskList] | None = None,
-        outer_lock: object = None,
+        lock: ReadWriteLock | None = None,
     ) -> None:
-        self.lock: Final = ReadWriteLock(outer_lock)
+        self.lock: Final = ReadWriteLock() if lock is None else lock
         self.counters: Final = TimerCounters()
         self.queue: Final = DelayQueue(self.lock, self.counters)
         self.wheel: Final = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)

@@ -157,7 +157,6 @@ def test_child_refuses_in_every_lane():
     assert all(task.cancel() for task in tasks)
 
 
-@pytest.mark.skipif(not LOCKED_SECTIONS, reason="elsewhere a timer has no second lane")
 def test_threads_that_act_on_other_lanes_under_a_lock_wait_for_no_other():
     """As a finalizer does that the collector runs while a bucket is made: no two are stuck."""
     timer, _ = manual_timer()

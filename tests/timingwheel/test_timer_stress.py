@@ -13,6 +13,10 @@ import pytest
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
 
 
+# Bytes that CPython without the interpreter lock keeps for threads that are just ending.
+THREADS_OWN = 2**19 if "t" in sys.abiflags else 0
+
+
 class Counted(TimerTask):
     """A task that counts its runs, and the cancels that prevented one."""
 
@@ -168,7 +172,7 @@ def test_memory_returns_when_all_are_cancelled():
         tracemalloc.stop()
     assert len(timer) == 0
     assert full > 5_000_000
-    assert left < full / 20
+    assert left < full / 20 + THREADS_OWN
     assert len(gc.get_objects()) - objects < 5000
     assert timer.delay_to_next() is None
     assert len(timer._wheel_state.queue) == 0

@@ -10,10 +10,6 @@
  * processor forty times before it looks again). If it stays taken, because its thread was suspended
  * by the system or keys are compared under it, the thread sleeps between two looks; it releases its
  * thread state meanwhile, so it holds up no collection. It runs no signal handler.
- *
- * A lock may have an outer one, which `acquire` and `with` take first, and `enter_section` does not:
- * of the locks that have the same outer one, a thread that runs Python code under one of them may
- * take any other, in a finalizer, say.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -46,7 +42,6 @@ typedef struct {
     PyObject_HEAD
     uintptr_t owner;  /* the thread that has it; 0: none */
     Py_ssize_t again; /* how often that thread took it once more */
-    PyObject *outer;  /* NULL: none */
 } SectionLock;
 
 static PyTypeObject SectionLock_Type;
@@ -120,31 +115,9 @@ give(SectionLock *self)
     return 0;
 }
 
-static int
-lock_init(PyObject *self, PyObject *arguments, PyObject *Py_UNUSED(keywords))
-{
-    PyObject *outer = NULL;
-    if (!PyArg_ParseTuple(arguments, "|O!", &SectionLock_Type, &outer)) {
-        return -1;
-    }
-    ((SectionLock *)self)->outer = Py_XNewRef(outer);
-    return 0;
-}
-
-static void
-lock_dealloc(PyObject *self)
-{
-    Py_XDECREF(((SectionLock *)self)->outer);
-    Py_TYPE(self)->tp_free(self);
-}
-
 static PyObject *
 lock_acquire(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
-    PyObject *outer = ((SectionLock *)self)->outer;
-    if (outer != NULL) {
-        take((SectionLock *)outer);
-    }
     take((SectionLock *)self);
     Py_RETURN_TRUE;
 }
@@ -152,8 +125,7 @@ lock_acquire(PyObject *self, PyObject *Py_UNUSED(arguments))
 static PyObject *
 lock_release(PyObject *self, PyObject *Py_UNUSED(arguments))
 {
-    PyObject *outer = ((SectionLock *)self)->outer;
-    if (give((SectionLock *)self) < 0 || (outer != NULL && give((SectionLock *)outer) < 0)) {
+    if (give((SectionLock *)self) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -188,8 +160,6 @@ static PyTypeObject SectionLock_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = lock_methods,
     .tp_new = PyType_GenericNew,
-    .tp_init = lock_init,
-    .tp_dealloc = lock_dealloc,
 };
 
 static int

@@ -21,7 +21,8 @@ Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from timingwheel._cpython.atomicity import LOCKED_SECTIONS
 
@@ -42,11 +43,7 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
     # share locks with the parent's.
     os.register_at_fork(after_in_child=free_shared_locks)
 else:
-
-    def new_lock(outer: object = None) -> Any:
-        """Return a re-entrant lock. `outer`: see `_free_threading.c`; elsewhere there is none."""
-        del outer
-        return threading.RLock()
+    new_lock: Final[Callable[[], Any]] = threading.RLock
 
     def enter_section(lock: object) -> None:
         """Take a lock, as often as the thread likes."""

@@ -122,27 +122,6 @@ class TestLocked:
         with pytest.raises(RuntimeError):
             leave_section(new_lock())
 
-    def test_locks_with_an_outer_one_are_taken_in_any_order(self):
-        """`with` takes the outer lock first; a section of one of them does not wait for it."""
-        outer = new_lock()
-        locks = [new_lock(outer), new_lock(outer)]
-        order = iter([(0, 1), (1, 0)] * THREADS)
-
-        def work():
-            first, second = (locks[n] for n in next(order))
-            for _ in range(ROUNDS):
-                with first, second:
-                    pass
-
-        run_threads(work)
-        with outer:
-            run_threads(lambda: [enter_section(locks[0]), leave_section(locks[0])])
-
-    def test_only_a_lock_can_be_an_outer_one(self):
-        """Anything else is a TypeError."""
-        with pytest.raises(TypeError):
-            new_lock(object())
-
     def test_threads_have_numbers(self):
         """The same one at each call, and another thread another one."""
         found = []
