@@ -32,7 +32,7 @@ from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untr
 from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.counters import TimerCounters
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 from timingwheel.slot_capacity import (
     COMPACTION_STEP,
     MIN_CAPACITY,

@@ -15,7 +15,7 @@ from sortedcontainers import SortedKeyList
 from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 
 
 class DelayQueue:

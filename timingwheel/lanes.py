@@ -23,8 +23,8 @@ from timingwheel._cpython.atomicity import LOCKED_SECTIONS
 from timingwheel._cpython.free_threading import thread_number
 from timingwheel._cpython.mypyc_types import i64
 from timingwheel.bucket import TimerTaskList
-from timingwheel.lane_lock import LaneLock
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.lane_lock import LaneLock
+from timingwheel.locks.rwlock import ReadWriteLock
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS

@@ -17,7 +17,7 @@ from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS, TimingWheel

@@ -31,7 +31,7 @@ THREAD_MUTANTS = [
     ),
     Mutant(
         "a drain does not wait for the thread that adds",
-        TIMER + "rwlock.py",
+        TIMER + "locks/rwlock.py",
         "                self._writer = me\n            self._lock.acquire()\n",
         "                self._writer = me\n",
     ),

@@ -7,7 +7,7 @@ import pytest
 from timingwheel import TimerTask
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 from timingwheel.slot_capacity import GROWTH_LIMIT
 from timingwheel.task import CANCELLED, TAKEN
 

@@ -7,7 +7,7 @@ import pytest
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 
 
 def bucket(expiration_ns):

@@ -12,7 +12,6 @@ import pytest
 
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
 
-
 # Bytes that CPython without the interpreter lock keeps for threads that are just ending.
 THREADS_OWN = 2**19 if "t" in sys.abiflags else 0
 

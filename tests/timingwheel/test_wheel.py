@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 from timingwheel.wheel import TimingWheel
 from timingwheel.wheel_state import WheelState
 

@@ -10,7 +10,7 @@ from timingwheel import TimerTask
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.bucket import STREAMING_STORE_DISTANCE, TimerTaskList
 from timingwheel.counters import TimerCounters
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 
 compiled = pytest.mark.skipif(not HAS_STREAMING_STORE, reason="only compiled code has it")
 

@@ -14,7 +14,7 @@ import threading
 from types import TracebackType
 from typing import Any, Final
 
-from timingwheel.rwlock import ReadWriteLock, is_owned
+from timingwheel.locks.rwlock import ReadWriteLock, is_owned
 
 
 class LaneLock(ReadWriteLock):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from timingwheel.rwlock import ReadWriteLock
+from timingwheel.locks.rwlock import ReadWriteLock
 
 
 class Threads:

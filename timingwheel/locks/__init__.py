@@ -1,0 +1,1 @@
+"""The locks of a timer, and of a lane of it."""
