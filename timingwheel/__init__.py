@@ -6,9 +6,9 @@ for code that builds on a timer.
 
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket` (a timer
 and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (levels of slots),
-`rwlock` and `wheel_state` (all of these under one lock), `runner` and `executor` (they run what is
-due), `reaper` (the thread that advances the clock), `timer_core`, `recurring` and `timer` (all of
-it).
+`locks` and `wheel_state` (all of these under one lock), `lanes` (one of these, or one a thread),
+`runner` and `executor` (they run what is due), `reaper` (the thread that advances the clock),
+`timer_core`, `recurring` and `timer` (all of it).
 docs/design.md explains it.
 """
 
