@@ -3,9 +3,9 @@
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
 thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
 which compiled code keeps until its next such call. Where `ATOMIC_SECTIONS` is True, some sections
-rely on that instead of taking a lock (see `locks.rwlock`). A free-threaded Python gives no such promise,
-whether its GIL is on now or not: it may be on only while some extension is imported. Interpreted
-code releases the GIL more often.
+rely on that instead of taking a lock (see `locks.rwlock`). A free-threaded Python gives no such
+promise, whether its GIL is on now or not: it may be on only while some extension is imported.
+Interpreted code releases the GIL more often.
 
 Where `LOCKED_SECTIONS` is True, the same sections take a lock that costs little (see
 `free_threading`).
