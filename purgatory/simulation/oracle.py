@@ -52,14 +52,16 @@ class Oracle:
     def submit(self, operation: OperationRecord) -> None:
         """Note that an operation is submitted."""
         self.operations[operation.op_id] = operation
-        self._world.note(
-            f"{operation.client}: submits {operation.op_id} {operation.keys} need={operation.need} "
-            f"timeout={operation.timeout_ns // NS_PER_MS} ms"
-        )
+        if self._world.is_told:
+            self._world.note(
+                f"{operation.client}: submits {operation.op_id} {operation.keys} "
+                f"need={operation.need} timeout={operation.timeout_ns // NS_PER_MS} ms"
+            )
 
     def submitted(self, operation: OperationRecord, state: str) -> None:
         """Note that its submission was acknowledged."""
-        self._world.note(f"{operation.client}: {operation.op_id} is {state}")
+        if self._world.is_told:
+            self._world.note(f"{operation.client}: {operation.op_id} is {state}")
         if not operation.is_answered:
             operation.replied_ns, operation.answer = self._world.now_ns, state
             if operation.outcome is None:
@@ -68,12 +70,14 @@ class Oracle:
     def add_event(self, event: EventRecord) -> None:
         """Note that a key is completed or failed."""
         self.events[event.value] = event
-        self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
+        if self._world.is_told:
+            self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
         self._by_key[event.key].append(event)
 
     def answer(self, call: CallRecord, answer: Any) -> None:
         """Note the answer to a call."""
-        self._world.note(f"answer: {answer} to {_describe(call)}")
+        if self._world.is_told:
+            self._world.note(f"answer: {answer} to {_describe(call)}")
         call.replied_ns, call.answer = self._world.now_ns, answer
 
     def refuse_submission(self, operation: OperationRecord) -> None:
@@ -101,7 +105,8 @@ class Oracle:
 
     def told(self, op_id: str, outcome: str, result: Any) -> None:
         """Check an outcome that a program was told."""
-        self._world.note(f"told: {op_id} {outcome} {result}")
+        if self._world.is_told:
+            self._world.note(f"told: {op_id} {outcome} {result}")
         operation = self.operations.get(op_id)
         if operation is None:
             self.report(f"told of operation {op_id!r}, which no program has submitted")
