@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from purgatory.simulation.errors import Violation
+from purgatory.simulation.key_effects import KeyEffects
 from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S, World
@@ -22,10 +24,6 @@ _STAMPS_AHEAD_MS: Final = 3000
 _AHEAD_NS: Final = _STAMPS_AHEAD_MS * NS_PER_MS
 #: What is asked for or due is done after so much time in which nothing is wrong.
 PROMPT_NS: Final = 5 * NS_PER_S
-
-
-class Violation(AssertionError):
-    """A promise that was broken; the message says which, and what was seen."""
 
 
 class Oracle:
@@ -205,11 +203,12 @@ class Oracle:
         """Check what can only be judged when all is quiet."""
         for operation in self.untold.values():
             self._fail(operation, "was acknowledged, and its outcome was never told")
+        effects = {key: KeyEffects(events) for key, events in self._by_key.items()}
         for operation in self.operations.values():
             if operation.outcome is not None:
                 self._check_calls(operation, operation.outcome[0])
                 if operation.is_answered and operation.outcome[0] != "failed":
-                    self._check_not_missed(operation)
+                    self._check_not_missed(operation, effects)
         self._check_counts()
 
     def _check_calls(self, operation: OperationRecord, outcome: str) -> None:
@@ -223,9 +222,12 @@ class Oracle:
                 operation, "was cancelled, though every call to do so said that it had ended"
             )
 
-    def _check_not_missed(self, operation: OperationRecord) -> None:
+    def _check_not_missed(
+        self, operation: OperationRecord, effects: dict[str, KeyEffects]
+    ) -> None:
         """Check that it did not outlive events that were to end it."""
-        by_key = [self._first_effect_ns(operation, key) for key in operation.keys]
+        lost_ns = self.lost_time_ns() + _ROUNDING_NS
+        by_key = [effects[key].first_ns(operation, lost_ns) for key in operation.keys if key in effects]
         known = sorted(each for each in by_key if each != NEVER)
         if len(known) < operation.need:
             return
@@ -238,35 +240,6 @@ class Oracle:
                 self._fail(operation, f"outlived the events that were to complete it: {result}")
         elif outcome == "expired" and self._earliest_deadline_ns(operation) > latest_ns + _AHEAD_NS:
             self._fail(operation, "expired, though it was complete")
-
-    def _first_effect_ns(self, operation: OperationRecord, key: str) -> int:
-        """Return when an event of a key had counted for the operation, for sure."""
-        events = self._by_key[key]
-        for event in events:
-            if event.is_answered and not (event.failed or event.refused or event.limit):
-                if event.called_ns > operation.replied_ns:
-                    return event.replied_ns
-                if self._was_held(event, operation, events):
-                    return operation.replied_ns
-        return NEVER
-
-    def _was_held(
-        self, event: EventRecord, operation: OperationRecord, events: list[EventRecord]
-    ) -> bool:
-        """Tell whether an event was held for sure while the operation was submitted.
-
-        What another one may have replaced was not; a failure replaces none.
-        """
-        held_until_ns = event.called_ns + event.hold_ns - self.lost_time_ns() - _ROUNDING_NS
-        if not event.replied_ns < operation.called_ns < operation.replied_ns < held_until_ns:
-            return False
-        return all(
-            other is event
-            or other.failed
-            or other.called_ns > operation.replied_ns
-            or (other.is_answered and other.replied_ns < event.called_ns)
-            for other in events
-        )
 
     def _earliest_deadline_ns(self, operation: OperationRecord) -> int:
         starts = [(operation.called_ns, operation.timeout_ns)]
