@@ -222,12 +222,12 @@ class Oracle:
                 operation, "was cancelled, though every call to do so said that it had ended"
             )
 
-    def _check_not_missed(
-        self, operation: OperationRecord, effects: dict[str, KeyEffects]
-    ) -> None:
+    def _check_not_missed(self, operation: OperationRecord, effects: dict[str, KeyEffects]) -> None:
         """Check that it did not outlive events that were to end it."""
         lost_ns = self.lost_time_ns() + _ROUNDING_NS
-        by_key = [effects[key].first_ns(operation, lost_ns) for key in operation.keys if key in effects]
+        by_key = [
+            effects[key].first_ns(operation, lost_ns) for key in operation.keys if key in effects
+        ]
         known = sorted(each for each in by_key if each != NEVER)
         if len(known) < operation.need:
             return

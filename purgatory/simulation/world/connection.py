@@ -100,8 +100,7 @@ class Direction:
         world = self._connection.world
         self._frames.append(frame)
         arrival_ns = world.now_ns + self._connection.latency_ns()
-        if arrival_ns > self._arrival_ns:
-            self._arrival_ns = arrival_ns
+        self._arrival_ns = max(self._arrival_ns, arrival_ns)
         world.at(self._arrival_ns, self._arrive)
 
     def _arrive(self) -> None:

@@ -53,8 +53,7 @@ class World:
         if not self._events:
             return False
         at_ns, _, call = heapq.heappop(self._events)
-        if at_ns > self.now_ns:
-            self.now_ns = at_ns
+        self.now_ns = max(self.now_ns, at_ns)
         self.steps += 1
         call()
         return True

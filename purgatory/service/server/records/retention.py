@@ -51,7 +51,7 @@ class OutcomeRetention:
     def overdue(self) -> int:
         """How many acknowledged outcomes there are beyond `RETAINED_OUTCOMES`."""
         beyond = len(self._acknowledged) - RETAINED_OUTCOMES
-        return beyond if beyond > 0 else 0
+        return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
         """Keep an outcome that is on disk until its client acknowledges it."""
