@@ -288,6 +288,10 @@ class Oracle:
     def _fail(self, operation: OperationRecord, what: str) -> None:
         self.report(f"{what}: {operation}")
 
+    def has_violation(self) -> bool:
+        """Tell whether a promise was broken."""
+        return self.violation is not None
+
     def report(self, what: str) -> None:
         """Note that a promise was broken, unless another one was before."""
         if self.violation is None:

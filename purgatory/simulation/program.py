@@ -5,6 +5,7 @@ its name; outcomes of what it submitted before then come to its handler.
 """
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -50,7 +51,7 @@ class Program:
         self._actions: list[Callable[[], None]] = [
             getattr(self, f"_{name}") for name in workload.weights
         ]
-        self._weights = list(workload.weights.values())
+        self._weights = list(accumulate(workload.weights.values()))  # as `choices` adds them up
         self._recent: Recent[OperationRecord] = Recent(self._world.random)
         self._count = 0
         self._runs = 0
@@ -90,7 +91,7 @@ class Program:
         if run != self._runs or not self.running or not self.is_busy:
             return
         if self.machine.awake_at_ns <= self._world.now_ns:
-            [action] = self._world.random.choices(self._actions, self._weights)
+            [action] = self._world.random.choices(self._actions, cum_weights=self._weights)
             action()
         self._plan(run)
 
@@ -104,11 +105,14 @@ class Program:
             need=operation.need,
             op_id=operation.op_id,
         )
-        self._await_answer(future, operation)
-        future.add_done_callback(lambda _: self._on_end(operation, future))
+        unanswered = self._await_answer(future, operation)
+        future.add_done_callback(lambda _: self._on_end(operation, future, unanswered))
 
-    def _on_end(self, operation: OperationRecord, future: ServiceFuture) -> None:
+    def _on_end(
+        self, operation: OperationRecord, future: ServiceFuture, unanswered: dict[int, CallRecord]
+    ) -> None:
         """Note how an operation has ended that this process waited for."""
+        unanswered.pop(id(future), None)
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Unavailable) or not self._process.alive:
             return
@@ -183,18 +187,18 @@ class Program:
             reply = self._client.cancel_later(operation.op_id)
             self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
 
-    def _await_answer(self, future: Any, call: CallRecord) -> None:
-        """Count a call as unanswered until its future is resolved."""
-        unanswered = self.unanswered
-        unanswered[id(future)] = call
-        future.add_done_callback(lambda _: unanswered.pop(id(future), None))
+    def _await_answer(self, future: Any, call: CallRecord) -> dict[int, CallRecord]:
+        """Count a call as unanswered until it is taken from what this returns."""
+        self.unanswered[id(future)] = call
+        return self.unanswered
 
     def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
         """Note the answer when it comes; nothing if this process ends before."""
         process = self._process
-        self._await_answer(reply, call)
+        unanswered = self._await_answer(reply, call)
 
         def answered(future: Any) -> None:
+            unanswered.pop(id(future), None)
             error = future.exception()
             if not process.alive or isinstance(error, Unavailable):
                 return

@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from purgatory.simulation.collector import seldom_collecting
 from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S
@@ -112,6 +113,10 @@ class Simulation:
 
     def run(self) -> Verdict:
         """Run it to the end, or to the first violation."""
+        with seldom_collecting():
+            return self._run()
+
+    def _run(self) -> Verdict:
         verdict = Verdict(self.world.seed)
         try:
             self._run_for(self._seconds)
@@ -148,7 +153,7 @@ class Simulation:
         self.server.discard()
 
     def _run_for(self, seconds: float) -> None:
-        self.world.run_until(lambda: self.oracle.violation is not None, seconds)
+        self.world.run_until(self.oracle.has_violation, seconds)
         self._raise_violation()
 
     def _raise_violation(self) -> None:
