@@ -114,6 +114,7 @@ HOT = [
     "purgatory/simulation/world/database.py",
     "purgatory/simulation/world/descriptors.py",
     "purgatory/simulation/world/disk.py",
+    "purgatory/simulation/world/log_file.py",
     "purgatory/simulation/world/loop_thread.py",
     "purgatory/simulation/world/machine.py",
     "purgatory/simulation/world/network.py",

@@ -4,6 +4,7 @@ It tells the oracle what it asks for and what it is told. It can be killed and s
 its name; outcomes of what it submitted before then come to its handler.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -51,7 +52,7 @@ class Program:
         self._actions: list[Callable[[], None]] = [
             getattr(self, f"_{name}") for name in workload.weights
         ]
-        self._weights = list(accumulate(workload.weights.values()))  # as `choices` adds them up
+        self._weights = list(accumulate(workload.weights.values()))
         self._recent: Recent[OperationRecord] = Recent(self._world.random)
         self._count = 0
         self._runs = 0
@@ -91,9 +92,13 @@ class Program:
         if run != self._runs or not self.running or not self.is_busy:
             return
         if self.machine.awake_at_ns <= self._world.now_ns:
-            [action] = self._world.random.choices(self._actions, cum_weights=self._weights)
-            action()
+            self._draw_action()()
         self._plan(run)
+
+    def _draw_action(self) -> Callable[[], None]:
+        """Return one by the weights, the one that `random.choices` returns, and sooner."""
+        drawn = self._world.random.random() * self._weights[-1]
+        return self._actions[bisect_right(self._weights, drawn, 0, len(self._weights) - 1)]
 
     # Actions
 

@@ -30,7 +30,8 @@ FRAMES_PER_STEP: Final = 64
 #: Seconds to wait before a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3
 
-# A plain number: to combine those of the enumeration takes two microseconds.
+# Plain numbers: to combine those of the enumeration takes two microseconds.
+_NOBLOCK: Final = int(zmq.NOBLOCK)
 _POLLIN: Final = int(zmq.POLLIN)
 _MONITORED_EVENTS: Final = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -226,8 +227,10 @@ class ServerConnection:
         # The session limits unanswered messages to fewer than the socket's high-water mark. Only
         # acknowledgements could exceed it: the server then sends the outcomes again.
         self._sent = True
-        with contextlib.suppress(zmq.Again):
-            self._socket.send(frame, zmq.NOBLOCK)
+        try:
+            self._socket.send(frame, _NOBLOCK)
+        except zmq.Again:
+            pass
 
 
 def _decode(frame: bytes) -> Any:

@@ -12,7 +12,8 @@ import apsw
 from purgatory.errors import StoreError
 from purgatory.service.store.wal_preallocation import WalPreallocator
 from purgatory.simulation.world.database import SimulatedDatabase
-from purgatory.simulation.world.disk import Disk, DiskError, Handles, OpenFile
+from purgatory.simulation.world.disk import Disk, DiskError, Handles
+from purgatory.simulation.world.log_file import LogFile
 from purgatory.simulation.world.vfs_file import VfsFile
 from purgatory.simulation.world.world import World
 
@@ -47,7 +48,7 @@ class SimulatedDatabaseFiles:
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
         """Return what extends a log."""
-        return WalPreallocator(log, enough, _System(self._disk, self._handles))
+        return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
 
     def copy(self, connection: Any, target: Path) -> None:
         """Copy a database, in the steps of `copy_database`. Raises StoreError."""
@@ -72,43 +73,6 @@ class SimulatedDatabaseFiles:
         if not self._closed:
             self._closed = True
             self._vfs.unregister()
-
-
-class _System:
-    """As much of `os` as `WalPreallocator` uses; one file is open at a time."""
-
-    def __init__(self, disk: Disk, handles: Handles) -> None:
-        self._disk = disk
-        self._handles = handles
-        self._file: OpenFile | None = None
-
-    def open(self, path: Path, flags: int) -> int:
-        del flags
-        self._file = self._disk.open(str(path), self._handles, create=False)
-        return 3
-
-    def fstat(self, file: int) -> Any:
-        del file
-        assert self._file is not None
-        return _Stat(self._file.size())
-
-    def pwrite(self, file: int, data: bytes, offset: int) -> int:
-        del file
-        assert self._file is not None
-        try:
-            self._file.write(data, offset)
-        except DiskError as error:
-            raise OSError(str(error)) from error
-        return len(data)
-
-    def close(self, file: int) -> None:
-        del file
-        self._file = None
-
-
-class _Stat:
-    def __init__(self, size: int) -> None:
-        self.st_size = size
 
 
 class SimulatedVfs(apsw.VFS):
