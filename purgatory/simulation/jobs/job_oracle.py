@@ -186,11 +186,17 @@ class JobOracle:
         return answered
 
     def _note_delay(self, job: JobRecord, lease: LeaseRecord, delay_ms: int) -> None:
-        """Check for how long a worker has a job wait; what it asks first is what counts."""
-        shortest_ms, longest_ms = self._retry_delays.bounds_ms(lease.attempt)
+        """Check for how long a worker has a job wait; what it asks first is what counts.
+
+        It may have been leased the job again while its handler ran.
+        """
+        mine = [one for one in job.leases.values() if one.worker == lease.worker]
+        begun = [one for one in mine if one.begun_ns != NEVER and one.token <= lease.token]
+        attempt = max(begun, key=lambda one: one.token, default=lease).attempt
+        shortest_ms, longest_ms = self._retry_delays.bounds_ms(attempt)
         if not shortest_ms <= delay_ms <= longest_ms:
             expected = f"{shortest_ms} to {longest_ms} ms"
-            self._fail(job, f"waits {delay_ms} ms after attempt {lease.attempt}, not {expected}")
+            self._fail(job, f"waits {delay_ms} ms after attempt {attempt}, not {expected}")
         if lease.retry_ns == NEVER:
             lease.retry_ns = self._world.now_ns + delay_ms * NS_PER_MS
 

@@ -205,6 +205,7 @@ def test_a_retry_that_comes_too_early(world):
     bench.end(job, token, How.FAILED, delay_ms=900)
     world.run(0.9)
     token = bench.lease(job, attempt=2)
+    bench.run(job, token, ValueError())
     assert bench.judge.violation is None
     bench.end(job, token, How.FAILED, delay_ms=2000)
     world.run(1.9)
@@ -222,6 +223,16 @@ def test_a_retry_that_came_before_the_answer(world):
     assert bench.judge.violation is None
     answered(True)
     assert "tried again" in bench.broken
+
+
+def test_a_failure_that_is_told_under_another_lease(world):
+    """The delay is that after the attempt as which the handler began."""
+    bench = Bench(world, RetryDelays(1.0, 30.0))
+    job = bench.schedule()
+    bench.troubles.add()
+    bench.run(job, bench.lease(job), ValueError())
+    bench.end(job, bench.lease(job, attempt=3), How.FAILED, delay_ms=900)
+    assert bench.judge.violation is None
 
 
 @pytest.mark.parametrize(("attempt", "delay_ms"), [(1, 499), (1, 1001), (2, 999), (3, 3001)])
