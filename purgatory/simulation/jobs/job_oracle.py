@@ -99,7 +99,8 @@ class JobOracle:
         """
         if failed.how is not How.FAILED or not failed.taken or job.revivals:
             return
-        early_ns = failed.retry_ns - lease.given_ns - self._oracle.lost_time_ns() - _ROUNDING_NS
+        # A restart may cut off a part of a millisecond more.
+        early_ns = failed.retry_ns - lease.given_ns - self._oracle.lost_time_ns() - 2 * _ROUNDING_NS
         if early_ns > 0:
             self._fail(job, f"tried again {early_ns / 1e6:g} ms early, after {failed}")
 

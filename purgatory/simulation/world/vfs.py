@@ -87,7 +87,8 @@ class SimulatedVfs(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  # SQLite's names
         """Open a file."""
-        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        # A temporary file has no name.
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         file = self._disk.open(path, self._handles, create=True)
         return VfsFile(self._disk, self._handles, file, bool(flags[0] & _SYNC_DIRECTORY))
 
