@@ -105,6 +105,7 @@ HOT = [
     "purgatory/service/server/validation.py",
     "purgatory/service/store/changes.py",
     "purgatory/service/store/statements.py",
+    "purgatory/simulation/async_program.py",
     "purgatory/simulation/jobs/job_program.py",
     "purgatory/simulation/oracle.py",
     "purgatory/simulation/program.py",

@@ -11,8 +11,7 @@ from typing import Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.client.client import Client
-from purgatory.service.client.futures import ServiceFuture
-from purgatory.service.errors import OperationFailed, Refused, Unavailable
+from purgatory.service.errors import OperationFailed, Refused, RequestTimeout, Unavailable
 from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.recent import Recent
@@ -57,7 +56,7 @@ class Program:
         self._count = 0
         self._runs = 0
         self._process: Process
-        self._client: Client
+        self._client: Any  # a `Client`, or what stands for one
         #: Calls of this process without an answer so far.
         self.unanswered: dict[int, CallRecord] = {}
         #: Whether it asks for anything new.
@@ -69,10 +68,12 @@ class Program:
         self._runs += 1
         self.unanswered = {}
         self._process = Process(self.machine, self._network)
-        self._client = Client(
-            ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome
-        )
+        self._client = self._connect()
         self._plan(self._runs)
+
+    def _connect(self) -> Any:
+        """Return a client in the new process."""
+        return Client(ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome)
 
     def kill(self) -> None:
         """Kill the process."""
@@ -114,7 +115,7 @@ class Program:
         future.add_done_callback(lambda _: self._on_end(operation, future, unanswered))
 
     def _on_end(
-        self, operation: OperationRecord, future: ServiceFuture, unanswered: dict[int, CallRecord]
+        self, operation: OperationRecord, future: Any, unanswered: dict[int, CallRecord]
     ) -> None:
         """Note how an operation has ended that this process waited for."""
         unanswered.pop(id(future), None)
@@ -207,7 +208,9 @@ class Program:
             error = future.exception()
             if not process.alive or isinstance(error, Unavailable):
                 return
-            if error is None:
+            if isinstance(error, RequestTimeout):
+                self._oracle.time_out(call)
+            elif error is None:
                 note(future.result())
             elif not isinstance(error, Refused):
                 raise error
@@ -272,7 +275,7 @@ class Program:
         return int(seconds * 1000) * NS_PER_MS
 
 
-def _outcome_of(future: ServiceFuture, error: BaseException | None) -> tuple[str, Any]:
+def _outcome_of(future: Any, error: BaseException | None) -> tuple[str, Any]:
     """Return how an operation has ended, and its result, as an `OutcomeMessage` has them."""
     if future.cancelled() or isinstance(error, OperationCancelled):
         return "cancelled", None
