@@ -88,9 +88,12 @@ class Oracle:
         self._check_refusal(call)
         call.replied_ns, call.refused = self._world.now_ns, True
 
-    def time_out(self, call: CallRecord) -> None:
-        """Check that there can be a reason why a client had no answer for long; it may be done."""
-        if self._troubles.end_of_calm(call.called_ns, PROMPT_NS) <= self._world.now_ns:
+    def time_out(self, call: CallRecord, called_ns: int) -> None:
+        """Check that a client that has given up had a reason; what it asked for may be done.
+
+        `called_ns`: when it did, which may be for another time.
+        """
+        if self._troubles.end_of_calm(called_ns, PROMPT_NS) <= self._world.now_ns:
             self.report(f"had no answer, though nothing was wrong: {call}")
 
     def _check_refusal(self, call: CallRecord) -> None:

@@ -200,7 +200,7 @@ class Program:
 
     def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
         """Note the answer when it comes; nothing if this process ends before."""
-        process = self._process
+        process, called_ns = self._process, self._world.now_ns
         unanswered = self._await_answer(reply, call)
 
         def answered(future: Any) -> None:
@@ -209,7 +209,7 @@ class Program:
             if not process.alive or isinstance(error, Unavailable):
                 return
             if isinstance(error, RequestTimeout):
-                self._oracle.time_out(call)
+                self._oracle.time_out(call, called_ns)
             elif error is None:
                 note(future.result())
             elif not isinstance(error, Refused):

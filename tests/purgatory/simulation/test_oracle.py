@@ -281,11 +281,13 @@ def test_a_call_that_is_never_answered(world, oracle):
 def test_a_call_that_times_out(world, oracle):
     """Its client may give up while something is wrong, and not after seconds of calm."""
     call = CallRecord(world.now_ns)
+    world.run(20)
+    called_ns = world.now_ns
     oracle._troubles.add()
     world.run(30)
-    oracle.time_out(call)
+    oracle.time_out(call, called_ns)
     assert oracle.violation is None
-    call = CallRecord(world.now_ns)
+    called_ns = world.now_ns
     world.run(30)
-    oracle.time_out(call)
+    oracle.time_out(call, called_ns)
     assert "had no answer, though nothing was wrong" in broken(oracle)
