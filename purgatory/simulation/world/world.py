@@ -62,14 +62,14 @@ class World:
         call()
         return True
 
-    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Let events happen until `done`, for so many seconds at most; returns `done()`."""
+    def run_until(self, done: Callable[[], object], seconds: float) -> bool:
+        """Let events happen until `done`, for so many seconds at most; returns whether it is."""
         end_ns = self.now_ns + int(seconds * NS_PER_S)
         events, step = self._events, self.step
         while not done():
             if not events or events[0][0] > end_ns:
                 self.now_ns = max(self.now_ns, end_ns)
-                return done()
+                return bool(done())
             step()
         return True
 
