@@ -29,7 +29,16 @@ class DelayQueue:
     by a finalizer, finds it dirty; it is then rebuilt from `_members`.
     """
 
-    __slots__ = ("_buckets", "_counters", "_dirty", "_lock", "_members", "_timer_lock", "wake_owed")
+    __slots__ = (
+        "_buckets",
+        "_counters",
+        "_dirty",
+        "_first",
+        "_lock",
+        "_members",
+        "_timer_lock",
+        "wake_owed",
+    )
 
     def __init__(self, lock: ReadWriteLock, counters: TimerCounters) -> None:
         self._timer_lock = lock
@@ -38,6 +47,7 @@ class DelayQueue:
         self._lock = threading.RLock()  # guards the fields below
         self._members: dict[TimerTaskList, None] = {}  # the buckets, in order of arrival
         self._buckets = self._sorted()
+        self._first: TimerTaskList | None = None  # of `_buckets`: read more often than these change
         self._dirty = False
 
     def __len__(self) -> int:
@@ -58,15 +68,16 @@ class DelayQueue:
             self._members[bucket] = None
             self._dirty = True
             self._buckets.add(bucket)
+            self._first = self._buckets[0]
             self._dirty = False
-            return self._buckets[0] is bucket
+            return self._first is bucket
 
     def first(self) -> TimerTaskList | None:
         """Return the bucket that expires first, or None; leaves it here."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
-            return self._buckets[0] if self._members else None
+            return self._first
 
     def remove(self, bucket: TimerTaskList) -> None:
         """Remove a bucket; does nothing if it is not here."""
@@ -77,6 +88,7 @@ class DelayQueue:
                 self._dirty = True
                 del self._members[bucket]
                 self._buckets.remove(bucket)
+                self._first = self._buckets[0] if self._buckets else None
                 self._dirty = False
 
     def snapshot(self) -> list[TimerTaskList]:
@@ -88,6 +100,7 @@ class DelayQueue:
 
     def _rebuild(self) -> None:
         self._buckets = self._sorted()
+        self._first = self._buckets[0] if self._buckets else None
         self._dirty = False
 
     def _sorted(self) -> "SortedKeyList[TimerTaskList, int]":

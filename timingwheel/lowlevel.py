@@ -14,6 +14,7 @@ from timingwheel._cpython.free_threading import (
     thread_dict,
 )
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
+from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
@@ -56,4 +57,5 @@ __all__ = [
     "thread_dict",
     "to_ms",
     "to_ns",
+    "yield_gil",
 ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.world.world import World
 
 #: The kinds of jobs.
@@ -32,7 +33,7 @@ class JobWorkload:
     longest_delay: float
     lease: float
     max_attempts: int
-    retry_delay: float
+    retry_delays: RetryDelays
     longest_run: float
     failing: float
     hanging: float
@@ -51,9 +52,14 @@ def draw_jobs(world: World) -> JobWorkload:
         longest_delay=world.spread(0.1, 30.0),
         lease=chance.choice((world.spread(0.2, 5.0), world.spread(15.0, 60.0))),
         max_attempts=chance.choice((1, 2, 3, 5, 20)),
-        retry_delay=world.spread(0.001, 3.0),
+        retry_delays=_draw_retry_delays(world),
         longest_run=chance.choice((world.spread(0.01, 0.3), world.spread(0.1, 5.0))),
         failing=chance.choice((0.0, 0.1, 0.5)),
         hanging=chance.choice((0.0, 0.0, 0.02)),
         poison=chance.choice((0.0, 0.05, 0.3)),
     )
+
+
+def _draw_retry_delays(world: World) -> RetryDelays:
+    first = world.spread(0.001, 3.0)
+    return RetryDelays(first, 3 * first)

@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from purgatory.simulation.errors import Violation
+from purgatory.simulation.key_effects import KeyEffects
 from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S, World
@@ -22,10 +24,6 @@ _STAMPS_AHEAD_MS: Final = 3000
 _AHEAD_NS: Final = _STAMPS_AHEAD_MS * NS_PER_MS
 #: What is asked for or due is done after so much time in which nothing is wrong.
 PROMPT_NS: Final = 5 * NS_PER_S
-
-
-class Violation(AssertionError):
-    """A promise that was broken; the message says which, and what was seen."""
 
 
 class Oracle:
@@ -52,14 +50,16 @@ class Oracle:
     def submit(self, operation: OperationRecord) -> None:
         """Note that an operation is submitted."""
         self.operations[operation.op_id] = operation
-        self._world.note(
-            f"{operation.client}: submits {operation.op_id} {operation.keys} need={operation.need} "
-            f"timeout={operation.timeout_ns // NS_PER_MS} ms"
-        )
+        if self._world.is_told:
+            self._world.note(
+                f"{operation.client}: submits {operation.op_id} {operation.keys} "
+                f"need={operation.need} timeout={operation.timeout_ns // NS_PER_MS} ms"
+            )
 
     def submitted(self, operation: OperationRecord, state: str) -> None:
         """Note that its submission was acknowledged."""
-        self._world.note(f"{operation.client}: {operation.op_id} is {state}")
+        if self._world.is_told:
+            self._world.note(f"{operation.client}: {operation.op_id} is {state}")
         if not operation.is_answered:
             operation.replied_ns, operation.answer = self._world.now_ns, state
             if operation.outcome is None:
@@ -68,12 +68,14 @@ class Oracle:
     def add_event(self, event: EventRecord) -> None:
         """Note that a key is completed or failed."""
         self.events[event.value] = event
-        self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
+        if self._world.is_told:
+            self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
         self._by_key[event.key].append(event)
 
     def answer(self, call: CallRecord, answer: Any) -> None:
         """Note the answer to a call."""
-        self._world.note(f"answer: {answer} to {_describe(call)}")
+        if self._world.is_told:
+            self._world.note(f"answer: {answer} to {_describe(call)}")
         call.replied_ns, call.answer = self._world.now_ns, answer
 
     def refuse_submission(self, operation: OperationRecord) -> None:
@@ -85,6 +87,14 @@ class Oracle:
         """Note that the server did not do what it was asked."""
         self._check_refusal(call)
         call.replied_ns, call.refused = self._world.now_ns, True
+
+    def time_out(self, call: CallRecord, called_ns: int) -> None:
+        """Check that a client that has given up had a reason; what it asked for may be done.
+
+        `called_ns`: when it did, which may be for another time.
+        """
+        if self._troubles.end_of_calm(called_ns, PROMPT_NS) <= self._world.now_ns:
+            self.report(f"had no answer, though nothing was wrong: {call}")
 
     def _check_refusal(self, call: CallRecord) -> None:
         """Check that there can be a reason for a refusal: all requests are within the limits."""
@@ -101,7 +111,8 @@ class Oracle:
 
     def told(self, op_id: str, outcome: str, result: Any) -> None:
         """Check an outcome that a program was told."""
-        self._world.note(f"told: {op_id} {outcome} {result}")
+        if self._world.is_told:
+            self._world.note(f"told: {op_id} {outcome} {result}")
         operation = self.operations.get(op_id)
         if operation is None:
             self.report(f"told of operation {op_id!r}, which no program has submitted")
@@ -200,11 +211,12 @@ class Oracle:
         """Check what can only be judged when all is quiet."""
         for operation in self.untold.values():
             self._fail(operation, "was acknowledged, and its outcome was never told")
+        effects = {key: KeyEffects(events) for key, events in self._by_key.items()}
         for operation in self.operations.values():
             if operation.outcome is not None:
                 self._check_calls(operation, operation.outcome[0])
                 if operation.is_answered and operation.outcome[0] != "failed":
-                    self._check_not_missed(operation)
+                    self._check_not_missed(operation, effects)
         self._check_counts()
 
     def _check_calls(self, operation: OperationRecord, outcome: str) -> None:
@@ -218,9 +230,12 @@ class Oracle:
                 operation, "was cancelled, though every call to do so said that it had ended"
             )
 
-    def _check_not_missed(self, operation: OperationRecord) -> None:
+    def _check_not_missed(self, operation: OperationRecord, effects: dict[str, KeyEffects]) -> None:
         """Check that it did not outlive events that were to end it."""
-        by_key = [self._first_effect_ns(operation, key) for key in operation.keys]
+        lost_ns = self.lost_time_ns() + _ROUNDING_NS
+        by_key = [
+            effects[key].first_ns(operation, lost_ns) for key in operation.keys if key in effects
+        ]
         known = sorted(each for each in by_key if each != NEVER)
         if len(known) < operation.need:
             return
@@ -233,35 +248,6 @@ class Oracle:
                 self._fail(operation, f"outlived the events that were to complete it: {result}")
         elif outcome == "expired" and self._earliest_deadline_ns(operation) > latest_ns + _AHEAD_NS:
             self._fail(operation, "expired, though it was complete")
-
-    def _first_effect_ns(self, operation: OperationRecord, key: str) -> int:
-        """Return when an event of a key had counted for the operation, for sure."""
-        events = self._by_key[key]
-        for event in events:
-            if event.is_answered and not (event.failed or event.refused or event.limit):
-                if event.called_ns > operation.replied_ns:
-                    return event.replied_ns
-                if self._was_held(event, operation, events):
-                    return operation.replied_ns
-        return NEVER
-
-    def _was_held(
-        self, event: EventRecord, operation: OperationRecord, events: list[EventRecord]
-    ) -> bool:
-        """Tell whether an event was held for sure while the operation was submitted.
-
-        What another one may have replaced was not; a failure replaces none.
-        """
-        held_until_ns = event.called_ns + event.hold_ns - self.lost_time_ns() - _ROUNDING_NS
-        if not event.replied_ns < operation.called_ns < operation.replied_ns < held_until_ns:
-            return False
-        return all(
-            other is event
-            or other.failed
-            or other.called_ns > operation.replied_ns
-            or (other.is_answered and other.replied_ns < event.called_ns)
-            for other in events
-        )
 
     def _earliest_deadline_ns(self, operation: OperationRecord) -> int:
         starts = [(operation.called_ns, operation.timeout_ns)]
@@ -309,6 +295,10 @@ class Oracle:
 
     def _fail(self, operation: OperationRecord, what: str) -> None:
         self.report(f"{what}: {operation}")
+
+    def has_violation(self) -> bool:
+        """Tell whether a promise was broken."""
+        return self.violation is not None
 
     def report(self, what: str) -> None:
         """Note that a promise was broken, unless another one was before."""

@@ -4,13 +4,14 @@ It tells the oracle what it asks for and what it is told. It can be killed and s
 its name; outcomes of what it submitted before then come to its handler.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.client.client import Client
-from purgatory.service.client.futures import ServiceFuture
-from purgatory.service.errors import OperationFailed, Refused, Unavailable
+from purgatory.service.errors import OperationFailed, Refused, RequestTimeout, Unavailable
 from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.recent import Recent
@@ -50,12 +51,12 @@ class Program:
         self._actions: list[Callable[[], None]] = [
             getattr(self, f"_{name}") for name in workload.weights
         ]
-        self._weights = list(workload.weights.values())
+        self._weights = list(accumulate(workload.weights.values()))
         self._recent: Recent[OperationRecord] = Recent(self._world.random)
         self._count = 0
         self._runs = 0
         self._process: Process
-        self._client: Client
+        self._client: Any  # a `Client`, or what stands for one
         #: Calls of this process without an answer so far.
         self.unanswered: dict[int, CallRecord] = {}
         #: Whether it asks for anything new.
@@ -67,10 +68,12 @@ class Program:
         self._runs += 1
         self.unanswered = {}
         self._process = Process(self.machine, self._network)
-        self._client = Client(
-            ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome
-        )
+        self._client = self._connect()
         self._plan(self._runs)
+
+    def _connect(self) -> Any:
+        """Return a client in the new process."""
+        return Client(ADDRESS, name=self.name, platform=self._process, on_outcome=self._on_outcome)
 
     def kill(self) -> None:
         """Kill the process."""
@@ -90,9 +93,13 @@ class Program:
         if run != self._runs or not self.running or not self.is_busy:
             return
         if self.machine.awake_at_ns <= self._world.now_ns:
-            [action] = self._world.random.choices(self._actions, self._weights)
-            action()
+            self._draw_action()()
         self._plan(run)
+
+    def _draw_action(self) -> Callable[[], None]:
+        """Return one by the weights, the one that `random.choices` returns, and sooner."""
+        drawn = self._world.random.random() * self._weights[-1]
+        return self._actions[bisect_right(self._weights, drawn, 0, len(self._weights) - 1)]
 
     # Actions
 
@@ -104,11 +111,14 @@ class Program:
             need=operation.need,
             op_id=operation.op_id,
         )
-        self._await_answer(future, operation)
-        future.add_done_callback(lambda _: self._on_end(operation, future))
+        unanswered = self._await_answer(future, operation)
+        future.add_done_callback(lambda _: self._on_end(operation, future, unanswered))
 
-    def _on_end(self, operation: OperationRecord, future: ServiceFuture) -> None:
+    def _on_end(
+        self, operation: OperationRecord, future: Any, unanswered: dict[int, CallRecord]
+    ) -> None:
         """Note how an operation has ended that this process waited for."""
+        unanswered.pop(id(future), None)
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Unavailable) or not self._process.alive:
             return
@@ -183,22 +193,24 @@ class Program:
             reply = self._client.cancel_later(operation.op_id)
             self._when_answered(reply, call, lambda done: self._oracle.answer(call, done))
 
-    def _await_answer(self, future: Any, call: CallRecord) -> None:
-        """Count a call as unanswered until its future is resolved."""
-        unanswered = self.unanswered
-        unanswered[id(future)] = call
-        future.add_done_callback(lambda _: unanswered.pop(id(future), None))
+    def _await_answer(self, future: Any, call: CallRecord) -> dict[int, CallRecord]:
+        """Count a call as unanswered until it is taken from what this returns."""
+        self.unanswered[id(future)] = call
+        return self.unanswered
 
     def _when_answered(self, reply: Any, call: CallRecord, note: Callable[[Any], None]) -> None:
         """Note the answer when it comes; nothing if this process ends before."""
-        process = self._process
-        self._await_answer(reply, call)
+        process, called_ns = self._process, self._world.now_ns
+        unanswered = self._await_answer(reply, call)
 
         def answered(future: Any) -> None:
+            unanswered.pop(id(future), None)
             error = future.exception()
             if not process.alive or isinstance(error, Unavailable):
                 return
-            if error is None:
+            if isinstance(error, RequestTimeout):
+                self._oracle.time_out(call, called_ns)
+            elif error is None:
                 note(future.result())
             elif not isinstance(error, Refused):
                 raise error
@@ -263,7 +275,7 @@ class Program:
         return int(seconds * 1000) * NS_PER_MS
 
 
-def _outcome_of(future: ServiceFuture, error: BaseException | None) -> tuple[str, Any]:
+def _outcome_of(future: Any, error: BaseException | None) -> tuple[str, Any]:
     """Return how an operation has ended, and its result, as an `OutcomeMessage` has them."""
     if future.cancelled() or isinstance(error, OperationCancelled):
         return "cancelled", None

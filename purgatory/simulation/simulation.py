@@ -8,6 +8,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from purgatory.simulation.async_program import AsyncProgram
+from purgatory.simulation.collector import seldom_collecting
 from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S
@@ -75,8 +77,7 @@ class Simulation:
         self.server: ServerHost = self._make_server()
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
         self.oracle.latest_now_ms = self.server.latest_now_ms
-        names = [f"client-{n}" for n in range(self.workload.clients)]
-        self.programs: list[Program] = [self._program(name) for name in names]
+        self.programs: list[Program] = [self._program(n) for n in range(self.workload.clients)]
         #: Those that have jobs to do: one, or none.
         self.groups: list[WorkerGroup] = self._make_groups()
         self.programs += [group.program for group in self.groups]
@@ -99,9 +100,11 @@ class Simulation:
         made = Machine(self.world, "server"), self.network, self.troubles
         return ServerHost(*made, *[journal.make_sink for journal in self.journals])
 
-    def _program(self, name: str) -> Program:
+    def _program(self, number: int) -> Program:
+        cls = AsyncProgram if self.workload.has_async and number % 2 == 0 else Program
+        name = f"client-{number}"
         machine = Machine(self.world, name)
-        return Program(machine, self.network, name, self.oracle, self.workload)
+        return cls(machine, self.network, name, self.oracle, self.workload)
 
     def _make_groups(self) -> list[WorkerGroup]:
         jobs = self.workload.jobs
@@ -112,6 +115,10 @@ class Simulation:
 
     def run(self) -> Verdict:
         """Run it to the end, or to the first violation."""
+        with seldom_collecting():
+            return self._run()
+
+    def _run(self) -> Verdict:
         verdict = Verdict(self.world.seed)
         try:
             self._run_for(self._seconds)
@@ -148,7 +155,7 @@ class Simulation:
         self.server.discard()
 
     def _run_for(self, seconds: float) -> None:
-        self.world.run_until(lambda: self.oracle.violation is not None, seconds)
+        self.world.run_until(self.oracle.has_violation, seconds)
         self._raise_violation()
 
     def _raise_violation(self) -> None:

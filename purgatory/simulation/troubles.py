@@ -1,5 +1,6 @@
 """Troubles: when something was wrong in a world. In between, what is due has to be told soon."""
 
+from bisect import bisect_right
 from typing import Final
 
 from purgatory.simulation.world.world import NS_PER_S, World
@@ -29,8 +30,8 @@ class Troubles:
     def end_of_calm(self, start_ns: int, lasting_ns: int) -> int:
         """Return when, after `start_ns`, nothing has been wrong for so long, in one piece."""
         calm_from = start_ns
-        for start, end in zip(self._starts, self._ends, strict=True):
-            if start - calm_from >= lasting_ns:
+        for n in range(bisect_right(self._ends, start_ns), len(self._ends)):
+            if self._starts[n] - calm_from >= lasting_ns:
                 break
-            calm_from = max(calm_from, end)
+            calm_from = self._ends[n]
         return calm_from + lasting_ns

@@ -21,6 +21,8 @@ ACTIONS: Final = {
     "cancel": 1.0,
     "submit_again": 1.0,
 }
+#: Modulo 16, the seeds of worlds with clients of asyncio.
+ASYNC_SEEDS: Final = (12, 13)
 _NEEDED: Final = ("defer", "submit", "complete")
 
 
@@ -40,12 +42,15 @@ class Workload:
     jobs: JobWorkload | None = None
     #: Whether the server has a journal.
     has_journal: bool = False
+    #: Whether every second client is an `AsyncClient`.
+    has_async: bool = False
 
 
 def draw_workload(world: World) -> Workload:
     """Draw the workload of a world: some actions are left out, others are frequent.
 
     Each world of an odd seed has jobs, too, and two of eight have a journal, one of them with jobs.
+    Those with asyncio came later: the others are as they were.
     """
     chance = world.random
     weights = {
@@ -63,6 +68,7 @@ def draw_workload(world: World) -> Workload:
         handler_errors=chance.choice((0.0, 0.0, 0.1)),
         jobs=draw_jobs(world) if world.seed % 2 else None,
         has_journal=world.seed % 8 in (4, 5),
+        has_async=world.seed % 16 in ASYNC_SEEDS,
     )
 
 

@@ -55,7 +55,7 @@ class ServiceWorld:
         """Let so many seconds pass."""
         self._world.run(seconds)
 
-    def run_until(self, done: Callable[[], bool], seconds: float = 60.0) -> bool:
+    def run_until(self, done: Callable[[], object], seconds: float = 60.0) -> bool:
         """Let time pass until `done`, for so many seconds at most; returns `done()`."""
         return self._world.run_until(done, seconds)
 

@@ -280,6 +280,18 @@ MUTANTS = [
     ),
     # Jobs, and their leases to workers.
     Mutant(
+        "a job that has failed is tried again at once",
+        LEASES + "lease_ends.py",
+        "        at_ms = self._now_ms + delay_ms if delay_ms else 0\n",
+        "        at_ms = 0\n",
+    ),
+    Mutant(
+        "a worker waits after each attempt for as long as after the first",
+        WORKER + "worker_loop.py",
+        "retry.seconds_after(leased.attempt,",
+        "retry.seconds_after(1,",
+    ),
+    Mutant(
         "a lease is given twice",
         LEASES + "job_leases.py",
         "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n",

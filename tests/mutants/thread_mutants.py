@@ -42,6 +42,13 @@ THREAD_MUTANTS = [
         "        self._pipe.flush()\n",
     ),
     Mutant(
+        "a leader takes no further task",
+        TIMER + "executors/worker.py",
+        "        while job is not None:\n            run, bucket = job\n            run(bucket)\n"
+        "            job = self._next_job(me, job)\n",
+        "        if job is not None:\n            run, bucket = job\n            run(bucket)\n",
+    ),
+    Mutant(
         "a task that has ended is moved, too",
         TIMER + "timer_core.py",
         "            if task._tt_list is None:\n                return False\n",

@@ -90,7 +90,9 @@ class CallBatcher:
         # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
         # of the condition, which is re-entrant for the same reason, and a leaf lock.
         self._finished_calls = 0
-        self._room = threading.Condition()
+        self._room_lock = threading.RLock()
+        self._room = threading.Condition(self._room_lock)
+        self._waiting = 0  # callers, for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
         """Send a call, or add it to the open batch or a new one. Raises what `post` raises."""
@@ -117,17 +119,21 @@ class CallBatcher:
 
     def wait_for_room(self) -> None:
         """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
-        with self._room:
-            self._room.wait_for(self.has_room)
+        with self._room_lock:
+            self._waiting += 1
+            try:
+                self._room.wait_for(self.has_room)
+            finally:
+                self._waiting -= 1
 
     def set_finished_calls(self, count: int) -> None:
         """Note how many calls were sent or failed since the start, and wake blocked callers.
 
         The I/O thread calls it once more after it has closed its mailbox: that ends all waits.
         """
-        with self._room:
+        with self._room_lock:
             self._finished_calls = count
-            if self.has_room():
+            if self._waiting and self.has_room():
                 self._room.notify_all()
 
 

@@ -30,7 +30,9 @@ FRAMES_PER_STEP: Final = 64
 #: Seconds to wait before a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3
 
-# A plain number: to combine those of the enumeration takes two microseconds.
+# Plain numbers: to combine those of the enumeration takes two microseconds.
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
 _MONITORED_EVENTS: Final = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -156,8 +158,10 @@ class ServerConnection:
         if self._sent:
             self._sent = False
             if not self.frames_pending:
-                events = int(self._socket.getsockopt(zmq.EVENTS))
-                self.frames_pending = bool(events & _POLLIN)
+                self.frames_pending = self._is_readable()
+
+    def _is_readable(self) -> bool:
+        return bool(int(self._socket.getsockopt(_EVENTS)) & _POLLIN)
 
     def _read_monitor(self) -> None:
         """Handle the events of the connection."""
@@ -196,7 +200,10 @@ class ServerConnection:
         frames: list[bytes] = []
         try:
             while len(frames) < FRAMES_PER_STEP:
-                frames.append(self._socket.recv(zmq.NOBLOCK))
+                frames.append(self._socket.recv(_NOBLOCK))
+                if not self._is_readable():  # cheaper than a recv that raises Again
+                    self.frames_pending = self._sent = False
+                    break
         except zmq.Again:
             self.frames_pending = self._sent = False
         if frames and self.silent_since is not None:
@@ -226,8 +233,10 @@ class ServerConnection:
         # The session limits unanswered messages to fewer than the socket's high-water mark. Only
         # acknowledgements could exceed it: the server then sends the outcomes again.
         self._sent = True
-        with contextlib.suppress(zmq.Again):
-            self._socket.send(frame, zmq.NOBLOCK)
+        try:
+            self._socket.send(frame, _NOBLOCK)
+        except zmq.Again:
+            pass
 
 
 def _decode(frame: bytes) -> Any:

@@ -13,7 +13,9 @@ class Turn:
 
     def __init__(self) -> None:
         # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0  # threads
         self._holder = 0
 
     @property
@@ -24,7 +26,7 @@ class Turn:
     def try_take(self) -> bool:
         """Take the turn if it is free; False also if the calling thread holds it already."""
         thread = get_ident()
-        with self._changed:
+        with self._lock:
             if self._holder:
                 return False
             self._holder = thread
@@ -33,15 +35,23 @@ class Turn:
     def take(self) -> None:
         """Wait until the turn is free, and take it."""
         thread = get_ident()
-        with self._changed:
+        with self._lock:
             while self._holder:
-                self._changed.wait()
+                self._wait()
             self._holder = thread
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
 
     def give_up(self) -> None:
         """Let others take it. Does nothing if the calling thread does not hold it."""
         thread = get_ident()
-        with self._changed:
+        with self._lock:
             if self._holder == thread:
                 self._holder = 0
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()

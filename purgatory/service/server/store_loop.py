@@ -62,6 +62,7 @@ from purgatory.service.server.transactions.transaction_budget import Transaction
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
+from timingwheel.lowlevel import yield_gil
 
 if TYPE_CHECKING:
     from mq import Mailbox
@@ -178,6 +179,7 @@ class StoreLoop:
         while command is not None:
             self._unreleased += 1
             self._take(command)
+            yield_gil()
             # A command that comes after this look is found by the next wait.
             command = mailbox.recv(0) if mailbox.peek() else None
 
@@ -291,6 +293,7 @@ class StoreLoop:
             else:
                 self._handler.handle(transaction, command)
             budget.spend(command.client, _size(command), transaction.clock_ms)
+            yield_gil()  # to the network thread: it reads the next requests meanwhile
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
         self._reads.repeated.forget(command.route)

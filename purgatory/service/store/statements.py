@@ -31,10 +31,13 @@ class RowInserter:
 
     def run(self, execute: Callable[[str, list[Any]], object], values: list[Any]) -> None:
         """Insert the rows of a flat list of values."""
-        start = 0
+        start, end = 0, len(values)
+        if end == self._columns:  # mostly it is one row
+            execute(self._sql[1], values)
+            return
         for size in self._sizes:
             step = size * self._columns
-            while len(values) - start >= step:
+            while end - start >= step:
                 execute(self._sql[size], values[start : start + step])
                 start += step
 

@@ -59,6 +59,8 @@ class HeldJobs:
             held = self._jobs.get(leased.number)
             if held is not None:
                 held.token = leased.token
+                if held.started_at is None:
+                    held.leased = leased  # its handler is told which attempt it is
                 held.kept_at = held.asked_at = self._clock()
                 return None
             held = self._jobs[leased.number] = HeldJob(leased, self._clock())

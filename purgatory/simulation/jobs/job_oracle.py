@@ -9,7 +9,9 @@ from typing import Final
 
 from purgatory.service.job_messages import DeadJob, How
 from purgatory.simulation.jobs.job_records import JobRecord, LeaseRecord
+from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.oracle import PROMPT_NS, Oracle
+from purgatory.simulation.records import NEVER
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_MS, World
 
@@ -22,11 +24,19 @@ _LONG_LEASE_NS: Final = 3 * PROMPT_NS
 class JobOracle:
     """Takes note of jobs and leases; what is wrong goes to `oracle`."""
 
-    def __init__(self, world: World, troubles: Troubles, oracle: Oracle, max_attempts: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        troubles: Troubles,
+        oracle: Oracle,
+        max_attempts: int,
+        retry_delays: RetryDelays,
+    ) -> None:
         self._world = world
         self._troubles = troubles
         self._oracle = oracle
         self._max_attempts = max_attempts
+        self._retry_delays = retry_delays
         self.jobs: dict[str, JobRecord] = {}
         #: Those that the server has said at the end to be dead.
         self.dead: dict[str, DeadJob] = {}
@@ -78,6 +88,21 @@ class JobOracle:
         before = [one for one in job.leases.values() if one.token < lease.token]
         if before:
             self._check_alone(job, max(before, key=lambda one: one.token))
+        for one in before:
+            self._check_retry(job, one, lease)
+
+    def _check_retry(self, job: JobRecord, failed: LeaseRecord, lease: LeaseRecord) -> None:
+        """Check that a job was not leased again before its delay after a failure was over.
+
+        Judged if the server has said that it has noted the failure, and no call has had a dead job
+        tried again.
+        """
+        if failed.how is not How.FAILED or not failed.taken or job.revivals:
+            return
+        # A restart may cut off a part of a millisecond more.
+        early_ns = failed.retry_ns - lease.given_ns - self._oracle.lost_time_ns() - 2 * _ROUNDING_NS
+        if early_ns > 0:
+            self._fail(job, f"tried again {early_ns / 1e6:g} ms early, after {failed}")
 
     def _check_attempts(self, job: JobRecord, lease: LeaseRecord) -> None:
         """Check that no attempt was forgotten."""
@@ -132,12 +157,19 @@ class JobOracle:
 
         return answered
 
-    def ends(self, worker: str, job_id: str, token: int, how: How) -> Callable[[bool | None], None]:
-        """Note that a worker ends a lease; returns what takes the answer, None for a refusal."""
+    def ends(
+        self, worker: str, job_id: str, token: int, how: How, delay_ms: int = 0
+    ) -> Callable[[bool | None], None]:
+        """Note that a worker ends a lease; returns what takes the answer, None for a refusal.
+
+        `delay_ms`: if it has failed, the next attempt is not before.
+        """
         job = self.jobs[job_id]
         if how is How.DONE and not job.returns:
             self._fail(job, f"{worker} says that it is done, and no handler has returned")
         lease = job.leases[token]
+        if how is How.FAILED:
+            self._note_delay(job, lease, delay_ms)
         lease.how, lease.taken = how, None
         is_old = job.last_token > token
 
@@ -154,6 +186,21 @@ class JobOracle:
 
         return answered
 
+    def _note_delay(self, job: JobRecord, lease: LeaseRecord, delay_ms: int) -> None:
+        """Check for how long a worker has a job wait; what it asks first is what counts.
+
+        It may have been leased the job again while its handler ran.
+        """
+        mine = [one for one in job.leases.values() if one.worker == lease.worker]
+        begun = [one for one in mine if one.begun_ns != NEVER and one.token <= lease.token]
+        attempt = max(begun, key=lambda one: one.token, default=lease).attempt
+        shortest_ms, longest_ms = self._retry_delays.bounds_ms(attempt)
+        if not shortest_ms <= delay_ms <= longest_ms:
+            expected = f"{shortest_ms} to {longest_ms} ms"
+            self._fail(job, f"waits {delay_ms} ms after attempt {attempt}, not {expected}")
+        if lease.retry_ns == NEVER:
+            lease.retry_ns = self._world.now_ns + delay_ms * NS_PER_MS
+
     def _check_taken(self, job: JobRecord, lease: LeaseRecord, how: How, *, is_old: bool) -> None:
         """Check an end that the server has on disk, as it says; `is_old`: when it was asked for."""
         is_done = how is How.DONE
@@ -163,6 +210,9 @@ class JobOracle:
             self._fail(job, f"ended under token {lease.token}, though it was done")
         if is_done:
             job.done_token = lease.token
+        for other in job.leases.values():
+            if other.token > lease.token:
+                self._check_retry(job, lease, other)
 
     # What must be true at the end
 

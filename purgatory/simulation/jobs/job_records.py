@@ -21,6 +21,8 @@ class LeaseRecord:
     #: What the worker has said last, and whether the server took it; None: it has not answered.
     how: How | None = None
     taken: bool | None = None
+    #: When the job may be tried again, if the attempt has failed: at the earliest.
+    retry_ns: int = NEVER
 
 
 @dataclass(slots=True)

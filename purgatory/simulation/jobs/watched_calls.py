@@ -48,7 +48,8 @@ class WatchedCalls:
         """See `JobCalls`."""
         reply = self._calls.finish(end)
         job_id = self._job_ids[end.number]
-        note = self._oracle.ends(self._worker, job_id, end.token, How(end.how))
+        how = How(end.how)
+        note = self._oracle.ends(self._worker, job_id, end.token, how, end.delay_ms)
         self._when_answered(reply, note)
         return reply
 

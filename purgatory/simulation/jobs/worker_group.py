@@ -38,7 +38,9 @@ class WorkerGroup:
     ) -> None:
         self._world = world
         self._workload = jobs
-        self.oracle: JobOracle = JobOracle(world, troubles, oracle, jobs.max_attempts)
+        self.oracle: JobOracle = JobOracle(
+            world, troubles, oracle, jobs.max_attempts, jobs.retry_delays
+        )
         self._behaviour = HandlerBehaviour(world, jobs)
         self.program: JobProgram = JobProgram(
             Machine(world, GROUP), network, GROUP, oracle, self.oracle, workload, jobs

@@ -71,8 +71,7 @@ class WorkerProgram:
 
     def _handlers(self) -> dict[str, Handler]:
         """Return handlers that `SimulatedHandlers` runs in place of their functions."""
-        delay = self._workload.retry_delay
-        retry = Retry(self._workload.max_attempts, delay, 3 * delay)
+        retry = Retry(self._workload.max_attempts, *self._workload.retry_delays)
         return {kind: make_handler(_is_simulated, retry) for kind in JOB_KINDS}
 
     def stop(self, seconds: float) -> None:

@@ -39,6 +39,8 @@ class SimulatedConnection:
     ) -> None:
         self.world = world
         self.number = number
+        #: What a ROUTER calls it.
+        self.route: bytes = b"\0" + number.to_bytes(4, "big")
         self.dialer = dialer
         self.listener = listener
         self.latency_ns = latency_ns
@@ -97,8 +99,9 @@ class Direction:
             return
         world = self._connection.world
         self._frames.append(frame)
-        self._arrival_ns = max(self._arrival_ns, world.now_ns + self._connection.latency_ns())
-        world.after(self._arrival_ns - world.now_ns, self._arrive)
+        arrival_ns = world.now_ns + self._connection.latency_ns()
+        self._arrival_ns = max(self._arrival_ns, arrival_ns)
+        world.at(self._arrival_ns, self._arrive)
 
     def _arrive(self) -> None:
         if self._is_cut:

@@ -13,6 +13,11 @@ class Descriptors:
         self._last = 2
         self._readable: set[int] = set()  # looked up, never iterated: it has no order
         self._watchers: dict[int, Wake] = {}
+        # Called for each use of a socket: the set's own methods.
+        #: Makes a descriptor not readable.
+        self.clear: Callable[[int], None] = self._readable.discard
+        #: Tells whether a descriptor is readable.
+        self.is_readable: Callable[[int], bool] = self._readable.__contains__
 
     def new(self) -> int:
         """Return the number of a new descriptor."""
@@ -35,11 +40,3 @@ class Descriptors:
         wake = self._watchers.get(descriptor)
         if wake is not None:
             wake()
-
-    def clear(self, descriptor: int) -> None:
-        """Make a descriptor not readable."""
-        self._readable.discard(descriptor)
-
-    def is_readable(self, descriptor: int) -> bool:
-        """Tell whether a descriptor is readable."""
-        return descriptor in self._readable

@@ -42,8 +42,12 @@ class File:
 
     def sync(self) -> None:
         """Make sure that all is on disk."""
+        durable = self._durable
         for offset, data in self._unsynced:
-            _apply(self._durable, offset, data)
+            if data is None:
+                del durable[offset:]
+            else:
+                _write(durable, data, offset)
         self._unsynced.clear()
 
     def lose_power(self, chance: random.Random) -> None:
@@ -57,8 +61,9 @@ class File:
 
 
 def _write(content: bytearray, data: bytes, offset: int) -> None:
-    if len(content) < offset:
-        content.extend(bytes(offset - len(content)))
+    gap = offset - len(content)
+    if gap > 0:
+        content.extend(bytes(gap))
     content[offset : offset + len(data)] = data
 
 

@@ -18,12 +18,13 @@ class Machine:
         self.name = name
         self.disk: Disk = Disk(world)
         self._boots = 0
-        self._booted_ns = 0  # when, by the world's clock
+        # By how much the time since boot is ahead of the world's, without `_drifted_ns`. A second
+        # has passed when programs begin.
+        self._ahead_ns = NS_PER_S
         self._asleep_ns = 0  # for so long it was suspended since then
         self.awake_at_ns: int = 0  # suspended until then
         self._drift_ppm = 0
         self._drift_since_ns = 0  # by the world's clock
-        self._ahead_ns = 0  # so much more than has passed its clocks had counted by then
         #: By how much the wall clock is wrong.
         self.wall_error_ns: int = 0
 
@@ -38,15 +39,20 @@ class Machine:
 
     def monotonic_ns(self) -> int:
         """Return the time since boot without the time for which it was suspended."""
-        return self.boot_ns() - self._asleep_ns
+        ahead_ns = self._ahead_ns - self._asleep_ns
+        if self._drift_ppm:
+            ahead_ns += self._drifted_ns()
+        return self.world.now_ns + ahead_ns
 
     def boot_ns(self) -> int:
         """Return the time since boot; a second has passed when programs begin."""
-        return self.world.now_ns + self._drifted_ns() - self._booted_ns + NS_PER_S
+        if self._drift_ppm:
+            return self.world.now_ns + self._ahead_ns + self._drifted_ns()
+        return self.world.now_ns + self._ahead_ns
 
     def _drifted_ns(self) -> int:
-        drifting_ns = self.world.now_ns - self._drift_since_ns
-        return self._ahead_ns + drifting_ns * self._drift_ppm // 1_000_000
+        """Return how much its clocks have gained by the present drift."""
+        return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000
 
     def drift(self, ppm: int) -> None:
         """Let its clocks gain so many microseconds a second from now on.
@@ -54,7 +60,7 @@ class Machine:
         The monotonic one and that since boot; not of a server, by whose clock deadlines count.
         """
         self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
-        self._ahead_ns = self._drifted_ns()
+        self._ahead_ns += self._drifted_ns()
         self._drift_since_ns, self._drift_ppm = self.world.now_ns, ppm
 
     def wall_ns(self) -> int:
@@ -75,5 +81,5 @@ class Machine:
         """Lose what is not on disk, and boot again."""
         self.disk.lose_power()
         self._boots += 1
-        self._booted_ns = self.world.now_ns + self._drifted_ns()
+        self._ahead_ns = NS_PER_S - self.world.now_ns - self._drifted_ns()
         self._asleep_ns = self.awake_at_ns = 0

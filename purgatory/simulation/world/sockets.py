@@ -19,6 +19,8 @@ from purgatory.simulation.world.world import NS_PER_MS
 # Plain numbers: the enumeration's take a microsecond to combine.
 _SNDMORE: Final = int(zmq.SNDMORE)
 _POLLIN: Final = int(zmq.POLLIN)
+# Raised for each read to the end: to make it looks the message up.
+_AGAIN: Final = zmq.Again()
 # Nanoseconds between two attempts to connect: the first, and the longest.
 _RECONNECT_NS: Final = (50 * NS_PER_MS, 1000 * NS_PER_MS)
 
@@ -60,6 +62,8 @@ class SimulatedSocket:
         self._network = network
         #: Its descriptor.
         self.FD: int = descriptors.new()
+        # Called at each use of the socket, which consumes what made its descriptor readable.
+        self._clear = descriptors.clear
 
     def setsockopt(self, option: int, value: Any) -> None:
         """Do nothing: those that matter are as the service sets them."""
@@ -67,15 +71,11 @@ class SimulatedSocket:
     def getsockopt(self, option: int) -> int:
         """Return the events; no other option is known."""
         assert option == zmq.EVENTS
-        self._touch()
+        self._clear(self.FD)
         return _POLLIN if self._has_frames() else 0
 
     def _has_frames(self) -> bool:
         raise NotImplementedError
-
-    def _touch(self) -> None:
-        """Note that the socket is used: that consumes what made its descriptor readable."""
-        self._descriptors.clear(self.FD)
 
     def abort(self) -> None:
         """End all connections; nothing comes of what is on its way."""
@@ -106,7 +106,7 @@ class SimulatedRouter(SimulatedSocket):
     def getsockopt_string(self, option: int) -> str:
         """Return the address."""
         assert option == zmq.LAST_ENDPOINT
-        self._touch()
+        self._clear(self.FD)
         return self._address
 
     def _has_frames(self) -> bool:
@@ -114,20 +114,20 @@ class SimulatedRouter(SimulatedSocket):
 
     def recv(self, flags: int = 0, *, copy: bool = True) -> Any:
         """Return a route, then the frame that came from there. Raises Again."""
-        self._touch()
+        self._clear(self.FD)
         if self._next is not None:
             frame, self._next = self._next, None
             return frame if copy else SimulatedFrame(frame)
         if not self._frames:
-            raise zmq.Again
+            raise _AGAIN.with_traceback(None)
         del flags
         route, self._next = self._frames.popleft()
         return route
 
     def send(self, part: bytes, flags: int) -> None:
         """Send a route, then a frame to it. Raises Again, and ZMQError if there is none."""
-        self._touch()
-        if not flags & _SNDMORE:
+        self._clear(self.FD)
+        if not int(flags) & _SNDMORE:  # the enumeration's `&` takes longer
             assert self._recipient is not None
             self._recipient.to_dialer.send(part)
             return
@@ -135,22 +135,22 @@ class SimulatedRouter(SimulatedSocket):
         if peer is None:
             raise zmq.ZMQError(errno.EHOSTUNREACH)
         if len(peer.to_dialer) >= self._network.send_hwm:
-            raise zmq.Again
+            raise _AGAIN.with_traceback(None)
         self._recipient = peer
 
     def on_connected(self, connection: SimulatedConnection) -> None:
         """Give a connection its route."""
-        self._peers[_route(connection)] = connection
+        self._peers[connection.route] = connection
 
     def on_frame(self, connection: SimulatedConnection, frame: bytes) -> None:
         """Queue a frame."""
         if not self.closed:
-            self._frames.append((_route(connection), frame))
+            self._frames.append((connection.route, frame))
             self._descriptors.signal(self.FD)
 
     def on_broken(self, connection: SimulatedConnection) -> None:
         """Forget a connection."""
-        self._peers.pop(_route(connection), None)
+        self._peers.pop(connection.route, None)
         self._network.forget(connection)
 
     def close(self, linger: int = 0) -> None:
@@ -225,17 +225,17 @@ class SimulatedDealer(SimulatedSocket):
     def recv(self, flags: int) -> bytes:
         """Return the next frame. Raises Again."""
         del flags
-        self._touch()
+        self._clear(self.FD)
         if not self._frames:
-            raise zmq.Again
+            raise _AGAIN.with_traceback(None)
         return self._frames.popleft()
 
     def send(self, frame: bytes, flags: int) -> None:
         """Send a frame. Raises Again without a connection."""
         del flags
-        self._touch()
+        self._clear(self.FD)
         if self._connection is None:
-            raise zmq.Again
+            raise _AGAIN.with_traceback(None)
         self._connection.to_listener.send(frame)
 
     def on_connected(self, connection: SimulatedConnection) -> None:
@@ -306,7 +306,3 @@ class SimulatedMonitor:
         """Report nothing more."""
         del linger
         self._events.clear()
-
-
-def _route(connection: SimulatedConnection) -> bytes:
-    return b"\0" + connection.number.to_bytes(4, "big")

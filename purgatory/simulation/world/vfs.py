@@ -1,14 +1,9 @@
-"""SimulatedVfs: SQLite's view of a simulated disk, and the database module made of it.
+"""SimulatedVfs: SQLite's view of a simulated disk, and the files and connections of a process.
 
-SQLite is that of apsw, which lets Python be its file system; `connect` returns as much of a
-`sqlite3.Connection` as the store uses. The database is locked by its one process, so the index of
-its log is in memory.
+SQLite is that of apsw, which lets Python be its file system.
 """
 
-import contextlib
-import sqlite3
-from collections.abc import Iterator, Sequence
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +11,14 @@ import apsw
 
 from purgatory.errors import StoreError
 from purgatory.service.store.wal_preallocation import WalPreallocator
-from purgatory.simulation.world.disk import SECTOR_BYTES, Disk, DiskError, Handles, OpenFile
+from purgatory.simulation.world.database import SimulatedDatabase
+from purgatory.simulation.world.disk import Disk, DiskError, Handles
+from purgatory.simulation.world.log_file import LogFile
+from purgatory.simulation.world.vfs_file import VfsFile
 from purgatory.simulation.world.world import World
 
 _NUMBERS: Final = count()
 _PAGE_BYTES: Final = 4096
-_SET_AUTOCHECKPOINT: Final = "PRAGMA wal_autocheckpoint="
 # With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
@@ -51,7 +48,7 @@ class SimulatedDatabaseFiles:
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
         """Return what extends a log."""
-        return WalPreallocator(log, enough, _System(self._disk, self._handles))
+        return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
 
     def copy(self, connection: Any, target: Path) -> None:
         """Copy a database, in the steps of `copy_database`. Raises StoreError."""
@@ -78,43 +75,6 @@ class SimulatedDatabaseFiles:
             self._vfs.unregister()
 
 
-class _System:
-    """As much of `os` as `WalPreallocator` uses; one file is open at a time."""
-
-    def __init__(self, disk: Disk, handles: Handles) -> None:
-        self._disk = disk
-        self._handles = handles
-        self._file: OpenFile | None = None
-
-    def open(self, path: Path, flags: int) -> int:
-        del flags
-        self._file = self._disk.open(str(path), self._handles, create=False)
-        return 3
-
-    def fstat(self, file: int) -> Any:
-        del file
-        assert self._file is not None
-        return _Stat(self._file.size())
-
-    def pwrite(self, file: int, data: bytes, offset: int) -> int:
-        del file
-        assert self._file is not None
-        try:
-            self._file.write(data, offset)
-        except DiskError as error:
-            raise OSError(str(error)) from error
-        return len(data)
-
-    def close(self, file: int) -> None:
-        del file
-        self._file = None
-
-
-class _Stat:
-    def __init__(self, size: int) -> None:
-        self.st_size = size
-
-
 class SimulatedVfs(apsw.VFS):
     """A file system for SQLite."""
 
@@ -127,9 +87,10 @@ class SimulatedVfs(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  # SQLite's names
         """Open a file."""
-        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        # A temporary file has no name.
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         file = self._disk.open(path, self._handles, create=True)
-        return _VfsFile(self._disk, self._handles, file, bool(flags[0] & _SYNC_DIRECTORY))
+        return VfsFile(self._disk, self._handles, file, bool(flags[0] & _SYNC_DIRECTORY))
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
         """Tell whether there is a file."""
@@ -161,169 +122,3 @@ class SimulatedVfs(apsw.VFS):
     def xSleep(self, microseconds: int) -> int:  # noqa: N802
         """Do not sleep."""
         return microseconds
-
-
-class _VfsFile:
-    """An open file of SQLite's."""
-
-    def __init__(self, disk: Disk, handles: Handles, file: OpenFile, sync_names: bool) -> None:
-        self._disk = disk
-        self._handles = handles
-        self._file = file
-        self._sync_names = sync_names
-
-    def excepthook(self, *_: object) -> None:
-        pass
-
-    def xClose(self) -> None:  # noqa: N802
-        pass
-
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        return self._file.read(amount, offset)
-
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        try:
-            self._file.write(data, offset)
-        except DiskError as error:
-            raise _error_of(error, apsw.SQLITE_IOERR_WRITE) from None
-
-    def xTruncate(self, size: int) -> None:  # noqa: N802
-        try:
-            self._file.truncate(size)
-        except DiskError as error:
-            raise _error_of(error, apsw.SQLITE_IOERR_TRUNCATE) from None
-
-    def xSync(self, flags: int) -> None:  # noqa: N802
-        del flags
-        try:
-            self._file.sync()
-            if self._sync_names:
-                self._disk.sync_names(self._handles)
-                self._sync_names = False
-        except DiskError as error:
-            raise _error_of(error, apsw.SQLITE_IOERR_FSYNC) from None
-
-    def xFileSize(self) -> int:  # noqa: N802
-        return self._file.size()
-
-    def xLock(self, level: int) -> None:  # noqa: N802
-        pass
-
-    def xUnlock(self, level: int) -> None:  # noqa: N802
-        pass
-
-    def xCheckReservedLock(self) -> bool:  # noqa: N802
-        return False
-
-    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
-        del op, pointer
-        return False
-
-    def xSectorSize(self) -> int:  # noqa: N802
-        return SECTOR_BYTES
-
-    def xDeviceCharacteristics(self) -> int:  # noqa: N802
-        return int(apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE)  # as the real one says
-
-
-def _error_of(error: DiskError, code: int) -> Any:
-    if error.full:
-        return apsw.FullError("database or disk is full")
-    raised: Any = apsw.IOError("disk I/O error")
-    raised.extendedresult = code
-    return raised
-
-
-class SimulatedDatabase:
-    """As much of a `sqlite3.Connection` as the store uses."""
-
-    def __init__(self, path: str, vfs: str) -> None:
-        try:
-            self._connection = apsw.Connection(path, vfs=vfs, statementcachesize=64)
-        except apsw.Error as error:
-            raise _as_sqlite3(error) from error
-        self.execute("PRAGMA locking_mode=EXCLUSIVE")
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> "SimulatedCursor":
-        """Run a statement. Raises what sqlite3 raises."""
-        try:
-            cursor = self._connection.execute(sql, values)
-        except apsw.Error as error:
-            raise _as_sqlite3(error) from error
-        if sql.startswith(_SET_AUTOCHECKPOINT):
-            self._checkpoint_from(int(sql.removeprefix(_SET_AUTOCHECKPOINT)))
-        return SimulatedCursor(cursor)
-
-    def _checkpoint_from(self, enough: int) -> None:
-        """Have commits that leave so many pages in the log followed by a checkpoint.
-
-        As SQLite does it by itself, where a checkpoint that fails is no error of the commit. apsw
-        would raise it out of COMMIT, for a transaction that is in the log.
-        """
-
-        def after_commit(connection: apsw.Connection, name: str, pages: int) -> int:
-            if pages >= enough:
-                with contextlib.suppress(apsw.Error):
-                    connection.wal_checkpoint(name, apsw.SQLITE_CHECKPOINT_PASSIVE)
-            return apsw.SQLITE_OK
-
-        self._connection.set_wal_hook(after_commit)
-
-    def executemany(self, sql: str, rows: Sequence[Any]) -> None:
-        """Run a statement for each row. Raises what sqlite3 raises."""
-        try:
-            self._connection.executemany(sql, rows)
-        except apsw.Error as error:
-            raise _as_sqlite3(error) from error
-
-    def content(self) -> bytes:
-        """Return what a file with the same database has."""
-        return self._connection.serialize("main")
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self._connection.in_transaction
-
-    def getlimit(self, category: int) -> int:
-        """Return a limit of SQLite's."""
-        return self._connection.limit(category, -1)
-
-    def close(self) -> None:
-        """Close the database. As sqlite3 does, say nothing if the last checkpoint fails."""
-        with contextlib.suppress(apsw.Error):
-            self._connection.close()
-
-
-class SimulatedCursor:
-    """As much of a `sqlite3.Cursor` as the store uses."""
-
-    def __init__(self, cursor: apsw.Cursor) -> None:
-        self._cursor = cursor
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the rows."""
-        return iter(self._cursor)
-
-    def fetchone(self) -> Any:
-        """Return the next row; None if there is none."""
-        return self._cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows."""
-        return self._cursor.fetchall()
-
-    def fetchmany(self, size: int) -> list[Any]:
-        """Return the next rows."""
-        return list(islice(self._cursor, size))
-
-
-def _as_sqlite3(error: apsw.Error) -> sqlite3.Error:
-    """Return the error that sqlite3 would raise."""
-    code = getattr(error, "extendedresult", -1)
-    cls = (
-        sqlite3.DatabaseError if isinstance(error, apsw.CorruptError) else sqlite3.OperationalError
-    )
-    raised = cls(str(error))
-    raised.sqlite_errorcode = code
-    return raised

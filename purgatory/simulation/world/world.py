@@ -8,6 +8,10 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+# Bound once: compiled, that saves look-ups for each event.
+_push: Final = heapq.heappush
+_pop: Final = heapq.heappop
+
 NS_PER_S: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000
 
@@ -25,6 +29,11 @@ class World:
         #: What has happened, a line each, if it is to be told; see `note`.
         self.history: list[str] | None = None
 
+    @property
+    def is_told(self) -> bool:
+        """Whether there is a history: lines that are made often are made only then."""
+        return self.history is not None
+
     def note(self, what: str) -> None:
         """Add a line to the history, with the time."""
         if self.history is not None:
@@ -32,8 +41,12 @@ class World:
 
     def after(self, delay_ns: int, call: Callable[[], None]) -> None:
         """Have a call made so many nanoseconds from now; those of one moment in this order."""
+        self.at(self.now_ns + delay_ns, call)
+
+    def at(self, at_ns: int, call: Callable[[], None]) -> None:
+        """Have a call made at a time, which may be now."""
         self._planned += 1
-        heapq.heappush(self._events, (self.now_ns + delay_ns, self._planned, call))
+        _push(self._events, (at_ns, self._planned, call))
 
     def lose_time(self, delay_ns: int) -> None:
         """Let time pass within an event: those that are due meanwhile happen late."""
@@ -43,20 +56,21 @@ class World:
         """Let the next event happen; False if there is none."""
         if not self._events:
             return False
-        at_ns, _, call = heapq.heappop(self._events)
+        at_ns, _, call = _pop(self._events)
         self.now_ns = max(self.now_ns, at_ns)
         self.steps += 1
         call()
         return True
 
-    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Let events happen until `done`, for so many seconds at most; returns `done()`."""
+    def run_until(self, done: Callable[[], object], seconds: float) -> bool:
+        """Let events happen until `done`, for so many seconds at most; returns whether it is."""
         end_ns = self.now_ns + int(seconds * NS_PER_S)
+        events, step = self._events, self.step
         while not done():
-            if not self._events or self._events[0][0] > end_ns:
+            if not events or events[0][0] > end_ns:
                 self.now_ns = max(self.now_ns, end_ns)
-                return done()
-            self.step()
+                return bool(done())
+            step()
         return True
 
     def run(self, seconds: float) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.simulation import __main__ as command
-from purgatory.simulation import oracle
+from purgatory.simulation.key_effects import KeyEffects
 
 
 def test_many_seeds(capsys):
@@ -51,5 +51,5 @@ def test_a_failure(capsys):
 
 @pytest.fixture
 def wrong_oracle(monkeypatch):
-    """An oracle that holds each expiry to be early."""
-    monkeypatch.setattr(oracle, "_ROUNDING_NS", -(10**18))
+    """An oracle that holds each completion to be late."""
+    monkeypatch.setattr(KeyEffects, "first_ns", lambda *_: 0)

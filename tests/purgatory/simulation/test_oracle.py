@@ -276,3 +276,18 @@ def test_a_call_that_is_never_answered(world, oracle):
     assert broken(oracle) == ""
     oracle.check_answered([CallRecord(world.now_ns)])
     assert "never answered" in broken(oracle)
+
+
+def test_a_call_that_times_out(world, oracle):
+    """Its client may give up while something is wrong, and not after seconds of calm."""
+    call = CallRecord(world.now_ns)
+    world.run(20)
+    called_ns = world.now_ns
+    oracle._troubles.add()
+    world.run(30)
+    oracle.time_out(call, called_ns)
+    assert oracle.violation is None
+    called_ns = world.now_ns
+    world.run(30)
+    oracle.time_out(call, called_ns)
+    assert "had no answer, though nothing was wrong" in broken(oracle)

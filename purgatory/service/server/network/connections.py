@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 _CUT_OFF: Final = "client '%s' does not read its answers: cut off"
-# A plain number: to combine those of the enumeration takes two microseconds.
+# Plain numbers: to combine those of the enumeration takes two microseconds.
+_NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 # Bounds of the replies kept for a connection that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
@@ -278,7 +279,7 @@ class Connections:
     def _write(self, route: bytes, frame: bytes) -> None:
         self.sent = True
         self._socket.send(route, _MORE)
-        self._socket.send(frame, zmq.NOBLOCK)
+        self._socket.send(frame, _NOBLOCK)
 
     def push(self, push: OutcomePush) -> None:
         """Send outcomes that were just committed to all streaming connections of their client."""

@@ -50,7 +50,8 @@ class OutcomeRetention:
     @property
     def overdue(self) -> int:
         """How many acknowledged outcomes there are beyond `RETAINED_OUTCOMES`."""
-        return max(0, len(self._acknowledged) - RETAINED_OUTCOMES)
+        beyond = len(self._acknowledged) - RETAINED_OUTCOMES
+        return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
         """Keep an outcome that is on disk until its client acknowledges it."""

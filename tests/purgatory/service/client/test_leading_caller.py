@@ -29,6 +29,7 @@ from purgatory.service.protocol import (
 from tests.testing.interrupts import interrupted_at
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import limits
+from timingwheel import COMPILED
 
 # The places of an interrupt that are tried: all of them, or every so many.
 STRIDE = 1 if "PURGATORY_ROUNDS" in environ else 11
@@ -38,14 +39,14 @@ needs_epoll = pytest.mark.skipif(not CAN_LEND, reason="this system has no epoll"
 
 
 def steps_of(io_thread):
-    """Return a list to which each step of the I/O thread adds an item, its sleep included."""
-    steps, look = [], io_thread._look_at_descriptors
+    """Return a list to which each sleep of the I/O thread adds an item: one for each step."""
+    steps, sleep = [], io_thread._doorbell.sleep
 
-    def count():
+    def count(seconds):
         steps.append(1)
-        look()
+        sleep(seconds)
 
-    io_thread._look_at_descriptors = count
+    io_thread._doorbell.sleep = count
     return steps
 
 
@@ -235,5 +236,6 @@ def test_an_interrupt(server, connect, call):
         assert other.complete(f"new {key}") <= 1
         place += STRIDE
         fired = interrupter.fired
-    assert place > 50  # fewer if the I/O thread makes the calls: the machine is busy
+    # Fewer if the I/O thread makes the calls: the machine is busy. Compiled code has no lines.
+    assert place > (20 if COMPILED else 50)
     assert server.stats().pending == 0

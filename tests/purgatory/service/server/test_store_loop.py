@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.protocol import Complete, Completion, Query, Submit, decode_answer
+from purgatory.service.protocol import Query, Submit, decode_answer
 from purgatory.service.server.commands import StoreLoopStopped
 from tests.testing.step_server import frames_of, operation
 
@@ -12,13 +12,6 @@ from tests.testing.step_server import frames_of, operation
 @pytest.fixture
 def server(step_server):
     return step_server
-
-
-class FailingHandler:
-    """A request handler that has a bug."""
-
-    def handle(self, transaction, command):
-        raise ZeroDivisionError(command)
 
 
 def test_the_longest_sleep(server):
@@ -90,8 +83,8 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
 
 def test_an_unexpected_error_ends_the_server(server, monkeypatch):
     """After it, memory and disk might not agree any more."""
-    monkeypatch.setattr(server.store_loop, "_handler", FailingHandler())
-    server.post(Complete, [Completion("k")])
+    monkeypatch.setattr(server.store, "commit", lambda changes: 1 // 0)
+    server.post(Submit, [operation("a")])
     server.step()
     assert server.store_loop.finished()
     assert isinstance(server.store_loop.failure, ZeroDivisionError)

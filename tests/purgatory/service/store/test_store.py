@@ -10,11 +10,11 @@ from msgspec import Raw
 
 from purgatory import StoreError
 from purgatory.service.protocol import Submission
-from purgatory.service.store.changes import Changes
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch, StoredOperation
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
+from tests.testing.changes import changes_of
 from tests.testing.failing_disk import DiskFaults
 
 
@@ -55,7 +55,7 @@ def again(tmp_path):
 def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
     """Another connection reads the same values."""
     store.commit(
-        Changes(
+        changes_of(
             operations=batch(1, 2),
             progress=[1, "k", b"\x03"],
             outcomes=outcome(1, 2),
@@ -72,14 +72,14 @@ def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 511, 512, 513, 1700])
 def test_any_number_of_rows(store, count):
     """Statements of several sizes together write each row once."""
-    store.commit(Changes(operations=batches(range(1, count + 1))))
+    store.commit(changes_of(operations=batches(range(1, count + 1))))
     assert [row.number for row in store.operations()] == list(range(1, count + 1))
 
 
 def test_numbers_are_never_given_twice(store, tmp_path):
     """Not even when the rows that had them are deleted."""
-    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
-    store.commit(Changes(delete_operations=[1, 2], delete_outcomes=[1]))
+    store.commit(changes_of(operations=batch(1, 2), outcomes=outcome(1, 2)))
+    store.commit(changes_of(delete_operations=[1, 2], delete_outcomes=[1]))
     assert list(store.operations()) == list(store.outcomes()) == []
     other = again(tmp_path)
     assert other.last_numbers() == JournalPosition(2, 1)
@@ -88,15 +88,15 @@ def test_numbers_are_never_given_twice(store, tmp_path):
 
 def test_deleting_an_operation_deletes_its_progress(store):
     """The rows of its completed keys are deleted too."""
-    store.commit(Changes(operations=batch(1), progress=[1, "k", b"\x03"]))
-    store.commit(Changes(delete_operations=[1]))
+    store.commit(changes_of(operations=batch(1), progress=[1, "k", b"\x03"]))
+    store.commit(changes_of(delete_operations=[1]))
     assert list(store.progress()) == []
 
 
 def test_reading_from_a_number_on(store):
     """Rows can be read from a number on, as for the journal after a crash."""
     outcomes = outcome(1, 5) + outcome(2, 9)
-    store.commit(Changes(operations=batches(range(1, 1200)), outcomes=outcomes))
+    store.commit(changes_of(operations=batches(range(1, 1200)), outcomes=outcomes))
     assert [row.number for row in store.submissions(after=1197)] == [1198, 1199]
     assert [row.seq for row in store.outcomes(after=1)] == [2]
     [(end, row)] = store.outcomes_by_seqs([2])
@@ -106,7 +106,7 @@ def test_reading_from_a_number_on(store):
 
 def test_times_of_what_waits_can_be_moved(store):
     """Times of operations that have ended stay."""
-    store.commit(Changes(operations=batch(1, 2), outcomes=outcome(1, 2)))
+    store.commit(changes_of(operations=batch(1, 2), outcomes=outcome(1, 2)))
     store.shift_times(50, {"fact": 1})
     assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
         (51, 1050),
@@ -117,26 +117,26 @@ def test_times_of_what_waits_can_be_moved(store):
 
 def test_times_of_replies_are_moved(store):
     """They are kept for a while after they were sent."""
-    store.commit(Changes(replies=["session", 7, 100, b"reply"]))
+    store.commit(changes_of(replies=["session", 7, 100, b"reply"]))
     store.shift_times(-50, {})
     assert store.replies() == [("session", 7, 50, b"reply")]
 
 
 def test_the_last_event_is_of_the_present_clock(store):
     """What the journal is to get keeps its times; those from before can be left out."""
-    store.commit(Changes(queued_events=[1, "k", 5000, 0, 0]))
+    store.commit(changes_of(queued_events=[1, "k", 5000, 0, 0]))
     assert store.last_event_ms(0) == 5000
     store.shift_times(-3000, {})
     assert store.last_event_ms(1) is None
     assert store.queued_events(0) == [(1, "k", 5000, 0, 0)]
-    store.commit(Changes(queued_events=[2, "k", 2001, 0, 0]))
+    store.commit(changes_of(queued_events=[2, "k", 2001, 0, 0]))
     assert store.last_event_ms(1) == 2001
 
 
 def test_in_memory():
     """Without a path the database is in memory."""
     store = Store(None)
-    store.commit(Changes(operations=batch(1)))
+    store.commit(changes_of(operations=batch(1)))
     assert len(list(store.operations())) == 1
     store.close()
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_no_database(tmp_path):
 def test_a_damaged_database(tmp_path):
     """It is an error to open it."""
     store = again(tmp_path)
-    store.commit(Changes(operations=batches(range(1, 3000))))
+    store.commit(changes_of(operations=batches(range(1, 3000))))
     store.close()
     with (tmp_path / "a.db").open("r+b") as file:
         file.seek(3 * 4096)
@@ -182,11 +182,11 @@ def test_a_locked_database(store, tmp_path):
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked") as caught:
-        store.commit(Changes(operations=batch(1)))
+        store.commit(changes_of(operations=batch(1)))
     assert not caught.value.fatal
     other.execute("ROLLBACK")
     other.close()
-    store.commit(Changes(operations=batch(1)))
+    store.commit(changes_of(operations=batch(1)))
     assert len(list(store.operations())) == 1
 
 
@@ -195,7 +195,7 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     """All or nothing is written, and the next commit succeeds."""
     faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
-    changes = Changes(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
+    changes = changes_of(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
     faults.fail_at(step)
     if step == 5:  # BEGIN, a row of each, COMMIT
         store.commit(changes)
@@ -227,7 +227,7 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
     sizes = []  # of the log's content, after each commit
     for start in range(1, 10 * group, group):
         rows = batches(range(start, start + group))
-        store.commit(Changes(operations=rows, outcomes=outcome(start, start)))
+        store.commit(changes_of(operations=rows, outcomes=outcome(start, start)))
         sizes.append(written((tmp_path / "a.db-wal").read_bytes()))
     for number in range(8):
         torn = tmp_path / f"torn-{number}"
@@ -260,7 +260,7 @@ def test_an_input_output_error_is_fatal(tmp_path):
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
-        store.commit(Changes(operations=batch(1)))
+        store.commit(changes_of(operations=batch(1)))
     assert caught.value.fatal
     faults.clear()
     store.close()
@@ -272,7 +272,7 @@ def test_a_rollback_that_fails(tmp_path):
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
     with pytest.raises(StoreError, match="full") as caught:
-        store.commit(Changes(operations=batch(1)))
+        store.commit(changes_of(operations=batch(1)))
     assert caught.value.fatal
     faults.clear()
     store.close()
@@ -296,7 +296,7 @@ def test_rows_have_their_recorded_bytes(store):
         Submission("b", ("k",), 5),
     ]
     store.commit(
-        Changes(
+        changes_of(
             operations=[OperationBatch(1, "c", 100, submissions)],
             progress=[1, "k", b"\x07"],
             outcomes=[1, 2, "expired", 105, 1, "", ""],
@@ -309,7 +309,7 @@ def test_rows_have_their_recorded_bytes(store):
     store.shift_times(50, {})
     packed = "9297a16192a16ba16ccd05dc02a3706179070097a16291a16b0501a0c0d0ce"
     assert rows(store, "batches") == [(1, 2, 2, "c", 150, None, bytes.fromhex(packed))]
-    store.commit(Changes(delete_operations=[2], delete_outcomes=[1]))
+    store.commit(changes_of(delete_operations=[2], delete_outcomes=[1]))
     packed = "9197a16192a16ba16ccd05dc02a37061790700"
     assert rows(store, "batches") == [(1, 2, 1, "c", 150, b"\x91\x01", bytes.fromhex(packed))]
     assert {key for key, _ in rows(store, "meta")} == {"last", "source"}

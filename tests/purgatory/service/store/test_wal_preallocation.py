@@ -6,16 +6,16 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import OperationBatch
 from purgatory.service.store.store import Store
 from purgatory.service.store.wal_preallocation import WalPreallocator
+from tests.testing.changes import changes_of
 
 
 def commit(store, first, count):
     """Commit operations, each in a commit of its own."""
     for number in range(first, first + count):
-        changes = Changes()
+        changes = changes_of()
         changes.operations.append(OperationBatch(number, "me", 1, [[f"op{number}", ["k"], 1000]]))
         store.commit(changes)
 

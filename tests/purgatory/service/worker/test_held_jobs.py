@@ -7,8 +7,8 @@ from purgatory.service.worker.held_jobs import HeldJobs
 from purgatory.service.worker.pace import Pace
 
 
-def leased(number, token=1):
-    return LeasedJob(number, token, f"job {number}", "", 1, 0, 0)
+def leased(number, token=1, attempt=1):
+    return LeasedJob(number, token, f"job {number}", "", attempt, 0, 0)
 
 
 def test_a_job_is_begun_once():
@@ -33,6 +33,16 @@ def test_a_job_that_is_leased_again():
     one = jobs.add(leased(1, token=5))
     assert jobs.add(leased(1, token=9)) is None
     assert one.lease.token == 9
+
+
+def test_a_job_that_is_leased_again_before_it_begins():
+    """Its handler, and the delay after it, are those of the attempt as which it began."""
+    jobs = HeldJobs(60.0, float)
+    one = jobs.add(leased(1, token=5))
+    jobs.add(leased(1, token=9, attempt=2))
+    assert jobs.begin(one)
+    jobs.add(leased(1, token=11, attempt=3))
+    assert (one.lease.token, one.leased.attempt) == (11, 2)
 
 
 def test_a_job_that_waited_too_long():

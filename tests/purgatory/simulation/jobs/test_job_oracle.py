@@ -5,23 +5,25 @@ import pytest
 from purgatory.service.job_messages import DeadJob, How
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
+from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.records import CallRecord
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_S
 
 LEASE_NS = 20 * NS_PER_S
+NO_DELAYS = RetryDelays(0.0, 0.0)
 
 
 class Bench:
     """An oracle of jobs with three attempts; `token` is of the last lease."""
 
-    def __init__(self, world):
+    def __init__(self, world, delays=NO_DELAYS):
         self.world = world
         world.run(100)
         self.troubles = Troubles(world)
         self.judge = Oracle(world, self.troubles)
-        self.oracle = JobOracle(world, self.troubles, self.judge, max_attempts=3)
+        self.oracle = JobOracle(world, self.troubles, self.judge, 3, delays)
         self.token = 0
 
     def schedule(self, delay=1, wait=2):
@@ -42,8 +44,8 @@ class Bench:
         self.oracle.begun("w", job.job_id, token)
         self.oracle.returned("w", job.job_id, error)
 
-    def end(self, job, token, how=How.DONE, *, taken=True):
-        self.oracle.ends("w", job.job_id, token, how)(taken)
+    def end(self, job, token, how=How.DONE, *, taken=True, delay_ms=0):
+        self.oracle.ends("w", job.job_id, token, how, delay_ms)(taken)
 
     def do(self, job, **lease):
         token = self.lease(job, **lease)
@@ -192,6 +194,55 @@ def test_an_attempt_that_is_forgotten(bench):
         assert bench.judge.violation is None
         bench.lease(one)
     assert "attempt 1, and then 1" in bench.broken
+
+
+def test_a_retry_that_comes_too_early(world):
+    """A job that has failed waits as long as its worker has asked first, if that was noted."""
+    bench = Bench(world, RetryDelays(1.0, 3.0))
+    job = bench.schedule()
+    token = bench.lease(job)
+    bench.run(job, token, ValueError())
+    bench.end(job, token, How.FAILED, delay_ms=900)
+    world.run(0.9)
+    token = bench.lease(job, attempt=2)
+    bench.run(job, token, ValueError())
+    assert bench.judge.violation is None
+    bench.end(job, token, How.FAILED, delay_ms=2000)
+    world.run(1.9)
+    bench.lease(job, attempt=3)
+    assert "tried again 98 ms early" in bench.broken
+
+
+def test_a_retry_that_came_before_the_answer(world):
+    """The delay counts from when the failure was told, though the answer comes after the lease."""
+    bench = Bench(world, RetryDelays(1.0, 3.0))
+    job = bench.schedule()
+    token = bench.lease(job)
+    answered = bench.oracle.ends("w", job.job_id, token, How.FAILED, 1000)
+    bench.lease(job, attempt=2)
+    assert bench.judge.violation is None
+    answered(True)
+    assert "tried again" in bench.broken
+
+
+def test_a_failure_that_is_told_under_another_lease(world):
+    """The delay is that after the attempt as which the handler began."""
+    bench = Bench(world, RetryDelays(1.0, 30.0))
+    job = bench.schedule()
+    bench.troubles.add()
+    bench.run(job, bench.lease(job), ValueError())
+    bench.end(job, bench.lease(job, attempt=3), How.FAILED, delay_ms=900)
+    assert bench.judge.violation is None
+
+
+@pytest.mark.parametrize(("attempt", "delay_ms"), [(1, 499), (1, 1001), (2, 999), (3, 3001)])
+def test_a_wrong_retry_delay(world, attempt, delay_ms):
+    """It doubles with each attempt, up to the longest; up to a half may be left out."""
+    bench = Bench(world, RetryDelays(1.0, 3.0))
+    job = bench.schedule()
+    token = bench.lease(job, attempt=attempt)
+    bench.end(job, token, How.FAILED, delay_ms=delay_ms)
+    assert f"waits {delay_ms} ms after attempt {attempt}" in bench.broken
 
 
 def test_an_old_token(bench):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from purgatory.simulation.job_workload import JobWorkload
+from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.jobs.worker_group import GROUP
 from purgatory.simulation.simulation import Settings, Simulation
 from purgatory.simulation.workload import usual_workload
@@ -17,7 +18,7 @@ JOBS = JobWorkload(
     longest_delay=2.0,
     lease=15.0,
     max_attempts=3,
-    retry_delay=0.1,
+    retry_delays=RetryDelays(0.1, 0.3),
     longest_run=1.0,
     failing=0.0,
     hanging=0.0,

@@ -1,0 +1,5 @@
+"""What the simulation raises."""
+
+
+class Violation(AssertionError):
+    """A promise that was broken; the message says which, and what was seen."""

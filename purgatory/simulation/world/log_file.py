@@ -1,0 +1,46 @@
+"""LogFile: the write-ahead log, as what extends it sees it."""
+
+from pathlib import Path
+
+from purgatory.simulation.world.disk import Disk, DiskError, Handles, OpenFile
+
+
+class LogFile:
+    """As much of `os` as `WalPreallocator` uses; one file is open at a time."""
+
+    def __init__(self, disk: Disk, handles: Handles) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._file: OpenFile | None = None
+
+    def open(self, path: Path, flags: int) -> int:
+        """Open the file."""
+        del flags
+        self._file = self._disk.open(str(path), self._handles, create=False)
+        return 3
+
+    def fstat(self, file: int) -> "_Stat":
+        """Return its size, as `os.fstat` does."""
+        del file
+        assert self._file is not None
+        return _Stat(self._file.size())
+
+    def pwrite(self, file: int, data: bytes, offset: int) -> int:
+        """Write. Raises OSError."""
+        del file
+        assert self._file is not None
+        try:
+            self._file.write(data, offset)
+        except DiskError as error:
+            raise OSError(str(error)) from error
+        return len(data)
+
+    def close(self, file: int) -> None:
+        """Close the file."""
+        del file
+        self._file = None
+
+
+class _Stat:
+    def __init__(self, size: int) -> None:
+        self.st_size = size
