@@ -35,6 +35,8 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "spark_latency": ("", "--rounds 5 --warm 2"),
     "spark_report": ("--rows 1000000", "--rows 100000"),
     "service": ("--repeats 1", "--operations 2000 --pending 10000 --repeats 1"),
+    "round_trip": ("", "--trips 50 --repeats 1"),
+    "expiry": ("", "--seconds 3"),
 }
 KEPT = {"timer", "purgatory_load"}
 

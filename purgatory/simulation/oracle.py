@@ -150,7 +150,7 @@ class Oracle:
         deadlines = [each.called_ns + each.timeout_ns for each in possible]
         if not any(each.answer is True for each in possible):
             deadlines.append(operation.called_ns + operation.timeout_ns)
-        early_ns = min(deadlines) - self._world.now_ns - _ROUNDING_NS - self.lost_time_ns()
+        early_ns = min(deadlines) - self._world.now_ns - self.lost_time_ns()
         if early_ns > 0:
             self._fail(operation, f"expired at least {early_ns / 1e6:g} ms early")
         self._check_not_late(operation)

@@ -110,7 +110,9 @@ class ServerHost:
             self._stored_errors_ms |= moved
             return
         error_ms = clock.now_ms() - self.machine.true_ms()
-        self.lost_time_ns += max(abs(error_ms - moved_ms) for moved_ms in moved) * NS_PER_MS
+        lost_ms = max(abs(error_ms - moved_ms) for moved_ms in moved)
+        # Each of the errors is cut off to whole milliseconds.
+        self.lost_time_ns += (lost_ms + 1 if lost_ms else 0) * NS_PER_MS
         self._stored_errors_ms = {error_ms}
         self._largest_error_ms = max(abs(error_ms), self._largest_error_ms)
 

@@ -36,6 +36,13 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["One thread", "Two threads"],
             "shared timer",
         ),
+        (
+            "bench_round_trip.py",
+            ["--trips", "5", "--repeats", "1"],
+            ["One after the other"],
+            "timer-purgatory",
+        ),
+        ("bench_expiry.py", ["--seconds", "2", "--rate", "200"], ["From defer"], "| "),
         ("bench_rearm.py", ["--sizes", "100", "--repeats", "1"], ["Re-arm"], "timingwheel"),
         ("bench_replay.py", ["--rows", "9000", "--repeats", "1"], ["A year of flights"], "Replay"),
         ("bench_tick.py", ["--seconds", "1", "--repeats", "1"], ["1000 timers"], "| 0.2 |"),

@@ -99,8 +99,8 @@ MUTANTS = [
     Mutant(
         "an operation expires a millisecond early",
         SERVER + "records/operation.py",
-        "wait_ms = due_ms + 1 - now_ms",
-        "wait_ms = due_ms - 1 - now_ms",
+        "wait_ns = (due_ns // TICK_NS + 1) * TICK_NS - now_ns",
+        "wait_ns = due_ns // TICK_NS * TICK_NS - 1_000_000 - now_ns",
     ),
     Mutant(
         "an extension is forgotten at the start",

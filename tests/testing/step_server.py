@@ -57,14 +57,20 @@ class ManualTime:
 
     def __init__(self):
         self.ms = START_MS
+        self.us = 0  # microseconds beyond
         self.wall_ms = 0  # how far the wall clock was set ahead
         self.boot = "boot 1"
+
+    @property
+    def ns(self):
+        """The clock in nanoseconds."""
+        return self.ms * 1_000_000 + self.us * 1000
 
     def sources(self):
         """Return what a `ServiceClock` reads."""
         return ClockSources(
-            wall_ns=lambda: (self.ms + self.wall_ms) * 1_000_000,
-            boot_ns=lambda: (self.ms - START_MS + 5_000) * 1_000_000,
+            wall_ns=lambda: self.ns + self.wall_ms * 1_000_000,
+            boot_ns=lambda: self.ns - (START_MS - 5_000) * 1_000_000,
             boot_id=lambda: self.boot,
         )
 
@@ -296,6 +302,11 @@ class StepServer:
         """Move the clocks and expire what is due; returns the outcomes pushed."""
         self.time.ms += ms
         return self.step()[1]
+
+    def pass_us(self, us):
+        """Move the clocks by microseconds; returns the outcomes pushed."""
+        self.time.us += us
+        return self.pass_time(0)
 
 
 def frames_of(command):

@@ -49,7 +49,7 @@ class ServiceClock:
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if self._boot_id and metadata.get("boot_id") == self._boot_id:
-            jump_ms = (wall_offset_ns - metadata["offset_ns"]) // _NS_PER_MS
+            jump_ms = _whole_ms(wall_offset_ns - metadata["offset_ns"])
             if abs(jump_ms) < JUMP_MS:
                 self._offset_ns = metadata["offset_ns"]
             else:
@@ -57,14 +57,17 @@ class ServiceClock:
         elif abs(metadata.get("drift_ms", 0)) >= JUMP_MS:
             self.shift_ms = metadata["drift_ms"]
 
+    def now_ns(self) -> int:
+        """Return Unix nanoseconds; never goes back."""
+        return self._sources.boot_ns() + self._offset_ns
+
     def now_ms(self) -> int:
         """Return Unix milliseconds; never goes back."""
-        return (self._sources.boot_ns() + self._offset_ns) // _NS_PER_MS
+        return self.now_ns() // _NS_PER_MS
 
-    def seconds_until(self, when_ms: int) -> float:
-        """Return the seconds until `now_ms` is `when_ms`; 0 if it has passed."""
-        left_ns = when_ms * _NS_PER_MS - self._sources.boot_ns() - self._offset_ns
-        return max(0, left_ns) / 1e9
+    def seconds_until(self, when_ns: int) -> float:
+        """Return the seconds until `now_ns` is `when_ns`; 0 if it has passed."""
+        return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
         """Return what the next run needs to continue this clock."""
@@ -72,5 +75,10 @@ class ServiceClock:
         return {
             "boot_id": self._boot_id,
             "offset_ns": self._offset_ns,
-            "drift_ms": drift_ns // _NS_PER_MS,
+            "drift_ms": _whole_ms(drift_ns),
         }
+
+
+def _whole_ms(ns: int) -> int:
+    """Round up: a deadline that is moved by it comes late rather than early."""
+    return -(-ns // _NS_PER_MS)

@@ -27,7 +27,7 @@ from purgatory.service.server.leases.job_recovery import begin_epoch, load_jobs
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation import NS_PER_MS, PendingOperation
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.journal_tables import JournalPosition
@@ -110,21 +110,33 @@ def load_state(
         state.held.set(key, event)
     metadata = store.metadata()
     moved = _read_moved(metadata)
-    last_ms = store.last_event_ms(moved.events) or 0
+    outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
+    last_ms = max(
+        store.last_event_ms(moved.events) or 0, _last_expiry_ms(outcomes.values(), moved) + 1
+    )
     if last_ms <= now_ms + _MAX_AHEAD_MS:
         state.stamp.follow(last_ms)
-    _load_operations(state, store, memory, moved)
+    _load_operations(state, store, outcomes, memory, moved)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
     _load_acknowledgements(state, metadata)
     return state
 
 
+def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: _Moved) -> int:
+    """Return the last deadline at which an operation expired: events have to come after it."""
+    expired = (o.at_ms for o in outcomes if o.outcome == "expired" and o.seq > moved.outcomes)
+    return max(expired, default=0)
+
+
 def _load_operations(
-    state: ServerState, store: Store, memory: StoredMemoryCheck, moved: _Moved
+    state: ServerState,
+    store: Store,
+    outcomes: dict[int, StoredOutcome],
+    memory: StoredMemoryCheck,
+    moved: _Moved,
 ) -> None:
     """Read operations in order of their numbers, and with each its outcome or its progress."""
-    outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     progress = _read_progress(store)
     jobs: list[tuple[OutcomeRecord, str]] = []
     for count, row in enumerate(store.operations()):
@@ -134,7 +146,7 @@ def _load_operations(
         client.count += 1
         outcome = outcomes.pop(row.number, None)
         if outcome is None:
-            operation = _pending_operation(row, client, state.clock.now_ms)
+            operation = _pending_operation(row, client, state.clock.now_ns())
             operation.values = progress.pop(row.number, None)
             state.watch(operation, row.keys)
             state.pending_bytes += operation.all_bytes()
@@ -186,18 +198,19 @@ def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
 
 
 def _pending_operation(
-    row: StoredOperation, client: ClientRecord, clock_ms: int
+    row: StoredOperation, client: ClientRecord, clock_ns: int
 ) -> PendingOperation:
+    """Make an operation; it is due after all of its millisecond: in which part, is not known."""
     operation = PendingOperation(
         row.number,
         client,
         row.op_id,
         sys.intern(row.kind),
         row.submitted_ms,
-        row.deadline_ms,
+        (row.deadline_ms + 1) * NS_PER_MS - 1,
         row.need,
         row.payload is not None,
-        clock_ms,
+        clock_ns,
     )
     operation.bytes = operation_bytes(row.op_id, row.kind, row.keys)
     return operation

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 
+from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
@@ -21,7 +22,12 @@ from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation import (
+    NS_PER_MS,
+    TICK_NS,
+    PendingOperation,
+    expiry_delay,
+)
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.stamp import Stamp
@@ -32,18 +38,26 @@ from timingwheel import Timer
 class TransactionClock:
     """The clock of the server's timer: stands still within a transaction.
 
-    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix
-    milliseconds and never go back.
+    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix time
+    in whole ticks of the timer, and never go back.
     """
 
-    __slots__ = ("now_ms",)
+    __slots__ = ("_now_ns",)
 
     def __init__(self, now_ms: int) -> None:
-        self.now_ms: int = now_ms
+        self._now_ns: i64 = now_ms * NS_PER_MS
+
+    def follow(self, now_ns: i64) -> None:
+        """Move to the last tick of a time."""
+        self._now_ns = now_ns // TICK_NS * TICK_NS
+
+    def now_ns(self) -> int:
+        """Return the present reading in nanoseconds."""
+        return self._now_ns
 
     def __call__(self) -> int:
         """Return the present reading in milliseconds."""
-        return self.now_ms
+        return self._now_ns // NS_PER_MS
 
 
 class OutcomeReceiver:
@@ -75,8 +89,11 @@ class ServerState:
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
-        # A millisecond is the unit of all that the server stores and tells.
-        self.timer: Timer = Timer(name, tick_ms=1, clock=self.clock, executor=self._executor)
+        # Shorter than a millisecond, the unit of all that the server stores and tells, because an
+        # expiry is told within it; no shorter, because each tick is a transaction.
+        self.timer: Timer = Timer(
+            name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self._executor
+        )
         self.purgatory: Purgatory = Purgatory(
             name, timer=self.timer, journal=self, registry=registry
         )
@@ -96,7 +113,7 @@ class ServerState:
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
-        self._next_due_ms = 0  # nothing is due before; 0: not known, ask the timer
+        self._next_due_ns = 0  # nothing is due before; 0: not known, ask the timer
 
     @property
     def total(self) -> int:
@@ -132,7 +149,7 @@ class ServerState:
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Have an operation wait for its keys and for its deadline."""
-        self._next_due_ms = 0
+        self._next_due_ns = 0
         self.purgatory.try_complete_else_watch(operation, keys)
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         self.known[operation.op_id] = operation
@@ -156,20 +173,21 @@ class ServerState:
         found.sort(key=_number)  # a rolled back transaction may have watched some of them anew
         return found
 
-    def set_deadline(self, operation: PendingOperation, due_ms: int) -> None:
+    def set_deadline(self, operation: PendingOperation, due_ns: int) -> None:
         """Move the deadline of a pending operation."""
-        self._next_due_ms = 0
-        operation.due_ms = due_ms
-        self.timer.reschedule(operation, max(1, due_ms + 1 - self.clock.now_ms) / 1000)
+        self._next_due_ns = 0
+        operation.due_ns = due_ns
+        operation.due_ms = due_ns // NS_PER_MS
+        self.timer.reschedule(operation, expiry_delay(due_ns, self.clock.now_ns()))
 
-    def expire_due(self, now_ms: int, enough: Callable[[], bool]) -> None:
-        """Move the timer to `now_ms` and expire what is due, until `enough` says so.
+    def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
+        """Move the timer to `now_ns` and expire what is due, until `enough` says so.
 
         The rest is expired by the next call.
         """
-        self.clock.now_ms = now_ms
-        next_due_ms, self._next_due_ms = self._next_due_ms, 0
-        if now_ms >= next_due_ms:
+        self.clock.follow(now_ns)
+        next_due_ns, self._next_due_ns = self._next_due_ns, 0
+        if now_ns >= next_due_ns:
             self.timer.advance_clock()
             self._executor.run(enough)
 
@@ -182,21 +200,22 @@ class ServerState:
         """Let `expire_due` end after the present operation; nothing happens if it does not run."""
         self._executor.interrupt()
 
-    def next_due_ms(self) -> int | None:
+    def next_due_ns(self) -> int | None:
         """Return when an operation is due, or held long enough; None if there is neither."""
-        now_ms = self.clock.now_ms
+        now_ns = self.clock.now_ns()
         if self._executor:
-            return now_ms
+            return now_ns
         release_ms = self.held.next_end_ms()
-        due_ms = self._next_expiry_ms(now_ms)
-        if due_ms is None or release_ms is None:
-            return release_ms if due_ms is None else due_ms
-        return min(due_ms, release_ms)
+        due_ns = self._next_expiry_ns(now_ns)
+        if release_ms is None:
+            return due_ns
+        release_ns = release_ms * NS_PER_MS
+        return release_ns if due_ns is None else min(due_ns, release_ns)
 
-    def _next_expiry_ms(self, now_ms: int) -> int | None:
+    def _next_expiry_ns(self, now_ns: int) -> int | None:
         delay = self.timer.delay_to_next()
-        self._next_due_ms = sys.maxsize if delay is None else now_ms + round(delay * 1000)
-        return None if delay is None else self._next_due_ms
+        self._next_due_ns = sys.maxsize if delay is None else now_ns + round(delay * 1e9)
+        return None if delay is None else self._next_due_ns
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Pass an outcome on to the open transaction; see `purgatory.core.journal.Journal`."""

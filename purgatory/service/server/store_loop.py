@@ -19,6 +19,7 @@ any.
 """
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,7 @@ from purgatory.service.server.journal.journal_rows import (
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.reads.fair_queue import FairQueue
+from purgatory.service.server.records.operation import NS_PER_MS
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
     pack_acknowledgements,
@@ -227,19 +229,26 @@ class StoreLoop:
 
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
-        wake_ms = self._maintenance_ms
-        state = self.state
-        next_due_ms = state.next_due_ms()
-        self.activity.due_ms = self._late_ms or next_due_ms or 0
-        lease_ms = state.leases.next_due_ms(state.clock.now_ms)
-        deletions = state.retention.next_deletion_ms(), state.journal_numbers.next_deletion_ms()
-        for due_ms in (next_due_ms, lease_ms, *deletions):
-            if due_ms is not None:
-                wake_ms = min(wake_ms, max(due_ms, self._retry_ms))
+        next_due_ns = self.state.next_due_ns()
+        self.activity.due_ms = self._late_ms or (next_due_ns or 0) // NS_PER_MS
+        due = [due_ms * NS_PER_MS for due_ms in self._due_ms() if due_ms is not None]
+        if next_due_ns is not None:
+            due.append(next_due_ns)
+        wake_ns = min(due, default=sys.maxsize)
         if self._retry_ms:
-            wake_ms = min(wake_ms, self._retry_ms)
+            wake_ns = self._retry_ms * NS_PER_MS
+        wake_ns = min(wake_ns, self._maintenance_ms * NS_PER_MS)
         is_busy = self._commands or self._reads
-        return 0.0 if is_busy else self._clock.seconds_until(wake_ms)
+        return 0.0 if is_busy else self._clock.seconds_until(wake_ns)
+
+    def _due_ms(self) -> tuple[int | None, ...]:
+        """Return when other things than operations are due; None for one that is not."""
+        state = self.state
+        return (
+            state.leases.next_due_ms(state.clock()),
+            state.retention.next_deletion_ms(),
+            state.journal_numbers.next_deletion_ms(),
+        )
 
     def advance_clock(self) -> bool:
         """Run a transaction, unless an earlier one has failed."""
@@ -254,7 +263,7 @@ class StoreLoop:
         return True
 
     def _run_transaction(self) -> None:
-        transaction = Transaction(self.state, self._clock.now_ms())
+        transaction = Transaction(self.state, self._clock.now_ns())
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
         due = _due_span(transaction)
@@ -423,7 +432,7 @@ class StoreLoop:
 
     def _write_last(self) -> None:
         """Write the clock's metadata and the acknowledgements, and delete what may be deleted."""
-        transaction = Transaction(self.state, self._clock.now_ms())
+        transaction = Transaction(self.state, self._clock.now_ns())
         transaction.delete_outcomes()
         if self.state.journal_numbers.has_deletable:
             transaction.delete_journaled()

@@ -95,7 +95,7 @@ def test_expired_early(world, oracle):
     early = submit(oracle, timeout=10)
     world.run(8)
     oracle.told(early.op_id, "expired", None)
-    assert "expired at least 999 ms early" in broken(oracle)
+    assert "expired at least 1000 ms early" in broken(oracle)
 
 
 def test_expired_late(world, oracle):

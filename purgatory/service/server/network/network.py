@@ -47,6 +47,7 @@ from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.sockets import accept_gate
 from purgatory.service.server.sockets.accept_gate import AcceptGate
+from purgatory.service.server.sockets.arrival_limit import ArrivalLimit
 from purgatory.service.server.sockets.descriptor_watch import IDLE_CHECK_S, DescriptorWatch
 from purgatory.service.server.sockets.options import set_options
 from purgatory.service.server.sockets.sleep import sleep_for
@@ -203,13 +204,15 @@ class Network:
         mailbox, frames = self.descriptors
         sleep = sleep_for(mailbox, frames)
         descriptors = DescriptorWatch()
+        arrivals = ArrivalLimit(self._monotonic)
         while not self.finished():
             timeout = self.sleep_seconds()
             ready = sleep([mailbox, frames] if self._may_read() else [mailbox], timeout)
             descriptors.check(mailbox)
-            if self._gate is not None and not self._reception.closing:
-                self._gate.check()
             self.step(ready)
+            if self._gate is not None and not self._reception.closing:
+                hellos, behind = self._reception.hellos, self._unread
+                self._gate.check(crowded=arrivals.is_exceeded(hellos, behind=behind))
 
     @property
     def descriptors(self) -> tuple[int, int]:

@@ -62,6 +62,8 @@ class Reception:
         self._max_clients = max_clients
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
+        #: How many connections have said hello so far, or tried to.
+        self.hellos: int = 0
         # Counted here, read by any thread.
         self.messages: int = 0
         self.refused: int = 0
@@ -133,6 +135,7 @@ class Reception:
         access: Access,
         now: float,
     ) -> None:
+        self.hellos += 1
         self._check_hello(hello, before, access, now)
         connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
         self._connections.add(connection)

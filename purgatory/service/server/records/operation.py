@@ -4,6 +4,7 @@ Used by the store thread alone.
 """
 
 from collections.abc import Hashable
+from typing import Final
 
 from msgspec import Raw
 
@@ -14,6 +15,16 @@ from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.service.protocol import NOTHING, encode
 from purgatory.service.server.memory.estimate import value_bytes
 from purgatory.service.server.records.clients import ClientRecord
+
+NS_PER_MS: Final = 1_000_000
+#: The tick of the server's timer: an operation expires at most so long after its deadline.
+TICK_NS: Final = 250_000
+
+
+def expiry_delay(due_ns: i64, now_ns: i64) -> float:
+    """Return the seconds from `now_ns`, a whole tick, to the first tick after a deadline."""
+    wait_ns = (due_ns // TICK_NS + 1) * TICK_NS - now_ns
+    return float(max(TICK_NS, wait_ns)) / 1e9
 
 
 class EventContext:
@@ -51,8 +62,9 @@ class EventContext:
 class PendingOperation(DelayedOperation):
     """An operation that waits for `need` of its keys, until `due_ms` at the latest.
 
-    All times are Unix milliseconds. Its timer runs one millisecond longer: in the millisecond of
-    its deadline the operation still completes.
+    It is due at `due_ns`, Unix nanoseconds, and expires at the next tick of the timer after that:
+    the deadline's own instant is included. All other times are Unix milliseconds. In the
+    millisecond of its deadline it completes until it has expired.
     """
 
     __slots__ = (
@@ -60,6 +72,7 @@ class PendingOperation(DelayedOperation):
         "bytes",
         "client",
         "due_ms",
+        "due_ns",
         "has_payload",
         "keys",
         "kind",
@@ -79,13 +92,12 @@ class PendingOperation(DelayedOperation):
         op_id: str,
         kind: str,
         submitted_ms: i64,
-        due_ms: i64,
+        due_ns: i64,
         need: i64,
         has_payload: bool,
-        now_ms: i64,
+        now_ns: i64,
     ) -> None:
-        wait_ms = due_ms + 1 - now_ms
-        super().__init__(wait_ms / 1000 if wait_ms > 1 else 0.001)
+        super().__init__(expiry_delay(due_ns, now_ns))
         self._op_has_condition = False  # only its keys complete it
         #: That it takes, without `values`; set when it is submitted or read from the store.
         self.bytes: i64 = 0
@@ -94,8 +106,10 @@ class PendingOperation(DelayedOperation):
         self.op_id: str = op_id
         self.kind: str = kind
         self.submitted_ms: i64 = submitted_ms
-        self.timeout_ms: i64 = due_ms - submitted_ms  # as submitted, in the run that it was
-        self.due_ms: i64 = due_ms  # changes when it is extended
+        # Both change when it is extended.
+        self.due_ns: i64 = due_ns
+        self.due_ms: i64 = due_ns // NS_PER_MS
+        self.timeout_ms: i64 = self.due_ms - submitted_ms  # as submitted, in the run that it was
         self.need: i64 = need
         self.has_payload: bool = has_payload
         self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
@@ -103,7 +117,7 @@ class PendingOperation(DelayedOperation):
         self.value: bytes | None = None  # of `by_key`; the error if it failed
         self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
 
-    def copy_pending(self, now_ms: int) -> "PendingOperation":
+    def copy_pending(self, now_ns: int) -> "PendingOperation":
         """Return a copy that has not ended, with the progress of this one."""
         copy = PendingOperation(
             self.number,
@@ -111,10 +125,10 @@ class PendingOperation(DelayedOperation):
             self.op_id,
             self.kind,
             self.submitted_ms,
-            self.due_ms,
+            self.due_ns,
             self.need,
             self.has_payload,
-            now_ms,
+            now_ns,
         )
         copy.values = self.values
         copy.bytes = self.bytes

@@ -1,4 +1,4 @@
-"""AcceptGate: lets no connection in while the process has too many open descriptors.
+"""AcceptGate: lets no connection in while there are too many, or come too many at a time.
 
 Each connection takes a descriptor and about 100 KB, whatever its peer says, and ZeroMQ accepts all
 that come. One that its peer has closed counts, too, until its requests have been read. And when no
@@ -80,7 +80,10 @@ def bind(router: "Router", address: str) -> int:
 
 
 class AcceptGate:
-    """Closed while `count()` is more than `most`. `listener`: the descriptor that listens."""
+    """Closed while `count()` is more than `most`, or too many come at a time.
+
+    `listener`: the descriptor that listens.
+    """
 
     def __init__(
         self,
@@ -96,23 +99,33 @@ class AcceptGate:
         self._count = count
         self._next_check = now()
         self._log = RareLog(CANNOT_ACCEPT, now)
+        self._is_full = False
         self.is_open: bool = True
 
-    def check(self) -> None:
-        """Count, if it is time, and open or close it."""
+    def check(self, *, crowded: bool = False) -> None:
+        """Count, if it is time, and open or close it. `crowded`: too many come at a time."""
         now = self._now()
-        if now < self._next_check:
-            return
-        self._next_check = now + _CHECK_S
-        count = self._count()
-        if self.is_open and count > self._most:
+        if now >= self._next_check:
+            self._next_check = now + _CHECK_S
+            self._check_count(self._count())
+        self._turn(is_open=not (self._is_full or crowded))
+
+    def _check_count(self, count: int) -> None:
+        if not self._is_full and count > self._most:
             self._log.add(f"{count} descriptors are open; expected at most {self._most}")
-            self._set(_SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
-            self.is_open = False
+            self._is_full = True
         # Not with the first that is closed: then all that wait come at once.
-        elif not self.is_open and count <= self._most - self._most // 8:
+        elif self._is_full and count <= self._most - self._most // 8:
+            self._is_full = False
+
+    def _turn(self, *, is_open: bool) -> None:
+        if is_open == self.is_open:
+            return
+        self.is_open = is_open
+        if is_open:
             self._set(_SO_DETACH_FILTER, struct.pack("i", 0))
-            self.is_open = True
+        else:
+            self._set(_SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
 
     def _set(self, option: int, value: bytes) -> None:
         listener = socket.socket(fileno=self._listener)

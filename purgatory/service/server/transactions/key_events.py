@@ -39,6 +39,7 @@ class KeyEvents:
         """Complete a key, and replace what is held for it; how many operations that completed."""
         state = self._state
         key = completion.key
+        state.stamp.open_for(key)
         if completion.limit is not None or completion.hold_ms or state.held.by_key:
             return self._complete_and_hold(completion)
         now_ms = state.stamp.now_ms
@@ -52,6 +53,7 @@ class KeyEvents:
         """Fail a key; how many operations that ended. What is held for the key stays."""
         state = self._state
         error = encode((failure.error_type, failure.message))
+        state.stamp.open_for(failure.key)
         now_ms = state.stamp.now_ms
         context = EventContext(error, now_ms, self.progressed, UNLIMITED, failed=True)
         count = state.purgatory.complete(failure.key, context)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.health.recent_failures import RecentFailure, failure_text
@@ -14,7 +15,7 @@ from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation import NS_PER_MS, PendingOperation
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
@@ -31,7 +32,7 @@ BATCH_BYTES = 1 << 16
 
 
 class Transaction(OutcomeReceiver):
-    """A group of changes, at the state's stamp, which begins at the clock's `clock_ms`.
+    """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
 
     Its life: the store loop begins it, which makes it the state's receiver of outcomes; the request
     handler fills it, by `submit`, `complete`, `fail`, `extend`, `cancel` and with replies;
@@ -53,6 +54,7 @@ class Transaction(OutcomeReceiver):
         "_state",
         "changes",
         "clock_ms",
+        "clock_ns",
         "deleted",
         "events",
         "extended",
@@ -66,9 +68,10 @@ class Transaction(OutcomeReceiver):
         "writes",
     )
 
-    def __init__(self, state: ServerState, clock_ms: int) -> None:
+    def __init__(self, state: ServerState, clock_ns: int) -> None:
         self._state = state
-        self.clock_ms: int = max(clock_ms, state.clock.now_ms)
+        self.clock_ns: i64 = max(clock_ns, state.clock.now_ns())
+        self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
@@ -95,6 +98,11 @@ class Transaction(OutcomeReceiver):
         """The stamp of what happens now, Unix milliseconds."""
         return self._state.stamp.now_ms
 
+    def _due_ns(self, timeout_ms: i64) -> int:
+        """Return the deadline of what is submitted or extended now."""
+        # Exact, but for a stamp that is ahead of the clock.
+        return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
+
     @property
     def total(self) -> int:
         """The state's `total`, with what has ended in this transaction."""
@@ -106,7 +114,7 @@ class Transaction(OutcomeReceiver):
         And release what was held long enough, and end leases.
         """
         outcomes = self.outcomes
-        self._state.expire_due(self.clock_ms, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
+        self._state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         self.events.release_held(self.clock_ms)
         self.lease_ends.expire()
 
@@ -129,10 +137,10 @@ class Transaction(OutcomeReceiver):
             op_id,
             sys.intern(kind) if kind else "",
             now_ms,
-            now_ms + timeout_ms,
+            self._due_ns(timeout_ms),
             need,
             len(payload) != 1 or bytes(payload) != NOTHING,
-            state.clock.now_ms,
+            state.clock.now_ns(),
         )
         state.watch(operation, keys)
         if len(operation.keys) < len(keys):  # some were given twice
@@ -179,10 +187,9 @@ class Transaction(OutcomeReceiver):
         operation = state.find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.due_ms:
             return False
-        self.extended.append((operation, operation.due_ms))
-        due_ms = now_ms + extension.timeout_ms
-        state.set_deadline(operation, due_ms)
-        self.changes.deadlines += (operation.number, due_ms)
+        self.extended.append((operation, operation.due_ns))
+        state.set_deadline(operation, self._due_ns(extension.timeout_ms))
+        self.changes.deadlines += (operation.number, operation.due_ms)
         if state.journal_numbers.is_used:
             number = state.journal_numbers.next_extension()
             row = (number, operation.op_id, now_ms, extension.timeout_ms)
@@ -225,6 +232,8 @@ class Transaction(OutcomeReceiver):
         op_id = operation.op_id
         name = _name(outcome)
         now_ms = self.now_ms
+        if outcome is EXPIRED and operation.due_ms == now_ms:
+            state.stamp.close(operation.keys)
         record = OutcomeRecord(
             seq, number, op_id, operation.client, name, now_ms, operation.need == 0
         )
@@ -289,12 +298,12 @@ class Transaction(OutcomeReceiver):
         self.lease_ends.roll_back()
         for session, seq in self.remembered:
             state.replies.take_back(session, seq)
-        for operation, due_ms in reversed(self.extended):
-            state.set_deadline(operation, due_ms)
+        for operation, due_ns in reversed(self.extended):
+            state.set_deadline(operation, due_ns)
         new = {operation.number for operation in self.submitted}
         for operation, _ in self.outcomes:
             if operation.number not in new:
-                state.watch(operation.copy_pending(state.clock.now_ms), operation.keys)
+                state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
         for operation in self.submitted:
             operation.cancel()
             operation.client.count -= 1

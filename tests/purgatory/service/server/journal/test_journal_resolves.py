@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from purgatory.service.protocol import (
 from purgatory.trace import Extension as ExtensionRow
 from purgatory.trace import KeyEvent, Operation
 from tests.testing import oracle
-from tests.testing.step_server import RecordingSink, StepServer, operation
+from tests.testing.step_server import START_MS, RecordingSink, StepServer, operation
 
 KEYS = st.sampled_from("pqr")
 TIMES = st.sampled_from((0, 1, 2, 5, 50))
@@ -40,17 +41,22 @@ def requests(limits):
         st.tuples(st.just("complete"), KEYS, limits, TIMES),
         st.tuples(st.just("fail"), KEYS),
         st.tuples(st.just("extend"), NUMBERS, TIMES),
-        st.tuples(st.just("step"), st.sampled_from((0, 0, 1, 3))),
+        st.tuples(st.just("step"), st.sampled_from((0, 0, 1, 3)), st.sampled_from((0, 300, 700))),
     )
 
 
 class Run:
-    """Sends a server requests, several in a transaction and transactions in a millisecond."""
+    """Sends a server requests, several in a transaction and transactions in a millisecond.
+
+    Checks that nothing expires early, to the nanosecond.
+    """
 
     def __init__(self, steps):
         self.server = StepServer(None, sink=RecordingSink())
         self.server.hello()
         self.count = 0
+        self.waiting = {}  # id -> timeout, of those that the next transaction submits
+        self.deadlines_ns = {}  # of those that are not extended
         for name, *values in steps:
             getattr(self, name)(*values)
         for _ in range(4):
@@ -62,6 +68,7 @@ class Run:
         need = min(need, len(keys))
         one = operation(f"op-{self.count}", *keys, timeout_ms=timeout_ms, need=need)
         self.count += 1
+        self.waiting[one.op_id] = timeout_ms
         self.server.post(Submit, [one])
 
     def complete(self, key, limit, hold_ms):
@@ -72,10 +79,23 @@ class Run:
 
     def extend(self, number, timeout_ms):
         self.server.post(Extend, [TimeoutExtension(f"op-{number}", timeout_ms)])
+        self.waiting.pop(f"op-{number}", None)
+        self.deadlines_ns.pop(f"op-{number}", None)
 
-    def step(self, ms):
-        self.server.step()
-        self.server.pass_time(ms)
+    def step(self, ms, us=0):
+        self.transact()
+        self.server.time.ms += ms
+        self.server.time.us += us
+        self.transact()
+
+    def transact(self):
+        now_ns = self.server.time.ns
+        for op_id, timeout_ms in self.waiting.items():
+            self.deadlines_ns[op_id] = now_ns + timeout_ms * 1_000_000
+        self.waiting.clear()
+        for outcome in self.server.step()[1]:
+            if outcome.outcome == "expired":
+                assert now_ns > self.deadlines_ns.get(outcome.op_id, 0)
 
     def resolved(self):
         """Return how the journal's operations, events and extensions resolve."""
@@ -150,3 +170,42 @@ def test_an_event_without_effect():
     [row] = run.server.sink.operations
     assert run.server.sink.events == []
     assert row.submitted_ms == run.server.sink.outcomes[0].at_ms
+
+
+@pytest.mark.parametrize("event", [("complete", "p", None, 0), ("fail", "p")])
+def test_an_expiry_closes_its_millisecond(event):
+    """An event of the same key gets the next one, in which the operation had expired."""
+    run = Run(
+        [
+            ("submit", ["p"], 5, 1),
+            ("submit", ["q"], 5, 1),
+            ("step", 5, 300),
+            ("submit", ["p"], 50, 1),
+            event,
+            ("complete", "q", None, 0),
+        ]
+    )
+    [_, _, second] = run.server.sink.operations
+    [written] = run.server.sink.events
+    assert (second.submitted_ms, written.at_ms) == (START_MS + 5, START_MS + 6)
+    outcomes = [row.outcome for row in run.server.sink.outcomes]
+    assert outcomes[:2] == ["expired", "expired"]
+    assert outcomes[2] in ("completed", "failed")
+    assert run.resolved() == run.told()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_restart_within_the_millisecond_of_an_expiry(tmp_path, ahead):
+    """The run after it stamps no event with that millisecond."""
+    sink = RecordingSink()
+    server = StepServer(tmp_path / "a.db", sink=sink)
+    server.hello()
+    server.submit(operation("a", "p", timeout_ms=5))
+    server.submit(operation("b", "p"))
+    server.time.ms += 4 + ahead
+    assert len(server.pass_us(300)) == ahead
+    server.crash()
+    server.hello()
+    assert server.complete("p").counts == [2 - ahead]
+    assert sink.events[0].at_ms == START_MS + 4 + 2 * ahead
+    server.store.close()

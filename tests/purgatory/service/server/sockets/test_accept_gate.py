@@ -159,3 +159,20 @@ def test_strangers_that_do_not_stop(tmp_path):
         code, errors = serve.end()
         assert code == 0
         assert "descriptors are open" in errors
+
+
+def test_it_is_closed_while_too_many_come_at_a_time(listener):
+    """For that it does not wait for the next count; it stays closed while there are too many."""
+    counted = Counted(listener, 80)
+    states = []
+    for count, crowded in ((1, True), (1, False), (81, False), (81, True), (81, False), (1, False)):
+        counted.time += 1.0
+        counted.count = count
+        counted.gate.check(crowded=crowded)
+        states.append(counted.gate.is_open)
+    assert states == [False, True, False, False, False, True]
+    counted.gate.check(crowded=True)
+    assert not counted.gate.is_open
+    assert not lets_in(listener, 0.1)
+    counted.gate.check()
+    assert lets_in(listener, HANG)
