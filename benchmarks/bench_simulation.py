@@ -13,8 +13,8 @@ import time
 from harness import machine
 
 import timingwheel
+from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.simulation import Settings, Simulation
-from purgatory.simulation.workload import usual_workload
 
 CLIENTS = 20
 

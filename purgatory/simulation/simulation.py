@@ -8,17 +8,17 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from purgatory.simulation.async_program import AsyncProgram
 from purgatory.simulation.collector import seldom_collecting
 from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S
 from purgatory.simulation.journal.world_journal import WorldJournal
 from purgatory.simulation.oracle import Oracle
-from purgatory.simulation.program import Program
+from purgatory.simulation.programs.async_program import AsyncProgram
+from purgatory.simulation.programs.program import Program
+from purgatory.simulation.programs.workload import Workload, draw_workload
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.troubles import RECOVERY_NS, Troubles
-from purgatory.simulation.workload import Workload, draw_workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_S, World

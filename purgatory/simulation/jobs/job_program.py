@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from purgatory.service.job_messages import DeadJob
-from purgatory.simulation.job_workload import JOB_ACTIONS, JOB_KINDS, JobWorkload
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
+from purgatory.simulation.jobs.job_workload import JOB_ACTIONS, JOB_KINDS, JobWorkload
 from purgatory.simulation.oracle import Oracle
-from purgatory.simulation.program import Program
-from purgatory.simulation.recent import Recent
+from purgatory.simulation.programs.program import Program
+from purgatory.simulation.programs.recent import Recent
+from purgatory.simulation.programs.workload import Workload
 from purgatory.simulation.records import CallRecord
-from purgatory.simulation.workload import Workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.world import NS_PER_MS, NS_PER_S

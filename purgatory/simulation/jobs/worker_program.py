@@ -10,9 +10,9 @@ from purgatory.service.client.client import Client
 from purgatory.service.worker.handlers import Handler, Retry, make_handler
 from purgatory.service.worker.worker_counts import WorkerCounts
 from purgatory.service.worker.worker_loop import WorkerLoop, WorkerSettings
-from purgatory.simulation.job_workload import JOB_KINDS, JobWorkload
 from purgatory.simulation.jobs.handler_behaviour import HandlerBehaviour
 from purgatory.simulation.jobs.job_oracle import JobOracle
+from purgatory.simulation.jobs.job_workload import JOB_KINDS, JobWorkload
 from purgatory.simulation.jobs.simulated_handlers import SimulatedHandlers
 from purgatory.simulation.jobs.watched_calls import WatchedCalls
 from purgatory.simulation.server_process import ADDRESS

@@ -4,8 +4,8 @@ import pytest
 
 from purgatory.service.server.health import server_health
 from purgatory.simulation.hanging_sync import HangingSync
+from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.simulation import Settings, Simulation
-from purgatory.simulation.workload import usual_workload
 from purgatory.simulation.world.world import NS_PER_S
 
 

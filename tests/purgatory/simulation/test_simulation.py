@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from purgatory.simulation.faults import KINDS, LATER_KINDS, UPGRADE_KINDS, WORKER_KINDS
+from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.simulation import Settings, Simulation, simulate
-from purgatory.simulation.workload import usual_workload
 
 #: How many seeds are run; more for a longer look.
 SEEDS = int(os.environ.get("PURGATORY_SEEDS", "20"))

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from purgatory.simulation.job_workload import JobWorkload
+from purgatory.simulation.jobs.job_workload import JobWorkload
 from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.jobs.worker_group import GROUP
+from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.simulation import Settings, Simulation
-from purgatory.simulation.workload import usual_workload
 
 JOBS = JobWorkload(
     workers=2,

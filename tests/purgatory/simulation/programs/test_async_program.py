@@ -2,9 +2,9 @@
 
 import pytest
 
-from purgatory.simulation.async_program import AsyncProgram
+from purgatory.simulation.programs.async_program import AsyncProgram
+from purgatory.simulation.programs.workload import ASYNC_SEEDS
 from purgatory.simulation.simulation import Settings, Simulation, simulate
-from purgatory.simulation.workload import ASYNC_SEEDS
 
 
 def async_programs(seed):

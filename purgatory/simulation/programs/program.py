@@ -14,10 +14,10 @@ from purgatory.service.client.client import Client
 from purgatory.service.errors import OperationFailed, Refused, RequestTimeout, Unavailable
 from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.oracle import Oracle
-from purgatory.simulation.recent import Recent
+from purgatory.simulation.programs.recent import Recent
+from purgatory.simulation.programs.workload import Workload
 from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
 from purgatory.simulation.server_process import ADDRESS
-from purgatory.simulation.workload import Workload
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork
 from purgatory.simulation.world.process import Process

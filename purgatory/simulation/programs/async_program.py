@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from purgatory.simulation.async_calls import AsyncCalls
-from purgatory.simulation.program import Program
+from purgatory.simulation.programs.async_calls import AsyncCalls
+from purgatory.simulation.programs.program import Program
 
 
 class AsyncProgram(Program):

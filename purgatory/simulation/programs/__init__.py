@@ -1,0 +1,1 @@
+"""Programs that use the simulated service: clients, and what they ask for."""
