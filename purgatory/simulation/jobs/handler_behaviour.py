@@ -3,7 +3,7 @@
 from typing import Final
 
 from purgatory.simulation.jobs.job_records import JobRecord
-from purgatory.simulation.jobs.job_workload import JobWorkload
+from purgatory.simulation.programs.job_workload import JobWorkload
 from purgatory.simulation.world.world import NS_PER_S, World
 
 # The shortest and the longest that a handler hangs, in seconds; and how long one runs in calm.

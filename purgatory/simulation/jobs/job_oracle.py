@@ -9,8 +9,8 @@ from typing import Final
 
 from purgatory.service.job_messages import DeadJob, How
 from purgatory.simulation.jobs.job_records import JobRecord, LeaseRecord
-from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.oracle import PROMPT_NS, Oracle
+from purgatory.simulation.programs.retry_delays import RetryDelays
 from purgatory.simulation.records import NEVER
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_MS, World

@@ -6,8 +6,8 @@ from dataclasses import replace
 from purgatory.service.job_messages import DeadJob
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
-from purgatory.simulation.jobs.job_workload import JOB_ACTIONS, JOB_KINDS, JobWorkload
 from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.programs.job_workload import JOB_ACTIONS, JOB_KINDS, JobWorkload
 from purgatory.simulation.programs.program import Program
 from purgatory.simulation.programs.recent import Recent
 from purgatory.simulation.programs.workload import Workload

@@ -5,9 +5,9 @@ from typing import Final
 from purgatory.simulation.jobs.handler_behaviour import HandlerBehaviour
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_program import JobProgram
-from purgatory.simulation.jobs.job_workload import JobWorkload
 from purgatory.simulation.jobs.worker_program import WorkerProgram
 from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.programs.job_workload import JobWorkload
 from purgatory.simulation.programs.workload import Workload
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.machine import Machine

@@ -12,9 +12,9 @@ from purgatory.service.worker.worker_counts import WorkerCounts
 from purgatory.service.worker.worker_loop import WorkerLoop, WorkerSettings
 from purgatory.simulation.jobs.handler_behaviour import HandlerBehaviour
 from purgatory.simulation.jobs.job_oracle import JobOracle
-from purgatory.simulation.jobs.job_workload import JOB_KINDS, JobWorkload
 from purgatory.simulation.jobs.simulated_handlers import SimulatedHandlers
 from purgatory.simulation.jobs.watched_calls import WatchedCalls
+from purgatory.simulation.programs.job_workload import JOB_KINDS, JobWorkload
 from purgatory.simulation.server_process import ADDRESS
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.network import SimulatedNetwork

@@ -6,7 +6,7 @@ Each seed draws its own: a world that does everything a little would seldom do a
 from dataclasses import dataclass
 from typing import Final
 
-from purgatory.simulation.jobs.job_workload import JobWorkload, draw_jobs
+from purgatory.simulation.programs.job_workload import JobWorkload, draw_jobs
 from purgatory.simulation.world.world import World
 
 #: What programs do, and how often beside the others, at most.

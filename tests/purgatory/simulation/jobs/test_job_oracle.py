@@ -5,8 +5,8 @@ import pytest
 from purgatory.service.job_messages import DeadJob, How
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
-from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.oracle import Oracle
+from purgatory.simulation.programs.retry_delays import RetryDelays
 from purgatory.simulation.records import CallRecord
 from purgatory.simulation.troubles import Troubles
 from purgatory.simulation.world.world import NS_PER_S

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from purgatory.simulation.jobs.job_workload import JobWorkload
-from purgatory.simulation.jobs.retry_delays import RetryDelays
 from purgatory.simulation.jobs.worker_group import GROUP
+from purgatory.simulation.programs.job_workload import JobWorkload
+from purgatory.simulation.programs.retry_delays import RetryDelays
 from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.simulation import Settings, Simulation
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from purgatory.simulation.jobs.retry_delays import RetryDelays
+from purgatory.simulation.programs.retry_delays import RetryDelays
 from purgatory.simulation.world.world import World
 
 #: The kinds of jobs.
