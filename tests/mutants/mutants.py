@@ -111,20 +111,20 @@ MUTANTS = [
     Mutant(
         "an extension is not written",
         SERVER + "transactions/transaction.py",
-        "        self.changes.deadlines += (operation.number, due_ms)\n",
+        "        self.changes.deadlines += (operation.number, operation.due_ms)\n",
         "",
     ),
     Mutant(
         "an extension shortens no wait",
         SERVER + "state.py",
-        "        operation.due_ms = due_ms\n",
-        "        due_ms = max(due_ms, operation.due_ms)\n        operation.due_ms = due_ms\n",
+        "        operation.due_ns = due_ns\n",
+        "        due_ns = max(due_ns, operation.due_ns)\n        operation.due_ns = due_ns\n",
     ),
     Mutant(
         "an outcome tells the deadline from before its extension",
         SERVER + "state.py",
-        "        operation.due_ms = due_ms\n",
-        "        operation.due_ms = max(due_ms, operation.due_ms)\n",
+        "        operation.due_ms = due_ns // NS_PER_MS\n",
+        "        operation.due_ms = max(due_ns // NS_PER_MS, operation.due_ms)\n",
     ),
     Mutant(
         "a rolled back transaction leaves its submissions",
@@ -263,8 +263,8 @@ MUTANTS = [
     Mutant(
         "the clock of a server jumps with the wall clock",
         SERVER + "clock.py",
-        "        return (self._sources.boot_ns() + self._offset_ns) // _NS_PER_MS\n",
-        "        return self._sources.wall_ns() // _NS_PER_MS\n",
+        "        return self._sources.boot_ns() + self._offset_ns\n",
+        "        return self._sources.wall_ns()\n",
     ),
     Mutant(
         "deadlines are not moved when the wall clock was set",
