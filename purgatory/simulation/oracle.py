@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.errors import Violation
 from purgatory.simulation.key_effects import KeyEffects
 from purgatory.simulation.records import NEVER, CallRecord, EventRecord, OperationRecord
@@ -101,13 +102,24 @@ class Oracle:
         if not self.disk_may_fail:
             self.report(f"refused, though nothing was wrong with the disk: {call}")
 
-    def arrived(self, op_id: str, at_ms: int) -> None:
-        """Note that an outcome of `at_ms` comes to a handler, which may raise."""
-        operation = self.operations.get(op_id)
-        if operation is not None and operation.arrived_ns == NEVER:
-            operation.arrived_ns = self._world.now_ns
-            if at_ms > self.latest_now_ms() + _STAMPS_AHEAD_MS:
-                self._fail(operation, f"told of an end at {at_ms} ms, which is yet to come")
+    def arrived(self, outcome: OutcomeMessage) -> None:
+        """Note that an outcome comes to a handler, which may raise, and check its times."""
+        operation = self.operations.get(outcome.op_id)
+        if operation is None or operation.arrived_ns != NEVER:
+            return
+        operation.arrived_ns = self._world.now_ns
+        self._check_times(operation, outcome)
+
+    def _check_times(self, operation: OperationRecord, outcome: OutcomeMessage) -> None:
+        """Check an end and a deadline, both by the server's clock."""
+        if outcome.at_ms > self.latest_now_ms() + _STAMPS_AHEAD_MS:
+            self._fail(operation, f"told of an end at {outcome.at_ms} ms, which is yet to come")
+        late_ms = outcome.at_ms - outcome.deadline_ms
+        if outcome.outcome == "expired":
+            if late_ms < 0:
+                self._fail(operation, f"expired {-late_ms} ms early by the server's clock")
+        elif late_ms > 0 and outcome.outcome != "cancelled":
+            self._fail(operation, f"{outcome.outcome} {late_ms} ms after its deadline")
 
     def told(self, op_id: str, outcome: str, result: Any) -> None:
         """Check an outcome that a program was told."""

@@ -225,7 +225,7 @@ class Program:
         """Handle an outcome that no future waits for."""
         if not self._process.alive:
             return
-        self._oracle.arrived(outcome.op_id, outcome.at_ms)
+        self._oracle.arrived(outcome)
         if self._world.chance(self._workload.handler_errors):
             raise HandlerError
         result = outcome.result

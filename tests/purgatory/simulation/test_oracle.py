@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.service.protocol import OutcomeMessage
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.records import CallRecord, EventRecord, ExtensionRecord, OperationRecord
 from purgatory.simulation.troubles import Troubles
@@ -115,15 +116,39 @@ def test_expired_late(world, oracle):
         assert ("too late" in broken(oracle)) != is_disturbed
 
 
+def ended(operation, outcome="completed", *, at_ms, deadline_ms):
+    """Return what a server tells of an operation."""
+    return OutcomeMessage(1, operation.op_id, outcome, at_ms, deadline_ms=deadline_ms)
+
+
 def test_an_end_that_is_yet_to_come(oracle):
     """An outcome has the moment of its end."""
     oracle.latest_now_ms = lambda: 10_000
     operation = submit(oracle)
-    oracle.arrived(operation.op_id, 12_500)  # a server's stamps are ahead of its clock now and then
+    # A server's stamps are ahead of its clock now and then.
+    oracle.arrived(ended(operation, at_ms=12_500, deadline_ms=20_000))
     assert oracle.violation is None
     other = submit(oracle)
-    oracle.arrived(other.op_id, 14_000)
+    oracle.arrived(ended(other, at_ms=14_000, deadline_ms=20_000))
     assert "which is yet to come" in str(oracle.violation)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "at_ms", "wrong"),
+    [
+        ("completed", 10_000, ""),  # the deadline's own millisecond is included
+        ("completed", 10_001, "completed 1 ms after its deadline"),
+        ("failed", 10_002, "failed 2 ms after its deadline"),
+        ("cancelled", 10_001, ""),  # it waits until it expires, however late
+        ("expired", 10_000, ""),
+        ("expired", 9_999, "expired 1 ms early by the server's clock"),
+    ],
+)
+def test_ends_and_deadlines_of_the_servers_clock(oracle, outcome, at_ms, wrong):
+    """After its deadline nothing completes an operation, however late it expires."""
+    oracle.arrived(ended(submit(oracle), outcome, at_ms=at_ms, deadline_ms=10_000))
+    assert wrong in str(oracle.violation)
+    assert bool(oracle.violation) == bool(wrong)
 
 
 def test_expired_before_its_extension(world, oracle):
