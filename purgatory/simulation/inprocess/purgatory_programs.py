@@ -10,6 +10,7 @@ from typing import Any, Final
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.start_and_close import Purgatory
 from purgatory.errors import HeldFull, OperationCancelled, OperationExpired, PurgatoryClosed
+from purgatory.simulation.inprocess.draws import Draws
 from purgatory.simulation.inprocess.operations import (
     CallbackError,
     EventError,
@@ -21,7 +22,6 @@ from purgatory.simulation.inprocess.oracle import ThreadOracle
 from purgatory.simulation.inprocess.records import Call, KeyEventRecord, WaitRecord
 from purgatory.simulation.inprocess.scheduler import Scheduler
 from purgatory.simulation.inprocess.substitutes import WorldClock
-from purgatory.simulation.world.world import spread
 from timingwheel import Timer, TimerClosed
 
 _ACTIONS: Final = {
@@ -41,14 +41,18 @@ _ACTIONS: Final = {
     "extend": 2.0,
     "wait": 1.0,
     "sleep": 3.0,
+    "meet_expiry": 2.0,
     "close": 0.1,
     "step": 3.0,
 }
 _NEEDED: Final = ("defer", "submit_keyed", "submit_condition")
-# Seconds: of timeouts, and after which all have passed.
-_SHORTEST_S: Final = 0.0005
-_LONGEST_S: Final = 20.0
+# Of steps and posted events, where threads of the program's own take the commands.
+_STEPS_WEIGHT: Final = 5.0
+# Seconds after which all timeouts have passed.
 _ALL_IS_DUE_S: Final = 60.0
+_TICK_NS: Final = 200_000  # of a timer, by default
+# So long, about, a timer's threads are at work on what is due.
+_EXPIRING_NS: Final = 100_000
 # Calls that callbacks make: each might bring about more than one further callback.
 _MAX_REACTIONS: Final = 20
 # What a call may raise where another thread closes.
@@ -63,10 +67,9 @@ class PurgatoryPrograms:
         self._oracle = oracle
         self._chance = scheduler.random
         self._is_over = False
-        self._count = 0
         self._reactions = 0
         self._errors = self._chance.choice((0.0, 0.1))  # how often callbacks raise
-        self._keys = [f"key-{n}" for n in range(self._chance.choice((1, 1, 2, 4)))]
+        self._draws = Draws(scheduler, oracle)
         self._timer: Timer | None = None
         self._is_driven = self._chance.random() < 0.2  # by a thread of the program's
         self.purgatory: Purgatory
@@ -74,6 +77,9 @@ class PurgatoryPrograms:
         drawn = [name for name in _ACTIONS if name in _NEEDED or self._chance.random() < share]
         self._actions: list[Callable[[], None]] = [getattr(self, f"_{name}") for name in drawn]
         self._weights = [_ACTIONS[name] * self._chance.random() for name in drawn]
+        if self._is_driven:
+            self._weights += [_STEPS_WEIGHT] * 2
+            self._actions += [self._step, self._complete_later]
 
     # The life of the purgatory
 
@@ -87,13 +93,13 @@ class PurgatoryPrograms:
             timer=self._timer, executor_workers=workers, on_error=_forgive, max_held=20
         )
         if self._is_driven:
-            return [self._drive]
+            return [self._drive] * self._chance.choice((1, 2))
         self.purgatory.start()
         return []
 
     def _drive(self) -> None:
         while not self._is_over:
-            self.purgatory.step(min(1.0, self._draw_timeout()))
+            self.purgatory.step(min(1.0, self._draws.timeout()))
             self._scheduler.sleep(0.01)
 
     def act(self) -> None:
@@ -157,7 +163,7 @@ class PurgatoryPrograms:
     # Submissions
 
     def _defer(self) -> None:
-        record = self._new_wait()
+        record = self._draws.wait()
         future = self.purgatory.defer(*record.keys, timeout=record.delay_ns / 1e9, need=record.need)
         record.future, record.handle = future, future._operation
         record.returned_ns = self._scheduler.now_ns
@@ -185,12 +191,12 @@ class PurgatoryPrograms:
             self._oracle.ended(record, "completed", _values(future.result()))
 
     def _submit_keyed(self) -> None:
-        record = self._new_wait()
+        record = self._draws.wait()
         operation = RecordedKeyed(self._recorder(record), record.delay_ns / 1e9, record.need)
         self._submit(record, operation)
 
     def _submit_condition(self) -> None:
-        record = self._new_wait()
+        record = self._draws.wait()
         record.need = 0  # keys do not complete it
         operation = RecordedCondition(self._recorder(record), record.delay_ns / 1e9)
         self._submit(record, operation)
@@ -223,15 +229,15 @@ class PurgatoryPrograms:
     # Events
 
     def _complete(self) -> None:
-        self._send(self._new_event())
+        self._send(self._draws.event())
 
     def _complete_limited(self) -> None:
-        self._send(self._new_event(limit=self._chance.randint(1, 2)))
+        self._send(self._draws.event(limit=self._chance.randint(1, 2)))
 
     def _hold(self) -> None:
         limit = self._chance.choice((None, 1))
-        event = self._new_event(limit=limit)
-        event.hold_ns = int(self._draw_timeout() * 1e9)
+        event = self._draws.event(limit=limit)
+        event.hold_ns = int(self._draws.timeout() * 1e9)
         self._send(event)
 
     def _send(self, event: KeyEventRecord) -> None:
@@ -244,18 +250,18 @@ class PurgatoryPrograms:
         self._returned(event, count)
 
     def _complete_later(self) -> None:
-        event = self._new_event()
+        event = self._draws.event()
         event.is_posted = True
         self.purgatory.complete_later(event.key, event.number)
         self._returned(event, None)
 
     def _fail(self) -> None:
-        event = self._new_event()
+        event = self._draws.event()
         event.failed = True
         self._returned(event, self.purgatory.fail(event.key, EventError(event.number)))
 
     def _fail_later(self) -> None:
-        event = self._new_event()
+        event = self._draws.event()
         event.failed = event.is_posted = True
         self.purgatory.fail_later(event.key, EventError(event.number))
         self._returned(event, None)
@@ -267,7 +273,7 @@ class PurgatoryPrograms:
 
     def _satisfy(self) -> None:
         """Let a condition be satisfied, and have it checked."""
-        record = self._some_wait()
+        record = self._draws.some_wait()
         if record is not None and isinstance(record.handle, RecordedCondition):
             record.is_satisfied = True
             self.purgatory.check_and_complete(self._chance.choice(record.keys))
@@ -275,12 +281,17 @@ class PurgatoryPrograms:
                 record.satisfied_ns = self._scheduler.now_ns
             self._scheduler.note(f"{record.name} is satisfied")
 
+    def _end(self, call: Call, answer: Any) -> None:
+        call.returned_ns, call.answer = self._scheduler.now_ns, answer
+
     # What is done to one operation
 
     def _cancel(self) -> None:
-        record = self._some_wait()
-        if record is None:
-            return
+        record = self._draws.some_wait()
+        if record is not None:
+            self._cancel_one(record)
+
+    def _cancel_one(self, record: WaitRecord) -> None:
         self._scheduler.note(f"cancels {record.name}")
         if record.future is not None:
             record.future.cancel()
@@ -288,10 +299,10 @@ class PurgatoryPrograms:
             self._note_ender(record, record.handle.cancel)
 
     def _cancel_for_key(self) -> None:
-        self.purgatory.cancel_for_key(self._draw_key())
+        self.purgatory.cancel_for_key(self._draws.key())
 
     def _end_by_hand(self) -> None:
-        record = self._some_wait()
+        record = self._draws.some_wait()
         if record is None:
             return
         self._scheduler.note(f"ends {record.name} by hand")
@@ -317,10 +328,10 @@ class PurgatoryPrograms:
         self._oracle.ender_returned(record)
 
     def _extend(self) -> None:
-        record = self._some_wait()
+        record = self._draws.some_wait()
         if record is None:
             return
-        timeout = self._draw_timeout()
+        timeout = self._draws.timeout()
         call = Call(self._scheduler.now_ns, delay_ns=int(timeout * 1e9))
         record.extensions.append(call)
         if record.future is not None:
@@ -334,15 +345,30 @@ class PurgatoryPrograms:
 
     def _wait(self) -> None:
         """Wait for a future, for a while."""
-        record = self._some_wait()
+        record = self._draws.some_wait()
         if record is not None and record.future is not None:
             try:
-                record.future.exception(timeout=self._draw_timeout() / 10)
+                record.future.exception(timeout=self._draws.timeout() / 10)
             except (TimeoutError, CancelledError):
                 pass
 
     def _sleep(self) -> None:
-        self._scheduler.sleep(self._draw_timeout() / 10)
+        self._scheduler.sleep(self._draws.timeout() / 10)
+
+    def _meet_expiry(self) -> None:
+        """Try to end an operation while it expires."""
+        pending = [each for each in self._oracle.waits if each.has_returned and not each.told]
+        if not pending:
+            return
+        record = min(pending, key=lambda each: each.called_ns + each.delay_ns)
+        expiry_ns = _next_tick_ns(record.called_ns + record.delay_ns)
+        meeting_ns = expiry_ns + self._chance.randint(0, _EXPIRING_NS)
+        if 0 < meeting_ns - self._scheduler.now_ns < _ALL_IS_DUE_S * 1e9:
+            self._scheduler.sleep((meeting_ns - self._scheduler.now_ns) / 1e9)
+            if self._chance.random() < 0.5:
+                self._send(self._draws.event(record.keys[0]))
+            else:
+                self._cancel_one(record)
 
     def _step(self) -> None:
         """Do what was posted, beside the thread that drives."""
@@ -358,44 +384,10 @@ class PurgatoryPrograms:
             timeout = timeout or 0.1  # this may be a check, within the submission that it waits for
         self.purgatory.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
 
-    # Chance
 
-    def _new_wait(self) -> WaitRecord:
-        self._count += 1
-        count = self._chance.randint(1, len(self._keys))
-        keys = tuple(self._chance.sample(self._keys, count))
-        timeout = self._draw_timeout()
-        need = self._chance.choice((1, 1, count))
-        record = WaitRecord(
-            self._scheduler.now_ns,
-            delay_ns=int(timeout * 1e9),
-            name=f"wait-{self._count}",
-            keys=keys,
-            need=need,
-        )
-        self._scheduler.note(f"submits {record.name} {keys} need={need} timeout={timeout}")
-        return record
-
-    def _new_event(self, limit: int | None = None) -> KeyEventRecord:
-        number = len(self._oracle.events) + 1
-        event = KeyEventRecord(
-            self._scheduler.now_ns, number=number, key=self._draw_key(), limit=limit
-        )
-        self._oracle.events.append(event)
-        return event
-
-    def _end(self, call: Call, answer: Any) -> None:
-        call.returned_ns, call.answer = self._scheduler.now_ns, answer
-
-    def _some_wait(self) -> WaitRecord | None:
-        waits = self._oracle.waits[-self._chance.choice((1, 4)) :]
-        return self._chance.choice(waits) if waits else None
-
-    def _draw_key(self) -> str:
-        return self._chance.choice(self._keys)
-
-    def _draw_timeout(self) -> float:
-        return round(spread(self._chance, _SHORTEST_S, _LONGEST_S), 4)
+def _next_tick_ns(at_ns: int) -> int:
+    """Return when a timer's bucket is due in which `at_ns` lies."""
+    return -(-at_ns // _TICK_NS) * _TICK_NS
 
 
 def _values(result: Any) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ class ThreadSettings:
     """Of a simulation, beside its seed: how many threads, and calls of each, at most."""
 
     threads: int = 4
-    calls: int = 30
+    calls: int = 100
 
 
 class Programs(Protocol):
