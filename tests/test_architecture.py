@@ -64,6 +64,7 @@ FLOORS = {
                 "purgatory.service.config purgatory.service.machine_memory "
                 "purgatory.service.version "
                 "purgatory.service.protocol purgatory.service.job_messages "
+                "purgatory.service.message_head "
                 "purgatory.service.values purgatory.service.errors"
             )
         ],

@@ -416,46 +416,12 @@ _M = TypeVar("_M")
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(Request)
-_lists: Final = msgspec.msgpack.Decoder(list[Raw])
-_ints: Final = msgspec.msgpack.Decoder(int)
 _answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Answer)
 
 
 def decode_request(frame: bytes) -> Request:
     """Decode a client's message. Raises Malformed."""
     return _decode(_requests, frame)
-
-
-def seq_of(frame: bytes) -> int | None:
-    """Return the `seq` of a malformed message, None if there is none to be found."""
-    try:
-        _, seq, *_ = _lists.decode(frame)
-        return _ints.decode(seq)
-    except (ValueError, TypeError, RecursionError, OverflowError):  # see `_decode`
-        return None
-
-
-# MessagePack, by the first byte: how long the header of an array is, and how long the array if that
-# byte says it; and how many bytes a number takes.
-_LIST_HEADERS: Final = {0x90 + count: (1, count) for count in range(16)} | {
-    0xDC: (3, 0),
-    0xDD: (5, 0),
-}
-_NUMBER_BYTES: Final = dict.fromkeys((*range(0x80), *range(0xE0, 0x100)), 1) | {
-    first + power: 1 + (1 << power) for first in (0xCC, 0xD0) for power in range(4)
-}
-
-
-def count_items(frame: bytes) -> int:
-    """Return how long a request says its list is, without decoding it; 0 if it has none."""
-    try:
-        at = _LIST_HEADERS[frame[0]][0]
-        for _ in range(2):  # type and seq
-            at += _NUMBER_BYTES[frame[at]]
-        header, count = _LIST_HEADERS[frame[at]]
-    except (KeyError, IndexError):
-        return 0
-    return count if header == 1 else int.from_bytes(frame[at + 1 : at + header])
 
 
 def decode_answer(frame: bytes) -> Answer:

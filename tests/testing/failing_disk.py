@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 
+from tests.testing.commits import commits
 from tests.testing.purgatory_harness import HANG
 
 
@@ -46,18 +47,18 @@ class DiskFaults:
     def _factory(faults):
         class Faulty(sqlite3.Connection):
             def execute(self, sql, *args):
-                faults._count_statement(sql)
+                faults._count_statement(commits(self, sql))
                 return super().execute(sql, *args)
 
         return Faulty
 
-    def _count_statement(self, sql):
-        if sql == "COMMIT" and not self._returns.is_set():
+    def _count_statement(self, is_commit):
+        if is_commit and not self._returns.is_set():
             self.hangs.set()
             assert self._returns.wait(HANG)
         position = self._count
         self._count += 1
-        if position in self._positions or (self._always and sql == "COMMIT"):
+        if position in self._positions or (self._always and is_commit):
             error = sqlite3.OperationalError(self._message)
             error.sqlite_errorcode = self._code
             raise error

@@ -12,6 +12,7 @@ import time
 
 from purgatory.cli import main
 from purgatory.service.store.store import Store
+from tests.testing.commits import commits
 
 #: Seconds that a moment lasts, and a slow commit takes.
 MOMENT_S = (0.02, 0.2)
@@ -45,7 +46,7 @@ class RandomFaults:
 
         class Faulty(sqlite3.Connection):
             def execute(self, sql, *args):
-                if sql == "COMMIT" and faults.is_serving:
+                if faults.is_serving and commits(self, sql):
                     faults.before_commit()
                 return super().execute(sql, *args)
 

@@ -149,7 +149,7 @@ class ServerState:
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Have an operation wait for its keys and for its deadline."""
-        self._next_due_ns = 0
+        self._next_due_ns = min(self._next_due_ns, operation.due_ns)
         self.purgatory.try_complete_else_watch(operation, keys)
         operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
         self.known[operation.op_id] = operation
@@ -175,7 +175,7 @@ class ServerState:
 
     def set_deadline(self, operation: PendingOperation, due_ns: int) -> None:
         """Move the deadline of a pending operation."""
-        self._next_due_ns = 0
+        self._next_due_ns = min(self._next_due_ns, due_ns)
         operation.due_ns = due_ns
         operation.due_ms = due_ns // NS_PER_MS
         self.timer.reschedule(operation, expiry_delay(due_ns, self.clock.now_ns()))
@@ -186,10 +186,12 @@ class ServerState:
         The rest is expired by the next call.
         """
         self.clock.follow(now_ns)
-        next_due_ns, self._next_due_ns = self._next_due_ns, 0
-        if now_ns >= next_due_ns:
+        if now_ns >= self._next_due_ns:
+            self._next_due_ns = 0
             self.timer.advance_clock()
             self._executor.run(enough)
+            if not self._executor:
+                self._next_expiry_ns(now_ns)
 
     @property
     def has_unfinished_expiry(self) -> bool:

@@ -20,13 +20,13 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
+from purgatory.service.message_head import count_items
 from purgatory.service.protocol import (
     Completion,
     KeyFailure,
     Limits,
     Submission,
     TimeoutExtension,
-    count_items,
 )
 from purgatory.service.server.records.clients import ClientRecord
 

@@ -1,10 +1,12 @@
 """Changes: what one commit of the store writes."""
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from purgatory.service.store.operation_batches import OperationBatch
+
+#: Values of a row of outcomes.
+OUTCOME_COLUMNS: Final = 7
 
 
 class Changes:
@@ -49,22 +51,29 @@ class Changes:
         self.delete_queued: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
-        return any(_values(self))
+        return bool(self.operations or self.outcomes or self.progress or self.has_others)
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there is anything but operations, what counts for them, and outcomes."""
+        return self.delete_queued is not None or bool(
+            self.deadlines
+            or self.held
+            or self.jobs
+            or self.replies
+            or self.queued_events
+            or self.queued_extensions
+            or self.delete_operations
+            or self.delete_outcomes
+            or self.delete_held
+            or self.delete_replies
+        )
 
-_values: Final = attrgetter(
-    "operations",
-    "progress",
-    "outcomes",
-    "deadlines",
-    "held",
-    "jobs",
-    "replies",
-    "queued_events",
-    "queued_extensions",
-    "delete_operations",
-    "delete_outcomes",
-    "delete_held",
-    "delete_replies",
-    "delete_queued",
-)
+    @property
+    def is_one_row(self) -> bool:
+        """Whether all of it is one row: of a batch of operations, or of an outcome."""
+        if self.progress or self.has_others:
+            return False
+        if self.outcomes:
+            return not self.operations and len(self.outcomes) == OUTCOME_COLUMNS
+        return len(self.operations) == 1

@@ -125,7 +125,8 @@ class OperationBatches:
         sql = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL, ?)"
         for first, client, submitted_ms, operations in batches:
             count = len(operations)
-            row = (first, first + count - 1, count, client, submitted_ms, _encode(operations))
+            packed = bytearray(_encode(operations))  # see `Changes`
+            row = (first, first + count - 1, count, client, submitted_ms, packed)
             self._connection.execute(sql, row)
 
     def last(self) -> int:

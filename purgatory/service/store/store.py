@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from purgatory.errors import StoreError
-from purgatory.service.store.changes import Changes
+from purgatory.service.store.changes import OUTCOME_COLUMNS, Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.deadlines import Deadlines
 from purgatory.service.store.held_events import HeldEventTable, StoredEvent
@@ -45,6 +45,7 @@ _CHECKPOINT_PAGES: Final = 10_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _CHUNK: Final = 500
+_OUTCOME_VALUES: Final = [*["?"] * (OUTCOME_COLUMNS - 2), *["nullif(?, '')"] * 2]
 
 # After these errors it is not known what is on the disk.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -115,7 +116,7 @@ class Store:
         self._journal_queue = JournalQueue(self._connection, limit)
         self._inserts = {
             "progress": RowInserter("progress", ["?"] * 3, limit),
-            "outcomes": RowInserter("outcomes", [*["?"] * 5, *["nullif(?, '')"] * 2], limit),
+            "outcomes": RowInserter("outcomes", _OUTCOME_VALUES, limit),
         }
 
     def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
@@ -131,7 +132,14 @@ class Store:
 
     def commit(self, changes: Changes) -> None:
         """Write all changes or none, atomically and durably. Raises StoreError."""
-        self._try("write", lambda: self._commit(lambda: self._write(changes)))
+        if changes.is_one_row:  # a statement is a transaction by itself: two calls of SQLite less
+            self._try("write", lambda: self._write_one_row(changes))
+        else:
+            self._try("write", lambda: self._commit(lambda: self._write(changes)))
+
+    def _write_one_row(self, changes: Changes) -> None:
+        self._write(changes)
+        self._extend_log()
 
     def _commit(self, write: Callable[[], None]) -> None:
         run = self._connection.execute
@@ -142,6 +150,9 @@ class Store:
         except BaseException as error:
             self._roll_back(error)
             raise
+        self._extend_log()
+
+    def _extend_log(self) -> None:
         if self._wal_preallocator is not None:
             self._wal_preallocator.extend_if_full()
 
@@ -163,12 +174,13 @@ class Store:
             self._inserts["progress"].run(run, changes.progress)
         if changes.outcomes:
             self._inserts["outcomes"].run(run, changes.outcomes)
-        if changes.delete_operations:
-            self._delete(changes)
-        self._write_others(changes)
+        if changes.has_others:
+            self._write_others(changes)
 
     def _write_others(self, changes: Changes) -> None:
-        """Write what most transactions have none of."""
+        """Delete, and write what most transactions have none of."""
+        if changes.delete_operations:
+            self._delete(changes)
         if changes.deadlines:
             self._deadlines.write(changes.deadlines)
         if changes.jobs:

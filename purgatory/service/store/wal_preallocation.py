@@ -36,7 +36,7 @@ class WalPreallocator:
         try:
             if self._file < 0:
                 self._file = self._system.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
-            length = self._system.fstat(self._file).st_size
+            length = self._system.lseek(self._file, 0, os.SEEK_END)
             if length > self._length:
                 self._extend(length)
         except OSError:  # the disk is full, or there is no such file

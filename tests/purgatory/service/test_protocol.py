@@ -57,7 +57,6 @@ from purgatory.service.protocol import (
     Unread,
     UnreadOutcomes,
     Welcome,
-    count_items,
     decode_answer,
     decode_request,
     encode,
@@ -225,26 +224,3 @@ def test_states_of_version_1():
 def test_the_welcome_of_version_1():
     """It has two limits less."""
     assert decode_answer(bytes.fromhex(WELCOME_1)).limits == Limits(1, 2, 3, 4, 5, 6, 7)
-
-
-@pytest.mark.parametrize(
-    ("frame", "count"),
-    [
-        (encode(Query(5, ["a"] * 3)), 3),
-        (encode(Query(127, [])), 0),
-        (encode(Query(2**40, ["a"] * 15)), 15),
-        (encode(Query(300, ["a"] * 16)), 16),
-        (encode(Cancel(-1000, ["a"] * 70_000)), 70_000),
-        (b"\xdc\x00\x03\x05\xcc\xc8\xdc\x00\x02", 2),
-        (b"\xdd\x00\x00\x00\x03\x05\x01\x92", 2),
-        (encode(Hello(1, 2, "name")), 0),
-        (encode(Stats(7)), 0),
-        (b"", 0),
-        (b"\x93", 0),
-        (b"\xa1a", 0),
-        (b"\x93\xa1a\x01\x92", 0),
-    ],
-)
-def test_items_are_counted_without_decoding(frame, count):
-    """Whatever the form of the numbers before the list; 0 if there is no list."""
-    assert count_items(frame) == count

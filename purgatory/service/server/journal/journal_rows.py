@@ -73,6 +73,8 @@ def extension_rows(transaction: Transaction) -> list[ExtensionValues]:
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:
     """Return a flat list of values as tuples of `size`."""
+    if not values:  # mostly
+        return []
     iterator = iter(values)
     return list(zip(*[iterator] * size, strict=True))
 

@@ -66,8 +66,10 @@ _POLLIN: Final = int(zmq.POLLIN)
 # looked at again: beside a store thread that computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests that may be in flight to the store loop.
+# Bytes of requests that may be in flight to the store loop; and while several clients ask for
+# something: a request that is not read yet waits for all of them.
 IN_FLIGHT_BYTES = 8 << 20
+SHARED_IN_FLIGHT_BYTES = 256 << 10
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
 # received may have megabytes, which no estimate knows of: there is nothing but their number.
 RECEIVED_FRAMES = 16
@@ -240,7 +242,8 @@ class Network:
         self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
-        return self._in_flight < IN_FLIGHT_BYTES
+        most = SHARED_IN_FLIGHT_BYTES if self._store_loop.budget.is_shared else IN_FLIGHT_BYTES
+        return self._in_flight < most
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -298,11 +301,10 @@ class Network:
             self._send_posted()
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
-        if isinstance(answer, TransactionReplies):
-            self._unread = self._unread or self._is_readable()
-            if self._unread:  # though nothing was answered yet
-                self._crowded_until = self._now + CROWDED_S
         self._handle_command(answer)
+        # What is here now came during the transaction, before it was answered.
+        if isinstance(answer, TransactionReplies) and self._has_unread():
+            self._crowded_until = self._now + CROWDED_S
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""

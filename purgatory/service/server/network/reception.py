@@ -4,7 +4,7 @@ Used by the network thread alone, but for the counters, which any thread may rea
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from purgatory.service.auth.access import EVERYTHING, Access
 from purgatory.service.errors import (
@@ -16,6 +16,7 @@ from purgatory.service.errors import (
     WrongVersion,
 )
 from purgatory.service.job_messages import Work
+from purgatory.service.message_head import seq_of, type_of
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -25,7 +26,6 @@ from purgatory.service.protocol import (
     Request,
     decode_request,
     encode,
-    seq_of,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import Connection, Connections
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from purgatory.service.auth.authenticator import SocketSecurity
 
+# What a peer that has not said hello may send; None: what is no message is said to be malformed.
+_OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
+_NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
 
@@ -75,13 +78,25 @@ class Reception:
         if access is None:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
+        connection = self._connection_of(route, user)
+        content = frame.bytes
+        if connection is None and type_of(content) not in _OF_STRANGERS:
+            self._refuse_stranger(route, content)
+            return
         try:
-            request = self._decode(frame.bytes, len(others))
-            self._on_request(route, request, len(frame), user, access, now)
+            request = self._decode(content, len(others))
+            self._on_request(route, request, len(content), connection, user, access, now)
         except Refused as refusal:
             self.refused += 1
-            seq = seq_of(others[-1] if others else frame.bytes)
+            seq = seq_of(others[-1] if others else content)
             self._refuse(route, Failure(seq, refusal.code, str(refusal)))
+
+    def _refuse_stranger(self, route: bytes, content: bytes) -> None:
+        """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
+        if self._connections.has_gone(route):
+            return  # what it had sent before; an answer to each would cost more than all else
+        self.refused += 1
+        self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
 
     def _decode(self, frame: bytes, others: int) -> Request:
         if others:
@@ -90,15 +105,19 @@ class Reception:
         return decode_request(frame)
 
     def _on_request(
-        self, route: bytes, request: Request, size: int, user: str, access: Access, now: float
+        self,
+        route: bytes,
+        request: Request,
+        size: int,
+        connection: Connection | None,
+        user: str,
+        access: Access,
+        now: float,
     ) -> None:
-        connection = self._connection_of(route, user)
         if isinstance(request, Hello):
             self._on_hello(route, request, connection, user, access, now)
-        elif connection is None and self._connections.has_gone(route):
-            pass  # what it had sent before; an answer to each would cost more than all else
         elif connection is None:
-            raise HelloRequired("no hello on this connection yet, or it was cut off")
+            raise HelloRequired(_NO_HELLO)
         elif isinstance(request, Bye):
             self._connections.drop(connection)
         elif self.closing:

@@ -27,6 +27,8 @@ class TransactionBudget:
         self.seconds: float = HANDLE_S
         #: Bytes of the requests that the transaction has handled.
         self.bytes: int = 0
+        #: Whether several clients have asked for something lately; any thread may read it.
+        self.is_shared: bool = False
         self._frames = 0
         self._end = 0.0  # by `time.perf_counter`
         self._most_bytes = MAX_BYTES
@@ -55,4 +57,5 @@ class TransactionBudget:
         if client != self._last_client:
             self._shared_until_ms = now_ms + SHARED_MS if self._last_client else 0
             self._last_client = client
-        self._most_bytes = SHARED_BYTES if now_ms < self._shared_until_ms else MAX_BYTES
+        self.is_shared = now_ms < self._shared_until_ms
+        self._most_bytes = SHARED_BYTES if self.is_shared else MAX_BYTES

@@ -211,6 +211,28 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     store.close()
 
 
+@pytest.mark.parametrize("table", ["operations", "outcomes"])
+def test_one_row_is_one_statement(tmp_path, table):
+    """A batch, or an outcome, that comes alone is a transaction by itself: all or nothing."""
+    faults = DiskFaults()
+    store = Store(tmp_path / "a.db", connect=faults.connect)
+    rows = {"operations": batch(1, 2), "outcomes": outcome(1, 1)}[table]
+    if table == "outcomes":
+        store.commit(changes_of(operations=batch(1)))
+    faults.fail_at(0)
+    with pytest.raises(StoreError, match="database or disk is full"):
+        store.commit(changes_of(**{table: rows}))
+    faults.clear()
+    assert list(getattr(store, table)()) == []
+    faults.fail_at(1)  # the second statement, which there is not
+    store.commit(changes_of(**{table: rows}))
+    faults.clear()
+    again = Store(tmp_path / "a.db")
+    assert list(getattr(again, table)()) == list(getattr(store, table)()) != []
+    again.close()
+    store.close()
+
+
 def test_every_commit_is_synced(store):
     """SQLite is set to sync each commit."""
     run = store._connection.execute
@@ -258,7 +280,7 @@ def test_an_input_output_error_is_fatal(tmp_path):
     """After it, it is not known what is on the disk."""
     faults = DiskFaults()
     store = Store(tmp_path / "a.db", connect=faults.connect)
-    faults.fail_at(1, code=sqlite3.SQLITE_IOERR, message="disk I/O error")
+    faults.fail_at(0, code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
         store.commit(changes_of(operations=batch(1)))
     assert caught.value.fatal
@@ -272,7 +294,7 @@ def test_a_rollback_that_fails(tmp_path):
     store = Store(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
     with pytest.raises(StoreError, match="full") as caught:
-        store.commit(changes_of(operations=batch(1)))
+        store.commit(changes_of(operations=batch(1), outcomes=outcome(1, 1)))
     assert caught.value.fatal
     faults.clear()
     store.close()

@@ -12,6 +12,7 @@ from purgatory.service import Unavailable
 from purgatory.service.protocol import Query, Stats, Submit, Submitted, encode
 from purgatory.service.server.network import network
 from purgatory.service.store.store import Store
+from tests.testing.commits import commits
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
 
@@ -38,7 +39,7 @@ class WatchedDisk:
     def _factory(disk):
         class Watched(sqlite3.Connection):
             def execute(self, sql, *args):
-                if sql == "COMMIT":
+                if commits(self, sql):
                     disk.threads.append(threading.current_thread().name)
                     if not disk.works.is_set():
                         disk.hangs.set()

@@ -41,13 +41,23 @@ from tests.testing.step_server import operation
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("FRAMES_PER_READ", 2), ("READ_S", 0.0), ("IN_FLIGHT_BYTES", 100)]
+    ("name", "value"),
+    [
+        ("FRAMES_PER_READ", 2),
+        ("READ_S", 0.0),
+        ("IN_FLIGHT_BYTES", 100),
+        ("SHARED_IN_FLIGHT_BYTES", 100),
+    ],
 )
 def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, value):
     """No further frame has to come that would wake the thread."""
     monkeypatch.setattr(network, name, value)
-    one = peer(server)
+    one, two = peer(server), peer(server)
     one.hello()
+    two.hello("another")
+    if name.startswith("SHARED"):
+        for client in (one, two):  # from here on several clients ask for something
+            client.ask(Submit(1, [operation(f"{client}", timeout_ms=int(1000 * HANG))]))
     for n in range(200):
         one.send(Submit(n, [operation(f"o{n}", timeout_ms=int(1000 * HANG))]))
     assert [one.receive().seq for _ in range(200)] == list(range(200))

@@ -33,11 +33,15 @@ def submit_halves(server, client, *others):
 
 def test_a_shared_server_takes_little_at_once(server):
     """Each request of a transaction waits for all others; alone, a client waits for itself only."""
+    budget = server.store_loop.budget
     assert submit_halves(server, "c") == [3]
+    assert not budget.is_shared
     assert submit_halves(server, "a", "b", "c") == [2, 2, 2, 2, 1]
     assert submit_halves(server, "c") == [2, 1]
+    assert budget.is_shared
     server.pass_time(SHARED_MS)
     assert submit_halves(server, "c") == [3]
+    assert not budget.is_shared
 
 
 def test_a_large_request_has_a_transaction_of_its_own(server):

@@ -1,0 +1,52 @@
+"""The head of a message: it is read without the rest, however it is written."""
+
+import pytest
+
+from purgatory.service.message_head import count_items, seq_of, type_of
+from purgatory.service.protocol import Cancel, Hello, Query, Stats, encode
+
+
+@pytest.mark.parametrize(
+    ("frame", "number", "seq"),
+    [
+        (encode(Hello(1, 2, "name")), 1, 1),
+        (encode(Query(300, ["a"] * 1000)), 5, 300),
+        (encode(Query(2**40, []))[:-1], 5, 2**40),
+        (encode(Cancel(-1000, ["a"] * 20)) + b"more", 4, -1000),
+        (b"\xdc\x00\x03\xcc\x05\xcc\xc8\xdc\x00\x02", 5, 200),
+        (b"\xdd\x00\x00\x00\x03\x05\x01\x92", 5, 1),
+        (b"\x93\x05\xa1a", 5, None),
+        (b"\x93\x05\xcd\x01", 5, None),
+        (b"\x93\xa1a\x01\x92", None, None),
+        (b"\x93\xcb", None, None),
+        (b"\x93", None, None),
+        (b"\xa1a", None, None),
+        (b"", None, None),
+    ],
+)
+def test_type_and_seq(frame, number, seq):
+    """Whatever follows them; None where there is no such number."""
+    assert (type_of(frame), seq_of(frame)) == (number, seq)
+
+
+@pytest.mark.parametrize(
+    ("frame", "count"),
+    [
+        (encode(Query(5, ["a"] * 3)), 3),
+        (encode(Query(127, [])), 0),
+        (encode(Query(2**40, ["a"] * 15)), 15),
+        (encode(Query(300, ["a"] * 16)), 16),
+        (encode(Cancel(-1000, ["a"] * 70_000)), 70_000),
+        (b"\xdc\x00\x03\x05\xcc\xc8\xdc\x00\x02", 2),
+        (b"\xdd\x00\x00\x00\x03\x05\x01\x92", 2),
+        (encode(Hello(1, 2, "name")), 0),
+        (encode(Stats(7)), 0),
+        (b"", 0),
+        (b"\x93", 0),
+        (b"\xa1a", 0),
+        (b"\x93\xa1a\x01\x92", 0),
+    ],
+)
+def test_items_are_counted_without_decoding(frame, count):
+    """Whatever the form of the numbers before the list; 0 if there is no list."""
+    assert count_items(frame) == count
