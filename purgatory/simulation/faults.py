@@ -44,6 +44,8 @@ UPGRADE_KINDS: Final = ("server_upgraded",)
 #: Those that were added when mutants had their seeds: in the others worlds stay as they are.
 LATER_KINDS: Final = ("disk_hangs", "client_clock_drifts", *UPGRADE_KINDS)
 _LATER_SEEDS: Final = (6, 8, 9, 13)  # modulo 16
+#: Modulo 16, the seeds in which nothing else happens than upgrades: elsewhere these are seldom.
+_UPGRADE_SEEDS: Final = (10,)
 #: Those with which a server refuses requests.
 REFUSING: Final = frozenset(("disk_full", "disk_full_unanswered", "disk_error"))
 
@@ -91,7 +93,7 @@ class Faults:
         chance = world.random
         known: tuple[str, ...] = KINDS + WORKER_KINDS if workers else KINDS
         drawn = tuple(kind for kind in known if chance.random() < 0.4)
-        chosen = drawn + _draw_later_kinds(world.seed) if kinds is None else kinds
+        chosen = _with_later_kinds(drawn, world.seed) if kinds is None else kinds
         known += tuple(kind for kind in LATER_KINDS if not workers or kind not in UPGRADE_KINDS)
         #: The kinds that happen.
         self.kinds: tuple[str, ...] = tuple(kind for kind in chosen if kind in known)
@@ -318,12 +320,14 @@ class Faults:
         return self._world.random.choice(self._programs)
 
 
-def _draw_later_kinds(seed: int) -> tuple[str, ...]:
-    """Draw from LATER_KINDS, by chance of their own."""
-    chance = random.Random(f"later kinds {seed}")
+def _with_later_kinds(drawn: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """Return the kinds of a seed: those that were drawn, and of LATER_KINDS by chance of its own."""
+    if seed % 16 in _UPGRADE_SEEDS:
+        return UPGRADE_KINDS
     if seed % 16 not in _LATER_SEEDS:
-        return ()
-    return tuple(kind for kind in LATER_KINDS if chance.random() < 0.6)
+        return drawn
+    chance = random.Random(f"later kinds {seed}")
+    return drawn + tuple(kind for kind in LATER_KINDS if chance.random() < 0.6)
 
 
 def _nothing(handles: Handles) -> None:

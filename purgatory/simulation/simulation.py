@@ -1,7 +1,8 @@
 """Simulation: a world of a server, its clients and faults, from a seed to a verdict.
 
 First all happens at once: programs ask, faults come and go. Then faults and requests end, and what
-is due must be told within a bound. Last the oracle looks at everything.
+is due must be told within a bound. Then the oracle looks at everything. Last, in some worlds, the
+database rots.
 """
 
 import logging
@@ -17,6 +18,7 @@ from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.programs.async_program import AsyncProgram
 from purgatory.simulation.programs.program import Program
 from purgatory.simulation.programs.workload import Workload, draw_workload
+from purgatory.simulation.rot import ROT_SEEDS, Rot
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.troubles import RECOVERY_NS, Troubles
 from purgatory.simulation.world.machine import Machine
@@ -66,6 +68,7 @@ class Simulation:
         if with_history:
             self.world.history = []
         self._seconds = settings.seconds
+        self._may_rot = settings.kinds is None
         self.troubles: Troubles = Troubles(self.world)
         self.oracle: Oracle = Oracle(self.world, self.troubles)
         self.network: SimulatedNetwork = SimulatedNetwork(self.world)
@@ -134,6 +137,7 @@ class Simulation:
                 self._settle_journal(journal)
                 journal.check()
             self._raise_violation()
+            self._let_rot()
         except Exception as error:  # noqa: BLE001  # of the code that is simulated, too
             verdict.violation = f"{type(error).__name__}: {error}"
         finally:
@@ -148,11 +152,13 @@ class Simulation:
 
     def discard(self) -> None:
         """End all processes, so that nothing of the world is held any longer."""
-        processes: list[Victim] = [*self.programs, *self.workers]
-        for process in processes:
+        for process in self._clients():
             process.kill()
         self.server.kill()
         self.server.discard()
+
+    def _clients(self) -> list[Victim]:
+        return [*self.programs, *self.workers]
 
     def _run_for(self, seconds: float) -> None:
         self.world.run_until(self.oracle.has_violation, seconds)
@@ -194,6 +200,14 @@ class Simulation:
         journal.may_fail = False
         self.server.kill()
         self._run_for(JOURNAL_SETTLE_S)
+
+    def _let_rot(self) -> None:
+        """Let the database rot, in some worlds: nothing else can be judged after that."""
+        if self._may_rot and self.world.seed % 16 in ROT_SEEDS:
+            for process in self._clients():
+                process.kill()
+            self.faults.counts["bits_rot"] = 1
+            Rot(self.world, self.server).happen()
 
 
 def simulate(seed: int, settings: Settings | None = None, *, with_history: bool = False) -> Verdict:

@@ -55,6 +55,12 @@ MUTANTS = [
         '            connection.execute(f"PRAGMA user_version={target}")\n',
     ),
     Mutant(
+        "a text that no server has written is not taken for damage",
+        STORE + "store.py",
+        "except (sqlite3.Error, UnicodeEncodeError) as error",
+        "except (sqlite3.Error, UnicodeError) as error",
+    ),
+    Mutant(
         "a failed commit is taken for one that succeeded",
         SERVER + "store_loop.py",
         "            self.activity.commit_failed(str(error))\n            return error\n",

@@ -142,6 +142,8 @@ def _load_operations(
     for count, row in enumerate(store.operations()):
         if count % _CHUNK == 0:
             memory.check(state.memory_bytes)
+        if row.op_id in state.known:
+            raise ValueError(f"operation {row.op_id!r} is there twice")
         client = state.clients.record(sys.intern(row.client))
         client.count += 1
         outcome = outcomes.pop(row.number, None)

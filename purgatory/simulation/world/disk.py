@@ -50,6 +50,18 @@ class File:
                 _write(durable, data, offset)
         self._unsynced.clear()
 
+    @property
+    def size(self) -> int:
+        """Bytes, as programs see it."""
+        return len(self.data)
+
+    def flip(self, bit: int) -> None:
+        """Flip a bit, in what is on disk and in what programs see."""
+        offset, mask = bit // 8, 1 << bit % 8
+        for content in (self.data, self._durable):
+            if offset < len(content):
+                content[offset] ^= mask
+
     def lose_power(self, chance: random.Random) -> None:
         """Lose what chance has it of what was not synced."""
         share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0))
@@ -137,6 +149,10 @@ class Disk:
     def exists(self, name: str) -> bool:
         """Tell whether there is a file."""
         return name in self._files
+
+    def file(self, name: str) -> File:
+        """Return a file that is there."""
+        return self._files[name]
 
     def open(self, name: str, handles: Handles, *, create: bool) -> "OpenFile":
         """Open a file. Raises FileNotFoundError."""

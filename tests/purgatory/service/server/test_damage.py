@@ -81,21 +81,26 @@ def test_flipped_bits(database, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value"),
+    "change",
     [
-        ("batches", "operations", b"\xc1"),
-        ("batches", "submitted_ms", "yesterday"),
-        ("batches", "last", 10**12),
-        ("outcomes", "at_ms", "late"),
-        ("meta", "value", b"\xc1"),
+        "UPDATE batches SET operations = x'c1'",
+        "UPDATE batches SET submitted_ms = 'yesterday'",
+        "UPDATE batches SET last = 1000000000000",
+        "UPDATE outcomes SET at_ms = 'late'",
+        "UPDATE outcomes SET by_key = CAST(x'ff' AS TEXT)",
+        "UPDATE meta SET value = x'c1'",
+        # Another client with operations of the same ids.
+        "INSERT INTO batches SELECT first + 1000, last + 1000, size, 'b', submitted_ms, numbers, "
+        "operations FROM batches",
+        "ALTER TABLE outcomes RENAME COLUMN at_ms TO at_ns",
     ],
 )
-def test_a_value_that_cannot_be(database, tmp_path, table, column, value):
+def test_a_value_that_cannot_be(database, tmp_path, change):
     """The error names the damage, and what helps."""
     path = tmp_path / "a.db"
     path.write_bytes(database)
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    connection.execute(change)
     connection.close()
     with pytest.raises(StoreError, match=DAMAGE) as caught:
         use(path)
