@@ -321,7 +321,7 @@ class Faults:
 
 
 def _with_later_kinds(drawn: tuple[str, ...], seed: int) -> tuple[str, ...]:
-    """Return the kinds of a seed: those that were drawn, and of LATER_KINDS by chance of its own."""
+    """Return the kinds of a seed: what was drawn, and LATER_KINDS by chance of its own."""
     if seed % 16 in _UPGRADE_SEEDS:
         return UPGRADE_KINDS
     if seed % 16 not in _LATER_SEEDS:

@@ -45,7 +45,8 @@ def test_later_kinds():
         simulation = Simulation(seed, Settings())
         found[seed] = set(simulation.faults.kinds) & set(LATER_KINDS)
         simulation.discard()
-    assert not any(kinds for seed, kinds in found.items() if seed not in (6, 8, 9, 13))
+    assert not any(kinds for seed, kinds in found.items() if seed not in (6, 8, 9, 10, 13))
+    assert found[10] == set(UPGRADE_KINDS)  # and nothing else happens there
     assert set.union(*found.values()) == set(LATER_KINDS)
     assert not found[9] & set(UPGRADE_KINDS)
     assert not found[13] & set(UPGRADE_KINDS)
