@@ -28,11 +28,12 @@ if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
         def __enter__(self) -> bool:
             before = self._recursion_count()
             try:
-                return self.acquire()
+                taken = self.acquire()
             except BaseException:
                 if self._recursion_count() > before:
                     self.release()
                 raise
+            return taken  # noqa: RET504  # in the `try` it would be outside for a tracer
 
     new_rlock = InterruptibleRLock
 else:
