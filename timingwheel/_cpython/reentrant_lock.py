@@ -33,7 +33,7 @@ if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
                 if self._recursion_count() > before:
                     self.release()
                 raise
-            return taken  # noqa: RET504  # in the `try` it would be outside for a tracer
+            return taken  # in the `try` it would be outside for a tracer
 
     new_rlock = InterruptibleRLock
 else:
