@@ -176,7 +176,7 @@ def measure_all(
     alone: dict[str, list[dict[str, float]]] = {}
     for _ in range(repeats):
         for name, python in pythons.items():
-            found = {}
+            found: dict[str, float] = {}
             for what in ("one thread", COLLECTOR_OFF):
                 found |= run([python, __file__, "--one", what, "1", str(count)])
             alone.setdefault(name, []).append(found)
