@@ -3,7 +3,8 @@
 `_boxing.h` and `_tracebacks.h` let compiled code go on where memory is short, instead of crashing:
 mypyc goes on with a null pointer where an int or a float cannot be made of a native value, ends the
 process where a tuple cannot, and breaks an error for whose traceback there is no memory.
-`_attributes.h` makes it quicker without the interpreter lock. The headers say more.
+`_attributes.h` and `_slots.h` make it quicker without the interpreter lock, `_calls.h` everywhere.
+The headers say more.
 
 `setup.py` calls `add_headers` between mypyc and the C compiler. Where mypyc writes something else,
 nothing is found or changed.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 HEADERS = [
     Path(__file__).parent / "timingwheel/_cpython" / name
-    for name in ("_boxing.h", "_tracebacks.h", "_attributes.h")
+    for name in ("_boxing.h", "_tracebacks.h", "_attributes.h", "_slots.h", "_calls.h")
 ]
 
 # The first of the headers that mypyc makes of the modules; before it are those of mypyc itself.

@@ -8,9 +8,13 @@ fresh process. Wall time, because threads that wait for each other use none of t
 
 With two threads each does as much as one does alone, so twice the rate is the best there can be.
 The bare loop, which is Python code that shares nothing, shows what the machine itself gives.
+
+With one thread everything is measured once more while the cycle collector is off. Without the
+interpreter lock each of its passes is over all objects of the process, its modules too.
 """
 
 import argparse
+import gc
 import itertools
 import json
 import sys
@@ -98,6 +102,7 @@ SCALING: dict[str, Callable[[int], list[Work]]] = {
     "shared purgatory": shared_purgatory,
 }
 ONE_THREAD = ("schedule", "cancel", "defer and complete")
+COLLECTOR_OFF = ", collector off"
 
 
 def rate_of(works: list[Work], count: int) -> float:
@@ -137,11 +142,17 @@ def one_thread(count: int) -> dict[str, float]:
     return {name: taken / count for name, taken in zip(ONE_THREAD, times, strict=True)}
 
 
+def collector_off(count: int) -> dict[str, float]:
+    """Return the same as `one_thread`, without the collector's part."""
+    gc.disable()
+    return {name + COLLECTOR_OFF: taken for name, taken in one_thread(count).items()}
+
+
 def one(what: str, threads: int, count: int) -> dict[str, float]:
     """Measure one row in this process."""
     if what in SCALING:
         return {"rate": rate_of(SCALING[what](threads), count)}
-    return one_thread(count)
+    return collector_off(count) if what == COLLECTOR_OFF else one_thread(count)
 
 
 def scaling_rows(rates: dict[tuple[str, int], float]) -> list[list[str]]:
@@ -165,7 +176,9 @@ def measure_all(
     alone: dict[str, list[dict[str, float]]] = {}
     for _ in range(repeats):
         for name, python in pythons.items():
-            found = run([python, __file__, "--one", "one thread", "1", str(count)])
+            found: dict[str, float] = {}
+            for what in ("one thread", COLLECTOR_OFF):
+                found |= run([python, __file__, "--one", what, "1", str(count)])
             alone.setdefault(name, []).append(found)
         for name in SCALING:
             for threads in (1, 2):
@@ -192,9 +205,10 @@ def main() -> None:
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         print("\nThis Python has the interpreter lock: two threads share one processor.")
     rates, alone = measure_all(options.beside, options.operations, options.repeats)
-    rows = [[name, *(f"{figures[name]:,.0f}" for figures in alone.values())] for name in ONE_THREAD]
+    names = [*ONE_THREAD, *(name + COLLECTOR_OFF for name in ONE_THREAD)]
+    rows = [[name, *(f"{figures[name]:,.0f}" for figures in alone.values())] for name in names]
     if options.beside:
-        for row, name in zip(rows, ONE_THREAD, strict=True):
+        for row, name in zip(rows, names, strict=True):
             row.append(f"{alone['beside'][name] / alone['this'][name]:.2f}")
     head = ["ns, one thread", "this", *(["beside", "speed"] if options.beside else [])]
     print(table("One thread", head, rows))

@@ -4,6 +4,7 @@ No hot path knows of Prometheus. A registry gets one collector, which shows all 
 were registered there, distinguished by the label `name`.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -183,12 +184,21 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, ObservableP
 )
 
 
-def reset_after_fork() -> None:
+def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child: their names are free there."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()  # the thread that held the other is not in this process
     for members in _registered.values():
         members.clear()
+
+
+os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def check_registry(registry: object) -> None:
+    """Raise TypeError for what is no registry."""
+    if not isinstance(registry, CollectorRegistry):
+        raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
 
 
 def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:

@@ -36,6 +36,8 @@ def test_headers_come_after_mypycs(tmp_path):
             "#define PyLong_FromLongLong",
             "#define CPy_AddTraceback",
             "#define CPy_SetAttrRef",
+            "#define CPyList_SetItem",
+            "#define PyObject_Vectorcall",
             '"__native_name.h"',
             "PyInit_name__mypyc(void) {\n    fill_spare();",
         )

@@ -7,12 +7,12 @@ A bucket stays when its last task is cancelled, and is dropped when it is first:
 once would put a search on the path of that cancel.
 """
 
-import threading
 from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
 from timingwheel._cpython.mypyc_types import i32, i64
+from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.locks.rwlock import ReadWriteLock
@@ -44,7 +44,7 @@ class DelayQueue:
         self._timer_lock = lock
         self._counters = counters
         self.wake_owed: bool = False
-        self._lock = threading.RLock()  # guards the fields below
+        self._lock = new_hot_rlock()  # guards the fields below
         self._members: dict[TimerTaskList, None] = {}  # the buckets, in order of arrival
         self._buckets = self._sorted()
         self._first: TimerTaskList | None = None  # of `_buckets`: read more often than these change

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.bucket import TimerTaskList
 
 RunBucket = Callable[[TimerTaskList], None]
@@ -59,7 +60,7 @@ class InlineExecutor:
 
     def __init__(self) -> None:
         self._inline_queue = _InlineQueue()
-        self._lock = threading.RLock()  # guards _interrupted
+        self._lock = new_rlock()  # guards _interrupted
         self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = (
             deque()
         )  # by runs that ended early

@@ -14,6 +14,7 @@ from timingwheel._cpython.free_threading import (
     thread_dict,
 )
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
+from timingwheel._cpython.reentrant_lock import new_hot_rlock, new_rlock
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
@@ -48,7 +49,9 @@ __all__ = [
     "gc_untrack",
     "keep_for_ever",
     "leave_section",
+    "new_hot_rlock",
     "new_lock",
+    "new_rlock",
     "now_ns",
     "prepare_task",
     "reduce_timer_slack",

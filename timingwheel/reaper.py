@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
+from timingwheel._cpython.reentrant_lock import new_rlock
+
 log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds to pause after the second error in a row that is not a task's (a clock that raises),
@@ -76,7 +78,7 @@ class Reaper:
         self._timer = timer
         self._waiter = waiter
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._starting = threading.Lock()
+        self._starting = new_rlock()
         # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
         self.started: bool = False
 

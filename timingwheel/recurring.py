@@ -1,11 +1,11 @@
 """Recurring: a task that runs again and again, at a fixed rate."""
 
-import threading
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
+from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel.errors import TimerClosed
 from timingwheel.task import TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at
@@ -33,7 +33,7 @@ class Recurring(TimerTask):
         super().__init__(0, callback, *args, context=context)
         self._rc_timer = timer
         self._rc_interval_ns: i64 = interval_ns
-        self._rc_lock = threading.RLock()  # guards _rc_ended; a leaf lock
+        self._rc_lock = new_hot_rlock()  # guards _rc_ended; a leaf lock
         self._rc_ended = False  # set once
         #: Runs that were missed. Written by the thread that runs the callback.
         self.skipped: int = 0

@@ -1,9 +1,9 @@
 """Statistics of a timer: frozen figures, and the histogram of lateness behind them."""
 
-import threading
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.clocks.duration import NS_PER_MS
 
 # Upper bounds in milliseconds; one more count is for tasks beyond the last.
@@ -67,7 +67,7 @@ class LatenessHistogram:
     """Counts lateness by batches. Any thread; its lock is a leaf lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
         self._sum_ns = 0
 

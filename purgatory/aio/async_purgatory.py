@@ -9,9 +9,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
-
-from prometheus_client import CollectorRegistry
+from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.aio.loop_driver import LoopDriver
@@ -29,6 +27,9 @@ from purgatory.core.start_and_close import DEFAULT_MAX_HELD, Purgatory
 from purgatory.errors import WrongEventLoop
 from purgatory.stats import PurgatoryStats
 from timingwheel import InlineExecutor, Timer
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 class AsyncPurgatory:
@@ -50,7 +51,7 @@ class AsyncPurgatory:
         clock: Callable[[], int] | None = None,
         on_error: OnError | None = None,
         journal: Journal | None = None,
-        registry: CollectorRegistry | None = None,
+        registry: "CollectorRegistry | None" = None,
         max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
         self._own_timer: Timer | None = None

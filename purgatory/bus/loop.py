@@ -25,7 +25,7 @@ from purgatory.bus.commands import (
 )
 from purgatory.bus.reader import MailboxReader
 from purgatory.errors import PurgatoryClosed
-from timingwheel.lowlevel import Reaper
+from timingwheel.lowlevel import Reaper, new_rlock
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Bus:
         self._workers = workers
         # Held while commands are taken out, never while they are done. A loop that has just started
         # and a thread that steps may meet here.
-        self._reading = threading.RLock()
+        self._reading = new_rlock()
         self._batch: deque[LoopCommand] = deque()
         self._reader = MailboxReader()
         self._stopped = False

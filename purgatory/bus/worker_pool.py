@@ -23,7 +23,7 @@ from typing import Any
 
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
-from timingwheel.lowlevel import SLOW_TASK_S
+from timingwheel.lowlevel import SLOW_TASK_S, new_rlock
 
 Run = Callable[[Any], object]
 
@@ -150,7 +150,7 @@ class WorkerPool:
         self._most = max(count, most)
         # Guards all below, and makes its holder the one writer that a ypipe allows. Re-entrant: a
         # finalizer may add a task that is due.
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._workers: list[PoolWorker] = []
         self._unflushed: dict[PoolWorker, None] = {}  # a dict has an order, which no chance decides
         self._closed = False

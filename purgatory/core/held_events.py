@@ -10,7 +10,6 @@ shown to meanwhile, as all units were claimed, are kept until then.
 only `__hash__` and `__eq__` of keys run. Any thread.
 """
 
-import threading
 from collections.abc import Hashable
 from typing import Final
 
@@ -19,7 +18,7 @@ from purgatory.core.operation import DelayedOperation
 from purgatory.core.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
-from timingwheel.lowlevel import now_ns
+from timingwheel.lowlevel import new_hot_rlock, now_ns
 
 UNLIMITED: Final = -1
 
@@ -79,7 +78,7 @@ class HeldEvents:
         self._name = name
         self._timer = timer
         self._max_held = max_held
-        self._lock = threading.RLock()  # a key's __eq__ or a finalizer may re-enter
+        self._lock = new_hot_rlock()  # a key's __eq__ or a finalizer may re-enter
         self.by_key: dict[Hashable, HeldEvent] = {}
         self._last_number = i64(0)
         self._closed = False

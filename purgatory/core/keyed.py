@@ -1,6 +1,5 @@
 """KeyedOperation: completes once `need` distinct watch keys have been completed."""
 
-import threading
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -23,6 +22,7 @@ from timingwheel.lowlevel import (
     enter_section,
     keep_for_ever,
     leave_section,
+    new_hot_rlock,
 )
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
@@ -58,7 +58,7 @@ class KeyedOperation(DelayedOperation):
         self._op_values_lock: AbstractContextManager[bool] | None = None
         if need != 1:
             self._op_values = {}
-            self._op_values_lock = threading.RLock()
+            self._op_values_lock = new_hot_rlock()
 
     @property
     def values(self) -> dict[Hashable, object]:

@@ -9,11 +9,8 @@ import atexit
 import os
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from prometheus_client import CollectorRegistry
-
-from purgatory import metrics
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import KeyCommandHandler
@@ -29,6 +26,9 @@ from purgatory.core.watch_lists import WatchLists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
 from timingwheel.lowlevel import MAX_WORKERS, to_ms
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 # An event takes about 400 bytes beside its key and its value: forty megabytes.
 DEFAULT_MAX_HELD = 100_000
@@ -55,7 +55,7 @@ class Purgatory(PurgatoryCore):
         timer: Timer | None = None,
         on_error: OnError | None = None,
         journal: Journal | None = None,
-        registry: CollectorRegistry | None = None,
+        registry: "CollectorRegistry | None" = None,
         executor_workers: int | None = None,
         max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
@@ -74,6 +74,8 @@ class Purgatory(PurgatoryCore):
             owner.enable_gc_untracking()
         self._registry = registry
         if registry is not None:
+            from purgatory import metrics  # noqa: PLC0415  # see `purgatory.__getattr__`
+
             metrics.register(self, registry)
         add_purgatory(self)
 
@@ -125,6 +127,8 @@ class Purgatory(PurgatoryCore):
         self._lists.close()
         self._held.close()  # nothing is submitted any more that it could count for
         if self._registry is not None:
+            from purgatory import metrics  # noqa: PLC0415  # as above
+
             metrics.unregister(self, self._registry)
         self._bus.flush(self._loop_runs, seconds)
         self._bus.stop_loop(seconds if wait else 0)
@@ -192,8 +196,10 @@ def _check_options(
         raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
     if executor_workers is not None and timer is not None:
         raise ValueError("executor_workers is for a timer of its own; this one has been given")
-    if registry is not None and not isinstance(registry, CollectorRegistry):
-        raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
+    if registry is not None:
+        from purgatory import metrics  # noqa: PLC0415  # as above
+
+        metrics.check_registry(registry)
 
 
 def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
@@ -218,7 +224,6 @@ atexit.register(_warn_of_unstarted)
 
 def _note_fork() -> None:
     FORK_COUNTER.value += 1
-    metrics.reset_after_fork()
 
 
 os.register_at_fork(after_in_child=_note_fork)

@@ -16,9 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final, Self
-
-from prometheus_client import CollectorRegistry
+from typing import TYPE_CHECKING, Final, Self
 
 from purgatory.core.operation import DelayedOperation
 from purgatory.core.start_and_close import Purgatory
@@ -29,6 +27,9 @@ from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow
 from purgatory.trace.batches import Columns, batched
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 # More events than fit into memory.
 _MAX_HELD: Final = 2**62
@@ -56,7 +57,7 @@ class Replay:
         speed: float | None = None,
         on_outcome: Callable[[OutcomeRow], object] | None = None,
         on_outcomes: Callable[[Columns], object] | None = None,
-        registry: CollectorRegistry | None = None,
+        registry: "CollectorRegistry | None" = None,
     ) -> None:
         self._kinds: dict[str, ReplaySummary] = {}
         # Kind, outcome and wait of operations that ended, and are in no summary yet.

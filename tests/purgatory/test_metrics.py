@@ -1,6 +1,8 @@
 """Metrics: what Prometheus sees, in which registry, over HTTP."""
 
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -307,3 +309,14 @@ class TestServe:
         assert server._responses._under_way == 0
         client.join(HANG)
         assert "slow 1.0" in pages[0]
+
+
+def test_only_metrics_import_the_http_server():
+    """A purgatory without metrics does not import Prometheus' client, which takes long."""
+    code = (
+        "import sys, purgatory\n"
+        "purgatory.Purgatory().close()\n"
+        "assert 'prometheus_client' not in sys.modules\n"
+        "assert purgatory.metrics.serve\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,17 +14,17 @@ threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
 `enter_section`, `leave_section`, `thread_dict` and `thread_number` only where `LOCKED_SECTIONS` is
 True. Between two compiled calls no signal handler runs, so no `with` is needed. Everywhere else
-`new_lock` is `threading.RLock`, for `with`.
+`new_lock` is `new_hot_rlock`, for `with`.
 
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
 
 import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from timingwheel._cpython.atomicity import LOCKED_SECTIONS
+from timingwheel._cpython.reentrant_lock import new_hot_rlock
 
 if LOCKED_SECTIONS and not TYPE_CHECKING:
     from timingwheel._cpython._free_threading import (
@@ -43,7 +43,7 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
     # share locks with the parent's.
     os.register_at_fork(after_in_child=free_shared_locks)
 else:
-    new_lock: Final[Callable[[], Any]] = threading.RLock
+    new_lock: Final[Callable[[], Any]] = new_hot_rlock
 
     def enter_section(lock: object) -> None:
         """Take a lock, as often as the thread likes."""
@@ -56,7 +56,7 @@ else:
     def shared_lock(owner: object) -> Any:
         """Return a lock for an object, which may share it with some others."""
         del owner
-        return threading.RLock()
+        return new_hot_rlock()
 
     def keep_for_ever(shared: object) -> None:
         """Never free an object that many threads use, so that its references need no counting."""

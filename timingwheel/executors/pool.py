@@ -9,6 +9,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable
 
+from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.executor import RunBucket
 
@@ -36,7 +37,7 @@ class PoolExecutor:
         self._pool = pool
         self._refuse = refuse
         self._context = _PoolContext()
-        self._lock = threading.RLock()  # guards _running
+        self._lock = new_rlock()  # guards _running
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:

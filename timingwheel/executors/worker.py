@@ -33,6 +33,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from timingwheel._cpython.freezegun import real_seconds
+from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
 from timingwheel.executor import RunBucket
@@ -92,7 +93,7 @@ class WorkerExecutor:
     def __init__(self, name: str, counts: FiredCount) -> None:
         self._name = name
         self._counts = counts
-        self._lock = threading.RLock()  # guards all fields below
+        self._lock = new_rlock()  # guards all fields below
         self._jobs: deque[Job] = deque()  # the first one stays here while it runs
         self._clock: Advanceable | None = None
         self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
@@ -360,7 +361,7 @@ class WorkerExecutor:
 
     def _abandon(self) -> None:
         """Forget all threads and jobs, which are the parent's, and what the threads hold."""
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._closed = True
         self._jobs.clear()
         self._clock = self._leader = self._standby = None

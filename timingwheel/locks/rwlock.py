@@ -30,6 +30,7 @@ from typing import Any, Final
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
 from timingwheel._cpython.free_threading import enter_section, leave_section, new_lock
 from timingwheel._cpython.mypyc_types import i64
+from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel._cpython.yield_gil import yield_gil
 
 # Bound once: compiled, that saves a look-up in the module's dict for each section.
@@ -65,7 +66,7 @@ class ReadWriteLock:
         # for _lock, save in a finalizer inside the turnstile; a thread that has _lock never waits
         # for the turnstile. The condition is not entered itself: an interrupt on entry to its
         # Python methods would leave it locked.
-        self._turnstile = threading.RLock()
+        self._turnstile = new_hot_rlock()
         self._state_changed = threading.Condition(self._turnstile)
         self._queued: i64 = 0  # readers at the turnstile
         # Thread id of the writer, waiting or inside; 0: none; -1: poisoned. Readers read it without
