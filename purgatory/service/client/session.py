@@ -56,7 +56,7 @@ PIPELINE_DEPTH: Final = 2
 MAX_UNANSWERED: Final = 32
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
-# Messages that answer no call, or that may end it otherwise. A look-up, because `isinstance` takes a
+# Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
 # microsecond for each class that it is not.
 _NO_REPLIES: Final = frozenset((Outcomes, Jobs, protocol.Welcome, protocol.Failure, protocol.Ping))
 
