@@ -301,10 +301,11 @@ class Network:
             self._send_posted()
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
+        if isinstance(answer, TransactionReplies):
+            self._unread = self._unread or self._is_readable()
+            if self._unread:  # though nothing was answered yet
+                self._crowded_until = self._now + CROWDED_S
         self._handle_command(answer)
-        # What is here now came during the transaction, before it was answered.
-        if isinstance(answer, TransactionReplies) and self._has_unread():
-            self._crowded_until = self._now + CROWDED_S
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""
