@@ -142,12 +142,13 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            # Python 3.13 does not catch an interrupt at the end of a loop with a condition
-            # (CPython's issue 130279).
+            # The condition is not at the end of the loop: Python 3.13 (CPython's issue 130279) and
+            # 3.14 do not catch an interrupt that comes there.
+            parts.append(self.recv(flags, copy=copy, track=track))
             while True:
-                parts.append(self.recv(flags, copy=copy, track=track))
                 if not self._core.rcvmore:
                     return parts
+                parts.append(self.recv(flags, copy=copy, track=track))
         except BaseException:  # an interrupt: the next call receives the whole message
             self._give_back(parts)
             raise
