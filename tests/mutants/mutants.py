@@ -57,8 +57,8 @@ MUTANTS = [
     Mutant(
         "a text that no server has written is not taken for damage",
         STORE + "store.py",
-        "except (sqlite3.Error, UnicodeEncodeError) as error",
-        "except (sqlite3.Error, UnicodeError) as error",
+        ' or (what != "write" and code in _UNREADABLE)',
+        "",
     ),
     Mutant(
         "a failed commit is taken for one that succeeded",

@@ -50,8 +50,8 @@ _OUTCOME_VALUES: Final = [*["?"] * (OUTCOME_COLUMNS - 2), *["nullif(?, '')"] * 2
 # After these errors it is not known what is on the disk.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
-# What SQLite says when it reads a text that is not UTF-8, which has no code, and of statements that
-# do not fit the schema: they are always the same, so the schema is damaged.
+# Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
+# are always the same, so the schema is damaged.
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 #: What is wrong when values cannot be what was written, and what helps.
 DAMAGE: Final = "the database is damaged, restore a backup"
@@ -396,7 +396,7 @@ class Store:
     def _try(self, what: str, step: Callable[[], Any]) -> Any:
         try:
             return step()
-        except (sqlite3.Error, UnicodeEncodeError) as error:
+        except (sqlite3.Error, UnicodeError) as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
             damaged = code in _DAMAGED or (what != "write" and code in _UNREADABLE)
             why = f"{DAMAGE}: {error}" if damaged else f"cannot {what}: {error}"
