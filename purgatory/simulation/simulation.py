@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from purgatory.simulation.collector import seldom_collecting
 from purgatory.simulation.faults import REFUSING, Faults, Victim
 from purgatory.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
-from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S
+from purgatory.simulation.journal.simulated_sink import JOURNAL_SETTLE_S, TROUBLE_S
 from purgatory.simulation.journal.world_journal import WorldJournal
 from purgatory.simulation.oracle import Oracle
 from purgatory.simulation.programs.async_program import AsyncProgram
@@ -196,7 +196,11 @@ class Simulation:
         self._run_for(RECOVERY_NS / NS_PER_S)
 
     def _settle_journal(self, journal: WorldJournal) -> None:
-        """Have the journal given what it may have missed, by the next process; and written."""
+        """Have the journal given what it may have missed, by the next process; and written.
+
+        The trouble of one that has failed lasts until outcomes would be deleted.
+        """
+        self._run_for(TROUBLE_S)
         journal.may_fail = False
         self.server.kill()
         self._run_for(JOURNAL_SETTLE_S)

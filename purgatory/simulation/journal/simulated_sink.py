@@ -19,6 +19,8 @@ _WRITE_S: Final = 20.0
 _CONFIRM_S: Final = 1.0
 #: Seconds within which a new process has started, and its journal has what the last one missed.
 JOURNAL_SETTLE_S: Final = 60.0
+#: Seconds, longer than a server keeps outcomes that have no other reason to be kept.
+TROUBLE_S: Final = 700.0
 
 _Rows = Sequence[tuple[Any, ...]]
 
