@@ -59,12 +59,12 @@ def use(path):
         server.store.close()
 
 
-def use_or_fail(path):
-    """Return why a server did not start, or has failed later; None if it did not."""
-    try:
-        return use(path)
-    except StoreError as error:
-        return error
+def write_changed(path, database, change):
+    """Write a database with a statement done to it."""
+    path.write_bytes(database)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(change)
+    connection.close()
 
 
 def flip_a_bit(content, dice):
@@ -82,7 +82,10 @@ def test_flipped_bits(database, tmp_path):
     for number in range(50 * ROUNDS):
         path = tmp_path / f"{number}.db"
         path.write_bytes(flip_a_bit(database, dice))
-        failure = use_or_fail(path)
+        try:
+            failure = use(path)
+        except StoreError as error:
+            failure = error
         assert failure is None or isinstance(failure, StoreError), (seed, failure)
         noticed += failure is not None
     assert noticed, seed
@@ -95,7 +98,6 @@ def test_flipped_bits(database, tmp_path):
         "UPDATE batches SET submitted_ms = 'yesterday'",
         "UPDATE batches SET last = 1000000000000",
         "UPDATE outcomes SET at_ms = 'late'",
-        "UPDATE outcomes SET by_key = CAST(x'ff' AS TEXT)",
         "UPDATE meta SET value = x'c1'",
         _TWICE,
         "ALTER TABLE outcomes RENAME COLUMN at_ms TO at_ns",
@@ -104,11 +106,17 @@ def test_flipped_bits(database, tmp_path):
 def test_a_value_that_cannot_be(database, tmp_path, change):
     """The error names the damage, and what helps."""
     path = tmp_path / "a.db"
-    path.write_bytes(database)
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(change)
-    connection.close()
-    failure = use_or_fail(path)
+    write_changed(path, database, change)
+    with pytest.raises(StoreError, match=DAMAGE) as caught:
+        use(path)
+    assert caught.value.fatal
+
+
+def test_a_value_that_is_read_later(database, tmp_path):
+    """The server starts, and ends with the same error when it comes upon the value."""
+    path = tmp_path / "a.db"
+    write_changed(path, database, "UPDATE outcomes SET by_key = CAST(x'ff' AS TEXT)")
+    failure = use(path)
     assert isinstance(failure, StoreError)
     assert DAMAGE in str(failure)
     assert failure.fatal
