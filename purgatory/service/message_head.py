@@ -31,20 +31,24 @@ def seq_of(frame: bytes) -> int | None:
 
 def _number(frame: bytes, index: int) -> int | None:
     try:
-        at = _LIST_HEADERS[frame[0]][0]
-        for _ in range(index):
-            at += _NUMBER_BYTES[frame[at]]
+        at = _place(frame, index)
         return _ints.decode(frame[at : at + _NUMBER_BYTES[frame[at]]])
     except (LookupError, ValueError):  # msgspec's errors are ValueErrors
         return None
 
 
+def _place(frame: bytes, index: int) -> int:
+    """Return where an item begins that only numbers are before. Raises LookupError."""
+    at = _LIST_HEADERS[frame[0]][0]
+    for _ in range(index):
+        at += _NUMBER_BYTES[frame[at]]
+    return at
+
+
 def count_items(frame: bytes) -> int:
     """Return how long a request says its list is; 0 if it has none."""
     try:
-        at = _LIST_HEADERS[frame[0]][0]
-        for _ in range(2):  # type and seq
-            at += _NUMBER_BYTES[frame[at]]
+        at = _place(frame, 2)  # after type and seq
         header, count = _LIST_HEADERS[frame[at]]
     except LookupError:
         return 0

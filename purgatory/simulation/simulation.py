@@ -182,9 +182,7 @@ class Simulation:
 
     def _asleep_s(self) -> float:
         """Return for how many seconds a machine is still suspended."""
-        machines = [self.server.machine]
-        machines += [program.machine for program in self.programs]
-        machines += [worker.machine for worker in self.workers]
+        machines = [self.server.machine, *(client.machine for client in self._clients())]
         awake_at_ns = max(machine.awake_at_ns for machine in machines)
         return max(0, awake_at_ns - self.world.now_ns) / NS_PER_S
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from purgatory.service.server.journal.journal_sink import Confirm
+from purgatory.service.server.records.retention import DELETION_DELAY_MS, RETAINED_OUTCOMES_MS
 from purgatory.service.store.journal_tables import JournalPosition
 from purgatory.simulation.journal.journal_directory import JournalDirectory
 from purgatory.simulation.world.process import Process
@@ -19,8 +20,8 @@ _WRITE_S: Final = 20.0
 _CONFIRM_S: Final = 1.0
 #: Seconds within which a new process has started, and its journal has what the last one missed.
 JOURNAL_SETTLE_S: Final = 60.0
-#: Seconds, longer than a server keeps outcomes that have no other reason to be kept.
-TROUBLE_S: Final = 700.0
+#: Seconds, a little longer than a server keeps outcomes that have no other reason to be kept.
+TROUBLE_S: Final = (RETAINED_OUTCOMES_MS + DELETION_DELAY_MS) / 1000 + 40.0
 
 _Rows = Sequence[tuple[Any, ...]]
 

@@ -207,7 +207,7 @@ class OpenFile:
 
     def size(self) -> int:
         """Return its size in bytes."""
-        return len(self._file.data)
+        return self._file.size
 
     def read(self, count: int, offset: int) -> bytes:
         """Return so many bytes, fewer at the end."""

@@ -1,22 +1,8 @@
 """HangingSync: a sync that does not return for long, in a world that goes on."""
 
-import pytest
-
 from purgatory.service.server.health import server_health
 from purgatory.simulation.hanging_sync import HangingSync
-from purgatory.simulation.programs.workload import usual_workload
-from purgatory.simulation.simulation import Settings, Simulation
 from purgatory.simulation.world.world import NS_PER_S
-
-
-@pytest.fixture
-def simulation():
-    """A world without faults, in which programs ask for things."""
-    made = Simulation(2, Settings(kinds=(), workload=usual_workload(3, 20.0)))
-    made.world.run(5)
-    made.world.history = []
-    yield made
-    made.discard()
 
 
 def hang(simulation, seconds):

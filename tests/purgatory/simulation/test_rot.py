@@ -5,20 +5,9 @@ import pytest
 from purgatory.errors import StoreError
 from purgatory.service.store.store import DAMAGE
 from purgatory.simulation.errors import Violation
-from purgatory.simulation.programs.workload import usual_workload
 from purgatory.simulation.rot import Rot
 from purgatory.simulation.server_process import DATABASE
-from purgatory.simulation.simulation import Settings, Simulation, simulate
-
-
-@pytest.fixture
-def simulation():
-    """A world without faults, in which a server has something in its database."""
-    made = Simulation(2, Settings(kinds=(), workload=usual_workload(3, 20.0)))
-    made.world.run(5)
-    made.world.history = []
-    yield made
-    made.discard()
+from purgatory.simulation.simulation import simulate
 
 
 def test_bits_flip_in_a_database_at_rest(simulation):
