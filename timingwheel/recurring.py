@@ -7,7 +7,7 @@ from typing import Any
 from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel.errors import TimerClosed
-from timingwheel.task import TimerTask
+from timingwheel.task import TAKEN, TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at
 
 
@@ -83,3 +83,8 @@ class Recurring(TimerTask):
 
     def _tt_on_close(self) -> None:
         self._end()
+
+    def _tt_on_error(self, error: BaseException) -> None:
+        # An interrupt may come before the first line of `run`, which would have armed it.
+        if not isinstance(error, Exception) and self._tt_index == TAKEN:
+            self._arm_next()

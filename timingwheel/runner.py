@@ -59,11 +59,18 @@ class TaskRunner:
 
     def close(self, tasks: list[TimerTask]) -> None:
         """Call the close hook of tasks that the closing timer cancelled."""
+        exit_error: BaseException | None = None
         for task in tasks:
             try:
                 task._tt_on_close()
             except BaseException as error:  # noqa: BLE001  # whatever user code raises is reported
-                self._report(error, task)
+                if _is_process_exit(error):
+                    exit_error = error
+                    task._tt_on_close()  # it may have been interrupted before its first line
+                else:
+                    self._report(error, task)
+        if exit_error is not None:
+            raise exit_error
 
     def _past_close_deadline(self) -> bool:
         return self.close_deadline is not None and real_seconds() >= self.close_deadline
@@ -92,7 +99,7 @@ class TaskRunner:
                     count += 1
                     task.run()
                 except BaseException as error:  # noqa: BLE001  # as in close
-                    self._report(error, task)
+                    self._on_raised(error, task)
                 finally:
                     task._tt_is_running = False
                     # Else it was added again.
@@ -102,6 +109,13 @@ class TaskRunner:
             if count:
                 self._observe(late_ns, count)
         return count == TASKS_PER_CLOCK_READ
+
+    def _on_raised(self, error: BaseException, task: TimerTask) -> None:
+        try:
+            task._tt_on_error(error)
+        except Exception:  # noqa: BLE001  # it is logged
+            _log_raised("what ends a task of timer %r raised", self._name)
+        self._report(error, task)
 
     def _observe(self, late_ns: i64, count: i64) -> None:
         try:

@@ -47,15 +47,15 @@ class HeldEvent(TimerTask):
 
     def run(self) -> object:
         """Be held no more; called by the timer's executor."""
-        try:
-            self._holder.remove(self)
-        except BaseException:  # an interrupt: the timer calls once
-            self._holder.remove(self)
-            raise
+        self._holder.remove(self)
         return None
 
     def _tt_on_close(self) -> None:
         """Be held no more; called by a timer that closes first."""
+        self._holder.remove(self)
+
+    def _tt_on_error(self, error: BaseException) -> None:
+        """Be held no more: the timer calls `run` once."""
         self._holder.remove(self)
 
 

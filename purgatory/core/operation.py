@@ -89,8 +89,6 @@ class DelayedOperation(OperationState):
 
     def run(self) -> object:
         """Expire; called by the timer's executor."""
-        # The timer has untied it and calls once, so an interrupted call ends it all the same. (An
-        # interrupt before this line, inline, leaves it on its lists, to be completed or closed.)
         attempts = 0
         while self._op_outcome is None:
             attempts += 1
@@ -99,18 +97,15 @@ class DelayedOperation(OperationState):
             except MemoryError:
                 if attempts == MAX_ATTEMPTS:
                     raise
-            except BaseException:
-                finish(self, EXPIRED)
-                raise
         return None
 
     def _tt_on_close(self) -> None:
         """Cancel it: called by a timer that closes before the timeout."""
-        try:
-            finish(self, CANCELLED)
-        except BaseException:
-            finish(self, CANCELLED)
-            raise
+        finish(self, CANCELLED)
+
+    def _tt_on_error(self, error: BaseException) -> None:
+        """Expire all the same: the timer has untied it, and calls `run` once."""
+        finish(self, EXPIRED)
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """React to the completion of a watch key. True if this call completed the operation."""

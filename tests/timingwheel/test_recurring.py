@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from timingwheel import InlineExecutor, ManualClock, Recurring, Timer, TimerFull
+from tests.testing.interrupts import TIMINGWHEEL, interrupted_at
+from timingwheel import COMPILED, InlineExecutor, ManualClock, Recurring, Timer, TimerFull
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="none")
 
@@ -239,3 +240,20 @@ def test_cancelled_by_many_threads():
             assert sorted(won) == [False, False, False, True]
         assert len(timer) == 0
         timer._check()
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
+def test_an_interrupt_at_every_place_does_not_end_it(timer, clock):
+    """Whatever a KeyboardInterrupt comes in the middle of, the next runs come."""
+    at, fired = 0, True
+    while fired:
+        at += 1
+        runs = []
+        recurring = timer.every(1, runs.append, 1)
+        fired = interrupted_at(at, lambda: move(timer, clock, 1), (TIMINGWHEEL,)).fired
+        seen = len(runs)
+        for _ in range(3):
+            move(timer, clock, 1)
+        assert len(runs) >= seen + 2, at
+        assert recurring.cancel()
+    assert at > 15, "places where an interrupt can come"
