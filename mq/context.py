@@ -7,12 +7,12 @@ open contexts: nothing is waited for at interpreter exit.
 import atexit
 import os
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 from weakref import WeakSet
 
 from mq._cpython import fork
+from mq._cpython.interruptible_lock import new_lock
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.errors import ZMQError
@@ -30,11 +30,11 @@ class _InstanceLock:
     """Guards `Context.instance`; replaced after a fork, when its holder is gone."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = new_lock()
         fork.register(self)
 
     def after_fork(self) -> None:
-        self.lock = Lock()
+        self.lock = new_lock()
 
 
 class Context(OptionAttributes, Generic[S]):

@@ -258,9 +258,12 @@ class Timer(TimerCore):
 
     def change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
         """Wake another waiter, or one less, whenever an earlier bucket becomes the first."""
-        with self._lock.reading():
+
+        def change() -> None:
             kept = tuple(waiter for waiter in self._waiters if waiter is not remove)
             self._waiters = kept if add is None else (*kept, add)
+
+        self._lock.call_reading(change)
 
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock. Idempotent.
@@ -268,21 +271,23 @@ class Timer(TimerCore):
         `waiter`: what it sleeps on; default: a condition of its own. Raises TimerClosed, and
         RuntimeError if the system has no thread left.
         """
-        with self._lock.reading():
-            if self._closed:
-                raise TimerClosed(f"timer {self.name!r} is closed")
-            if self._reaper is not None:
-                return
-            reaper, waiter = self._new_reaper(waiter)
-            self.change_waiters(add=waiter)
-            try:
-                reaper.start()
-            finally:
-                if reaper.started:
-                    self._reaper = reaper
-                    self._lanes.set_reaper_runs(True)
-                else:
-                    self.change_waiters(remove=waiter)
+        self._lock.call_reading(lambda: self._start(waiter))
+
+    def _start(self, waiter: Waiter | None) -> None:
+        if self._closed:
+            raise TimerClosed(f"timer {self.name!r} is closed")
+        if self._reaper is not None:
+            return
+        reaper, waiter = self._new_reaper(waiter)
+        self.change_waiters(add=waiter)
+        try:
+            reaper.start()
+        finally:
+            if reaper.started:
+                self._reaper = reaper
+                self._lanes.set_reaper_runs(True)
+            else:
+                self.change_waiters(remove=waiter)
 
     def _new_reaper(self, waiter: Waiter | None) -> tuple[Reaper | ClockLeader, Waiter]:
         name = f"{self.name}-reaper"
@@ -310,11 +315,9 @@ class Timer(TimerCore):
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout)) / 1e9
         try:
-            with self._lock.reading():
-                self._closed = True
+            self._lock.call_reading(self._set_closed)
             for lane in self._lanes.all():  # threads that add hold one of these locks meanwhile
-                with lane.lock.reading():
-                    self._closed = True
+                lane.lock.call_reading(self._set_closed)
         except TimerForked:
             return
         if cancel_pending:
@@ -328,6 +331,9 @@ class Timer(TimerCore):
                 self._cancel_pending()  # the reaper may be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
             self._close_executors(wait)
+
+    def _set_closed(self) -> None:
+        self._closed = True
 
     @property
     def running(self) -> bool:

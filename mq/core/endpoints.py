@@ -11,8 +11,7 @@ chosen the first time.
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
 
-from threading import Lock
-
+from mq._cpython.interruptible_lock import new_lock
 from mq.constants import Errno
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
@@ -24,7 +23,7 @@ class Endpoints:
     """The inproc names of one context."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = new_lock()
         self._bound: dict[str, AbstractSocket] = {}
         self._pending: dict[str, list[Pipe]] = {}  # far ends, in the order connected
         self._orphan_owner: FarEndOwner | None = None  # gets the far ends once the context ends

@@ -9,6 +9,7 @@ from itertools import count
 from threading import Condition, Lock
 from typing import TypeVar
 
+from mq._cpython.interruptible_lock import new_lock
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
 
@@ -22,7 +23,7 @@ class SocketSlots:
     """Slots by number; a number is never used twice."""
 
     def __init__(self) -> None:
-        self.lock: Lock = Lock()
+        self.lock: Lock = new_lock()
         self._slot_freed = Condition(self.lock)
         self._sockets: dict[int, AbstractSocket] = {}
         self._numbers = count(1)
@@ -71,7 +72,7 @@ class SocketSlots:
 
     def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
-        self.lock = Lock()
+        self.lock = new_lock()
         self._slot_freed = Condition(self.lock)
         for socket in self:
             socket.disown()

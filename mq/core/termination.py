@@ -9,8 +9,8 @@ Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`
 """
 
 from contextlib import suppress
-from threading import Lock
 
+from mq._cpython.interruptible_lock import new_lock
 from mq.core.endpoints import Endpoints
 from mq.core.reaper import Reaper
 from mq.core.socket_slots import SocketSlots
@@ -27,7 +27,7 @@ class Termination:
         self.finished: bool = False
         self._slots = slots
         self._endpoints = endpoints
-        self._term_lock = Lock()  # held by the thread that waits in `term`
+        self._term_lock = new_lock()  # held by the thread that waits in `term`
         self._reaper: Reaper | None = None  # created with the first socket, under the slot lock
         self._reaper_done: Mailbox[Command] | None = None  # libzmq's slot 0
         self._stopped = False  # all sockets and the reaper have been told
@@ -102,7 +102,7 @@ class Termination:
 
     def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may hold."""
-        self._term_lock = Lock()
+        self._term_lock = new_lock()
 
 
 def _send_unless_closed(reaper: Reaper, command: Command) -> None:

@@ -7,6 +7,7 @@ the connection.  The lock is held while commands go to a mailbox, which has none
 from threading import Lock
 from typing import Any, Protocol
 
+from mq._cpython.interruptible_lock import new_lock
 from mq.pipes.commands import Bind, Command, PipeEnd
 from mq.queues.mailbox import Mailbox
 
@@ -34,7 +35,7 @@ class PendingConnection:
     """Holds, in order, the commands to an end that no thread owns yet."""
 
     def __init__(self) -> None:
-        self.lock: Lock = Lock()
+        self.lock: Lock = new_lock()
         self.held_commands: list[Command] = []
         self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
 

@@ -4,9 +4,9 @@ Thread-safety: as a YPipe, one writer thread and one reader thread.  It has neit
 multipart, and every flush requires a signal: a reader is never known to be awake.
 """
 
-from threading import Lock
 from typing import Generic, TypeVar
 
+from mq._cpython.interruptible_lock import new_hot_lock
 from mq.queues.ypipe import Empty
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class ConflatePipe(Generic[T]):
     __slots__ = ("_final_value", "_lock", "_probed", "_slot")
 
     def __init__(self, final_value: T | None = None) -> None:
-        self._lock = Lock()  # guards the slot: both sides change it
+        self._lock = new_hot_lock()  # guards the slot: both sides change it
         self._slot: list[T] = []
         self._final_value = final_value
         self._probed: T | None = None  # the reader's

@@ -17,10 +17,10 @@ instead of 0.4 us.
 """
 
 from contextlib import AbstractContextManager
-from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from mq._cpython.atomicity import ATOMIC_SECTIONS
+from mq._cpython.interruptible_lock import new_hot_lock
 from mq._cpython.mypyc_types import i64, mypyc_attr
 from mq.queues.yqueue import MESSAGE_CHUNK, YQueue
 
@@ -52,7 +52,7 @@ class YPipe(Generic[T]):
     ) -> None:
         self._queue: YQueue[T] = YQueue(chunk_size)
         if lock is None and not ATOMIC_SECTIONS:
-            lock = Lock()
+            lock = new_hot_lock()
         self._lock = lock  # None: compare-and-set is atomic without it
         self._w: i64 = 0  # writer: the first unflushed position
         self._f: i64 = 0  # writer: where the next flush will reach

@@ -54,7 +54,7 @@ class HeldEvent(TimerTask):
         """Be held no more; called by a timer that closes first."""
         self._holder.remove(self)
 
-    def _tt_on_error(self, error: BaseException) -> None:
+    def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
         """Be held no more: the timer calls `run` once."""
         self._holder.remove(self)
 

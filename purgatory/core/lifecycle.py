@@ -52,6 +52,11 @@ _BUSY: Final = 1  # nothing: another thread runs the actions
 _CHECK_CONDITION: Final = 2
 _RUN_CALLBACK: Final = 3
 
+# What `_run_action` returns.
+_DONE: Final = 0
+_SATISFIED: Final = 1  # the condition was, and this completed the operation
+_DEFERRED: Final = 2  # the callback was; the operation is busy no more
+
 
 def request_check(operation: OperationState) -> bool:
     """Call `try_complete`, here or by the busy thread. True if this call completed it."""
@@ -163,10 +168,11 @@ def run_actions(operation: OperationState) -> bool:
                     action = _next_action(operation, action)
             if action < _CHECK_CONDITION:
                 return completed
-            if action == _CHECK_CONDITION:
-                completed = _check_condition(operation) or completed
-            elif not _run_callback(operation):
+            result = _run_action(operation, action)
+            if result == _DEFERRED:
                 return completed
+            # CPython 3.14 catches no interrupt at the end of a loop that ends in a condition.
+            completed = completed or result == _SATISFIED
     except BaseException:  # an interrupt: the remaining actions are run before it goes on
         if action >= _CHECK_CONDITION:
             operation._op_on_interrupted()
@@ -187,6 +193,12 @@ def _next_action(operation: OperationState, last: int) -> int:
         action = _RUN_CALLBACK
     operation._op_busy = action >= _CHECK_CONDITION
     return action
+
+
+def _run_action(operation: OperationState, action: int) -> int:
+    if action == _CHECK_CONDITION:
+        return _SATISFIED if _check_condition(operation) else _DONE
+    return _DONE if _run_callback(operation) else _DEFERRED
 
 
 def _clear_busy(operation: OperationState) -> None:
@@ -219,7 +231,7 @@ def _check_condition(operation: OperationState) -> bool:
 
 
 def _run_callback(operation: OperationState) -> bool:
-    """Call the next callback; False if it was deferred, and the operation is busy no more."""
+    """Call the next callback; False if it was deferred."""
     result = run_next_callback(operation)
     if result == DEFERRED:
         _clear_busy(operation)

@@ -103,7 +103,7 @@ class DelayedOperation(OperationState):
         """Cancel it: called by a timer that closes before the timeout."""
         finish(self, CANCELLED)
 
-    def _tt_on_error(self, error: BaseException) -> None:
+    def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
         """Expire all the same: the timer has untied it, and calls `run` once."""
         finish(self, EXPIRED)
 

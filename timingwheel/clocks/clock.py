@@ -6,13 +6,13 @@ well, as the two here, is read by that, to the nanosecond. A timer reads its clo
 Any thread.
 """
 
-import threading
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeAlias
 
 from timingwheel._cpython.freezegun import monotonic_ns
+from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
 
 Clock: TypeAlias = Callable[[], int]
@@ -46,7 +46,7 @@ class ManualClock:
 
     def __init__(self, start_ms: int = 0) -> None:
         self._now_ns = _checked_ns("start_ms", start_ms)
-        self._lock = threading.Lock()  # guards _listeners, and _now_ns while it moves
+        self._lock = new_rlock()  # guards _listeners, and _now_ns while it moves
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def __call__(self) -> int:

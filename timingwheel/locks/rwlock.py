@@ -23,6 +23,7 @@ does not queue, or it would wait for its own thread. A reader must not become a 
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
@@ -97,6 +98,15 @@ class ReadWriteLock:
         if self._writer != 0:
             self._queue_behind_writer()
         return self._reader
+
+    def call_reading(self, function: Callable[[], object]) -> None:
+        """Call a function inside the read side.
+
+        For interpreted code: CPython 3.14 may interrupt that between entering the read side and the
+        body of its `with`, and the lock would stay taken (see `_cpython/reentrant_lock.py`).
+        """
+        with self.reading():
+            function()
 
     def poison(self, error: Exception) -> None:
         """Make every later use raise `error`.
