@@ -18,8 +18,9 @@ import pytest
 ALLOCATIONS = 2000
 STRIDE = 1 if os.environ.get("OUT_OF_MEMORY_ALL") else 97
 # How many allocations fail one after the other. Not all from there on: CPython 3.11 tries for ever
-# to allocate an instruction offset when it unwinds (`exception_unwind` in ceval.c).
-WIDTHS = (1, 3, 50)
+# to allocate an instruction offset when it unwinds (`exception_unwind` in ceval.c), and aborts if
+# it fails 32 times to make one exception (`_PyErr_NormalizeException`).
+WIDTHS = (1, 3, 30)
 TIMEOUT_S = 900
 
 
