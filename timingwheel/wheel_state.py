@@ -160,7 +160,10 @@ class WheelState:
         try:
             with self.lock:
                 owed = self.queue.wake_owed
-                while budget > 0 and (bucket := self._detach_next(now_ns)) is not None:
+                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
+                while True:
+                    if budget <= 0 or (bucket := self._detach_next(now_ns)) is None:
+                        break
                     budget -= self._process_bucket(bucket, budget, now_ns)
                 # This thread reads the queue again before it sleeps: it owes itself no wake-up.
                 self.queue.wake_owed = owed
