@@ -216,12 +216,13 @@ class WheelState:
     def cancel_some(self) -> list[TimerTask]:
         """Cancel and return a batch of pending tasks; empty if none is left."""
         with self.lock.reading():
-            while (bucket := self._first()) is not None:
+            while True:  # as in drain_batch
+                if (bucket := self._first()) is None:
+                    return []
                 if tasks := bucket.cancel_some(DRAIN_BATCH):
                     return tasks
                 self._unlink_bucket(bucket)
                 self._draining = None
-        return []
 
     def _first(self) -> TimerTaskList | None:
         return self.queue.first() if self._draining is None else self._draining

@@ -38,7 +38,9 @@ class Endpoints:
                 raise ZMQError(Errno.EADDRINUSE)
             self._bound[name] = socket
             waiting = self._pending.get(name, [])
-            while waiting:
+            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+                if not waiting:
+                    break
                 _complete(waiting[0], socket)
                 del waiting[0]
             self._pending.pop(name, None)

@@ -60,7 +60,9 @@ class PendingConnection:
             if not far_end.attached:
                 owner.announce(far_end)
             owner.mailbox.send(Bind(owner, far_end))
-            while self.held_commands:
+            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+                if not self.held_commands:
+                    break
                 owner.mailbox.send(self.held_commands[0])
                 del self.held_commands[0]
             far_end.mailbox = owner.mailbox
