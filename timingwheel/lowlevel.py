@@ -22,6 +22,7 @@ from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task
 from timingwheel.timer_core import (
+    TimerCore,
     add_task,
     add_task_at,
     extend_task,
@@ -40,6 +41,7 @@ __all__ = [
     "ConditionWaiter",
     "Reaper",
     "TaskExecutor",
+    "TimerCore",
     "Waiter",
     "add_task",
     "add_task_at",

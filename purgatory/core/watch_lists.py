@@ -254,7 +254,7 @@ class WatchLists:
         if operation._op_keys:
             operation._op_keys = ()
             self.pending = pending
-            if not self._of_key:
+            if not (self._builtin_keys_only or self._of_key):
                 self._builtin_keys_only = True
         return error
 

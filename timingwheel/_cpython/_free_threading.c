@@ -34,7 +34,9 @@
 
 #define LOOKS 60       /* at a taken lock, before the thread sleeps */
 #define MOST_RELAX 32  /* between two looks */
-#define SHARED 256     /* locks of objects that have none of their own; a power of two */
+#define GROUPS 16      /* of locks of objects that have none of their own; a power of two */
+#define IN_GROUP 64    /* a power of two */
+#define SHARED (GROUPS * IN_GROUP)
 #define MOST_NUMBER 255 /* of a thread */
 #define LINE 64        /* bytes that processors hand to each other */
 
@@ -191,11 +193,27 @@ leave_section(PyObject *Py_UNUSED(module), PyObject *lock)
     Py_RETURN_NONE;
 }
 
+/* Small, so that it is an object that exists. Threads beyond the last number share one. */
+static int
+number_of_thread(void)
+{
+    static int threads = 0;
+    static THREAD_LOCAL int number = -1;
+    if (number < 0) {
+        number = _Py_atomic_add_int(&threads, 1) & MOST_NUMBER;
+    }
+    return number;
+}
+
+/* Of a group that few threads choose from: the memory of two threads is laid out alike, so by their
+ * addresses alone the objects of both would have the same locks, one after the other. */
 static PyObject *
 shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
 {
     uintptr_t address = (uintptr_t)object;
-    return (PyObject *)&shared[(address >> 5 ^ address >> 13) & (SHARED - 1)].lock;
+    size_t group = number_of_thread() & (GROUPS - 1);
+    size_t in_group = (address >> 4 ^ address >> 12) & (IN_GROUP - 1);
+    return (PyObject *)&shared[group * IN_GROUP + in_group].lock;
 }
 
 /* In a forked child: what other threads held is held by none. */
@@ -233,16 +251,10 @@ thread_dict(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
     return dict == NULL ? PyErr_NoMemory() : Py_NewRef(dict);
 }
 
-/* Small, so that the number is an object that exists. Threads beyond the last number share one. */
 static PyObject *
 thread_number(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
 {
-    static int threads = 0;
-    static THREAD_LOCAL int number = -1;
-    if (number < 0) {
-        number = _Py_atomic_add_int(&threads, 1) & MOST_NUMBER;
-    }
-    return PyLong_FromLong(number);
+    return PyLong_FromLong(number_of_thread());
 }
 
 static PyMethodDef methods[] = {
