@@ -11,6 +11,8 @@ from timingwheel._cpython.free_threading import (
     leave_section,
     new_lock,
     shared_lock,
+    sixteenth_of,
+    spread_over,
     thread_dict,
 )
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
@@ -58,7 +60,9 @@ __all__ = [
     "prepare_task",
     "reduce_timer_slack",
     "shared_lock",
+    "sixteenth_of",
     "sleep_to_first_bucket",
+    "spread_over",
     "thread_dict",
     "to_ms",
     "to_ns",

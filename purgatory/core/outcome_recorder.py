@@ -4,8 +4,8 @@ It takes them off the watch lists, counts and journals their outcomes, reports w
 raises, and closes the purgatory's own timer after the last one. Any thread; no method is called
 while a lock is held.
 
-Each operation refers to one, and threads that count the references to one object wait for each other.
-So, where sections are locked, the operations that a thread makes refer to a copy of its own.
+Each operation refers to one, and threads that count the references to one object wait for each
+other. So, where sections are locked, the operations that a thread makes refer to a copy of its own.
 """
 
 import logging

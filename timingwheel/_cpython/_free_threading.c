@@ -1,5 +1,5 @@
 /* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict,
- * thread_number.
+ * thread_number, sixteenth_of, spread_over.
  *
  * Only free_threading.py imports it, and only on a free-threaded Python.
  *
@@ -158,7 +158,7 @@ static PyTypeObject SectionLock_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "timingwheel._cpython._free_threading.SectionLock",
     .tp_doc = PyDoc_STR("A re-entrant lock, held for a few lines."),
-    .tp_basicsize = sizeof(SectionLock),
+    .tp_basicsize = sizeof(shared[0]), /* no two in one line */
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = lock_methods,
     .tp_new = PyType_GenericNew,
@@ -257,6 +257,42 @@ thread_number(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
     return PyLong_FromLong(number_of_thread());
 }
 
+/* The upper four bits of the product, to which every bit of the hash adds: hashes of ints that count
+ * up in steps are spread as well. */
+static int
+number_of_key(PyObject *key)
+{
+    Py_hash_t hash = PyObject_Hash(key);
+    return hash == -1 ? -1 : (int)((uint64_t)hash * 0x9E3779B97F4A7C15u >> 60);
+}
+
+static PyObject *
+sixteenth_of(PyObject *Py_UNUSED(module), PyObject *key)
+{
+    int number = number_of_key(key);
+    return number < 0 ? NULL : PyLong_FromLong(number);
+}
+
+static PyObject *
+choose(PyObject *parts, PyObject *key)
+{
+    int number = number_of_key(key);
+    return number < 0 ? NULL : Py_NewRef(PyTuple_GET_ITEM(parts, number));
+}
+
+static PyMethodDef choose_method = {"choose", choose, METH_O, PyDoc_STR("The part of a key.")};
+
+/* A function that finds the part of a key in one call. */
+static PyObject *
+spread_over(PyObject *Py_UNUSED(module), PyObject *parts)
+{
+    if (!PyTuple_CheckExact(parts) || PyTuple_GET_SIZE(parts) != 16) {
+        PyErr_SetString(PyExc_TypeError, "expected a tuple of sixteen");
+        return NULL;
+    }
+    return PyCFunction_New(&choose_method, parts);
+}
+
 static PyMethodDef methods[] = {
     {"enter_section", enter_section, METH_O, PyDoc_STR("Wait for a lock and take it.")},
     {"leave_section", leave_section, METH_O, PyDoc_STR("Leave a lock as often as it was taken.")},
@@ -265,6 +301,8 @@ static PyMethodDef methods[] = {
     {"keep_for_ever", keep_for_ever, METH_O, PyDoc_STR("Count no references to it any more.")},
     {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
     {"thread_number", thread_number, METH_NOARGS, PyDoc_STR("This thread's number, 0 to 255.")},
+    {"sixteenth_of", sixteenth_of, METH_O, PyDoc_STR("A number of a key, 0 to 15, by its hash.")},
+    {"spread_over", spread_over, METH_O, PyDoc_STR("A function that chooses one of 16 by a key.")},
     {NULL, NULL, 0, NULL},
 };
 
