@@ -1,7 +1,7 @@
 """Put C headers of ours into the C code that mypyc writes.
 
-`_boxing.h`, `_tracebacks.h` and `_lists.h` let compiled code go on where memory is short, instead of
-crashing: mypyc goes on with a null pointer where an int or a float cannot be made of a native
+`_boxing.h`, `_tracebacks.h` and `_lists.h` let compiled code go on where memory is short, instead
+of crashing: mypyc goes on with a null pointer where an int or a float cannot be made of a native
 value, ends the process where a tuple cannot, and breaks an error for whose traceback there is no
 memory; CPython without its lock breaks a list for whose items there is none.
 `_attributes.h` and `_slots.h` make it quicker without the interpreter lock, `_calls.h` everywhere.

@@ -13,7 +13,7 @@ interpreter lock" in docs/performance.md. Any thread.
 
 from collections.abc import Hashable
 from types import TracebackType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.operation import DelayedOperation
@@ -24,13 +24,14 @@ from timingwheel.lowlevel import (
     enter_section,
     leave_section,
     new_lock,
+    part_of,
     sixteenth_of,
-    spread_over,
 )
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
+_part_of: Final = part_of
 _sixteenth_of: Final = sixteenth_of
 
 # Most keys are watched by one operation, which then stands for its list: that saves a dict for each
@@ -100,19 +101,19 @@ class WatchShard:
 class WatchShards:
     """All shards of one purgatory. `lock`: that of all of them, for `with`; re-entrant."""
 
-    __slots__ = ("_choose", "all", "first", "lock")
+    __slots__ = ("_parts", "all", "first", "lock")
 
     def __init__(self) -> None:
         self.all: Final = [WatchShard(number) for number in range(SHARDS)]
         self.first: Final = self.all[0]
-        self._choose: Final[Any] = spread_over(tuple(self.all)) if LOCKED_SECTIONS else None
+        self._parts: Final = tuple(self.all)
         self.lock: Final[Any] = LockOfAll(self.all) if LOCKED_SECTIONS else self.first.lock
 
     def of(self, key: Hashable) -> WatchShard:
         """Return the shard of a key. With several it calls the key's `__hash__`."""
         if not LOCKED_SECTIONS:
             return self.first
-        return cast("WatchShard", self._choose(key))
+        return _part_of(self._parts, key)
 
     def of_maker(self, operation: OperationState) -> WatchShard:
         """Return a shard to count an operation without keys in, by the thread that made it."""

@@ -1,5 +1,5 @@
 /* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict,
- * thread_number, sixteenth_of, spread_over.
+ * thread_number, sixteenth_of, part_of.
  *
  * Only free_threading.py imports it, and only on a free-threaded Python.
  *
@@ -274,23 +274,14 @@ sixteenth_of(PyObject *Py_UNUSED(module), PyObject *key)
 }
 
 static PyObject *
-choose(PyObject *parts, PyObject *key)
+part_of(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
-    int number = number_of_key(key);
-    return number < 0 ? NULL : Py_NewRef(PyTuple_GET_ITEM(parts, number));
-}
-
-static PyMethodDef choose_method = {"choose", choose, METH_O, PyDoc_STR("The part of a key.")};
-
-/* A function that finds the part of a key in one call. */
-static PyObject *
-spread_over(PyObject *Py_UNUSED(module), PyObject *parts)
-{
-    if (!PyTuple_CheckExact(parts) || PyTuple_GET_SIZE(parts) != 16) {
-        PyErr_SetString(PyExc_TypeError, "expected a tuple of sixteen");
+    if (count != 2 || !PyTuple_CheckExact(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) != 16) {
+        PyErr_SetString(PyExc_TypeError, "expected a tuple of sixteen, and a key");
         return NULL;
     }
-    return PyCFunction_New(&choose_method, parts);
+    int number = number_of_key(arguments[1]);
+    return number < 0 ? NULL : Py_NewRef(PyTuple_GET_ITEM(arguments[0], number));
 }
 
 static PyMethodDef methods[] = {
@@ -302,7 +293,8 @@ static PyMethodDef methods[] = {
     {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
     {"thread_number", thread_number, METH_NOARGS, PyDoc_STR("This thread's number, 0 to 255.")},
     {"sixteenth_of", sixteenth_of, METH_O, PyDoc_STR("A number of a key, 0 to 15, by its hash.")},
-    {"spread_over", spread_over, METH_O, PyDoc_STR("A function that chooses one of 16 by a key.")},
+    {"part_of", (PyCFunction)(void (*)(void))part_of, METH_FASTCALL,
+     PyDoc_STR("That of 16 parts that is a key's, as `sixteenth_of` says.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,10 +12,9 @@ counting. What lives as long as the process is not counted at all (`keep_for_eve
 belongs to a thread is in its own dict: a `threading.local` is itself an object that all share. What
 threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
-`enter_section`, `leave_section`, `sixteenth_of`, `spread_over`, `thread_dict` and `thread_number`
-only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no `with`
-is needed.
-Everywhere else `new_lock` is `new_hot_rlock`, for `with`.
+`enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
+only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
+`with` is needed. Everywhere else `new_lock` is `new_hot_rlock`, for `with`.
 
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
@@ -36,9 +35,9 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
         free_shared_locks,
         keep_for_ever,
         leave_section,
+        part_of,
         shared_lock,
         sixteenth_of,
-        spread_over,
         thread_dict,
         thread_number,
     )
@@ -67,8 +66,8 @@ else:
         """Return a number of a key, 0 to 15, by its hash."""
         raise NotImplementedError
 
-    def spread_over(parts: tuple[T, ...]) -> Callable[[Hashable], T]:
-        """Return a function that chooses one of 16 parts by a key, as `sixteenth_of` does."""
+    def part_of(parts: tuple[T, ...], key: Hashable) -> T:
+        """Return the one of 16 parts that is a key's, as `sixteenth_of` says."""
         raise NotImplementedError
 
     def keep_for_ever(shared: object) -> None:
