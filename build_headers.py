@@ -1,8 +1,9 @@
 """Put C headers of ours into the C code that mypyc writes.
 
-`_boxing.h` and `_tracebacks.h` let compiled code go on where memory is short, instead of crashing:
-mypyc goes on with a null pointer where an int or a float cannot be made of a native value, ends the
-process where a tuple cannot, and breaks an error for whose traceback there is no memory.
+`_boxing.h`, `_tracebacks.h` and `_lists.h` let compiled code go on where memory is short, instead
+of crashing: mypyc goes on with a null pointer where an int or a float cannot be made of a native
+value, ends the process where a tuple cannot, and breaks an error for whose traceback there is no
+memory; CPython without its lock breaks a list for whose items there is none.
 `_attributes.h` and `_slots.h` make it quicker without the interpreter lock, `_calls.h` everywhere.
 The headers say more.
 
@@ -16,7 +17,14 @@ from pathlib import Path
 
 HEADERS = [
     Path(__file__).parent / "timingwheel/_cpython" / name
-    for name in ("_boxing.h", "_tracebacks.h", "_attributes.h", "_slots.h", "_calls.h")
+    for name in (
+        "_boxing.h",
+        "_tracebacks.h",
+        "_lists.h",
+        "_attributes.h",
+        "_slots.h",
+        "_calls.h",
+    )
 ]
 
 # The first of the headers that mypyc makes of the modules; before it are those of mypyc itself.

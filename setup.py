@@ -65,6 +65,7 @@ HOT = [
     "purgatory/core/purgatory.py",
     "purgatory/core/submission.py",
     "purgatory/core/watch_lists.py",
+    "purgatory/core/watch_shards.py",
     "purgatory/replay/feeder.py",
     "purgatory/replay/operation.py",
     "purgatory/replay/outcomes.py",

@@ -35,6 +35,7 @@ def test_headers_come_after_mypycs(tmp_path):
             "<function_wrapper.c>",
             "#define PyLong_FromLongLong",
             "#define CPy_AddTraceback",
+            "#define PyList_New",
             "#define CPy_SetAttrRef",
             "#define CPyList_SetItem",
             "#define PyObject_Vectorcall",

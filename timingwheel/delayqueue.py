@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
+from timingwheel._cpython.atomicity import LOCKED_SECTIONS
 from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel.bucket import TimerTaskList
@@ -66,6 +67,8 @@ class DelayQueue:
             if self._dirty:
                 self._rebuild()
             self._members[bucket] = None
+            if LOCKED_SECTIONS:
+                _two_lists()
             self._dirty = True
             self._buckets.add(bucket)
             self._first = self._buckets[0]
@@ -108,3 +111,11 @@ class DelayQueue:
 
     def __repr__(self) -> str:
         return f"<DelayQueue {len(self)} buckets, first {self.first()!r}>"
+
+
+def _two_lists() -> list[list[object]]:
+    """Return what, once dropped, CPython keeps for the next lists that are made.
+
+    For `SortedKeyList.add`, which is interpreted and makes two: see `_cpython/_lists.h`.
+    """
+    return [[], []]

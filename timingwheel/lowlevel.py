@@ -10,7 +10,9 @@ from timingwheel._cpython.free_threading import (
     keep_for_ever,
     leave_section,
     new_lock,
+    part_of,
     shared_lock,
+    sixteenth_of,
     thread_dict,
 )
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
@@ -22,6 +24,7 @@ from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task
 from timingwheel.timer_core import (
+    TimerCore,
     add_task,
     add_task_at,
     extend_task,
@@ -40,6 +43,7 @@ __all__ = [
     "ConditionWaiter",
     "Reaper",
     "TaskExecutor",
+    "TimerCore",
     "Waiter",
     "add_task",
     "add_task_at",
@@ -53,9 +57,11 @@ __all__ = [
     "new_lock",
     "new_rlock",
     "now_ns",
+    "part_of",
     "prepare_task",
     "reduce_timer_slack",
     "shared_lock",
+    "sixteenth_of",
     "sleep_to_first_bucket",
     "thread_dict",
     "to_ms",

@@ -105,7 +105,8 @@ def submit_wait(
     if type(need) is not int or need != 1:  # any keys can meet that
         check_need(need, len(watch_keys))
     operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
-    operation._op_owner = core._owner  # `attach`, for an operation that only this thread knows
+    # `attach`, for an operation that only this thread knows
+    operation._op_owner = core._owners.of(operation)
     try:
         submit(core._target, operation, watch_keys, is_internal=True)
     except BaseException:
@@ -130,7 +131,7 @@ def complete_in_loop(
     delivery.in_verb = True
     delivery.direct_left = PORTION
     try:
-        if limit is None and type(hold) is float and not hold and not core._held.by_key:
+        if limit is None and type(hold) is float and not hold and not core._held.holds:
             return complete_key(core._lists, key, value)
         return complete(core._lists, core._held, key, value, check_limit(limit), to_ns(hold))
     finally:

@@ -44,7 +44,7 @@ def complete(
     `limit`: for how many operations it counts, or UNLIMITED. `hold_ns`: how long it is held.
     """
     if limit == UNLIMITED and not hold_ns:
-        if held.by_key:
+        if held.holds:
             held.drop(key)
         return complete_key(lists, key, value)
     event = HeldEvent(held, key, value, limit)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, DeferredFuture
 from purgatory.core.keyed import KeyedOperation, end_by_hand
-from purgatory.core.operation_state import RELEASED
+from purgatory.core.operation_state import RELEASED, first_of
 from purgatory.core.outcome import COMPLETED, FAILED
 from purgatory.errors import OperationCancelled, OperationExpired
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section, to_ns
@@ -61,7 +61,7 @@ class DeferredOperation(KeyedOperation):
         """Warn if a thread is about to wait for a timeout that nothing drives."""
         owner = self._op_owner
         if owner is not None:
-            owner.warn_if_not_driven()
+            first_of(owner).warn_if_not_driven()
 
     def extend(self, timeout: float | timedelta) -> bool:
         """Let its timeout count anew from now; False if it has ended."""

@@ -71,7 +71,8 @@ class Unit:
 class HeldEvents:
     """The events that one purgatory holds, at most one a key and `max_held` in all.
 
-    `by_key`: read without the lock to see whether there are any.
+    `holds`: whether there may be any; read without the lock, and, unlike a dict, without counting
+    a reference, for which threads would wait for each other.
     """
 
     def __init__(self, name: str, timer: Timer, max_held: int) -> None:
@@ -79,7 +80,8 @@ class HeldEvents:
         self._timer = timer
         self._max_held = max_held
         self._lock = new_hot_rlock()  # a key's __eq__ or a finalizer may re-enter
-        self.by_key: dict[Hashable, HeldEvent] = {}
+        self.by_key: Final[dict[Hashable, HeldEvent]] = {}
+        self.holds: bool = False
         self._last_number = i64(0)
         self._closed = False
 
@@ -107,6 +109,7 @@ class HeldEvents:
                 event.number = self._last_number
                 # Due already, if this thread was held up: then it is not held.
                 if not self._closed and event._tt_list is not None:
+                    self.holds = True
                     self.by_key[event.key] = event
                     held = True
         except TimerClosed:
@@ -147,6 +150,8 @@ class HeldEvents:
         with self._lock:
             if self.by_key.get(event.key) is event:
                 del self.by_key[event.key]
+            if not self.by_key:
+                self.holds = False
         event.cancel()
 
     def find(self, keys: tuple[Hashable, ...]) -> list[HeldEvent]:
@@ -221,6 +226,7 @@ class HeldEvents:
         with self._lock:
             assert len(self.by_key) <= self._max_held, self
             assert not (self._closed and self.by_key), self.by_key
+            assert self.holds or not self.by_key, self.by_key
             for key, event in self.by_key.items():
                 assert event.key == key, (key, event)
                 assert event.units or event.claimed, (key, event)

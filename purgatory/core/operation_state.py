@@ -49,11 +49,13 @@ class OperationOwner:
     """What operations know of the purgatory that they were submitted to.
 
     They do not refer to the purgatory itself: one that the program drops is freed, even while
-    operations are pending. No method is called while a lock is held.
+    operations are pending. No method is called while a lock is held. `first`: the one that this is
+    a copy of; see `outcome_recorder`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.first: OperationOwner | None = None
         self._fork_number = FORK_COUNTER.value
         # Whether pending operations are kept from the cycle collector; once True it stays so.
         # Read only where sections are atomic. True only while a reaper runs: its thread refers to
@@ -170,6 +172,11 @@ class OperationState(TimerTask):
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
+
+
+def first_of(owner: OperationOwner) -> OperationOwner:
+    """Return the owner that the purgatory itself has."""
+    return owner if owner.first is None else owner.first
 
 
 def prepare_operation(operation: OperationState, owner: OperationOwner, lock: Any) -> None:

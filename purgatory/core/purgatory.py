@@ -25,7 +25,7 @@ from purgatory.core.keyed import KeyedOperation
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operation import DelayedOperation, attach
 from purgatory.core.operation_state import FORK_COUNTER
-from purgatory.core.outcome_recorder import OutcomeRecorder
+from purgatory.core.outcome_recorder import OutcomeRecorder, OutcomeRecorders
 from purgatory.core.submission import SubmissionTarget, submit
 from purgatory.core.watch_lists import WatchLists
 from purgatory.stats import PurgatoryStats
@@ -55,6 +55,7 @@ class PurgatoryCore:
         self._fork_number = FORK_COUNTER.value
         # Final: see `timingwheel.timer_core`.
         self._owner: Final = owner
+        self._owners: Final = OutcomeRecorders(owner)
         self._lists: Final = lists
         self._held: Final = held
         self._bus: Final = bus
@@ -78,7 +79,8 @@ class PurgatoryCore:
         _check_open(self)
         if isinstance(operation, KeyedOperation):
             check_need(operation.need, len(watch_keys))
-        return attach(operation, self._owner) and submit(self._target, operation, watch_keys)
+        owner = self._owners.of(operation)
+        return attach(operation, owner) and submit(self._target, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Call `try_complete` of all operations that watch a key; how many this call completed.
@@ -125,7 +127,8 @@ class PurgatoryCore:
         operation = DeferredOperation(timeout, need, watch_keys)
         future: DeferredFuture = _future() if context is None else _context_future(context)
         future._operation = operation
-        operation._op_owner = self._owner  # `attach`, for an operation that only this thread knows
+        # `attach`, for an operation that only this thread knows
+        operation._op_owner = self._owners.of(operation)
         try:
             submit(self._target, operation, watch_keys, is_internal=True)
         except BaseException:
@@ -154,7 +157,7 @@ class PurgatoryCore:
         `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         _check_not_drained(self)
-        if limit is None and type(hold) is float and not hold and not self._held.by_key:
+        if limit is None and type(hold) is float and not hold and not self._held.holds:
             return complete_key(self._lists, key, value)
         return complete(self._lists, self._held, key, value, check_limit(limit), to_ns(hold))
 

@@ -16,7 +16,14 @@ from purgatory.core.operation_state import OperationOwner
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
 from timingwheel import Timer, TimerClosed, TimerError, TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, COMPILED, add_task, gc_untrack
+from timingwheel.lowlevel import (
+    ATOMIC_SECTIONS,
+    COMPILED,
+    LOCKED_SECTIONS,
+    TimerCore,
+    add_task,
+    gc_untrack,
+)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_untrack: Final = gc_untrack
@@ -31,7 +38,8 @@ class SubmissionTarget:
         self.owner: Final = owner
         self.lists: Final = lists
         self.held: Final = held
-        self.timer: Final = timer
+        # As what is compiled: else its type is checked for each operation, and references counted.
+        self.timer: Final[TimerCore] = timer
         # Whether `add_task` does what the timer's `add` does: a subclass may override that.
         self.timer_add_is_default: bool = type(timer).add is Timer.add
 
@@ -51,8 +59,10 @@ def submit(
             return True
         target.lists.watch(operation, keys)
         if request_check(operation):
+            _leave_lists(target, operation)
             return True
-        if target.held.by_key and count_held(target.lists, target.held, operation, keys):
+        if target.held.holds and count_held(target.lists, target.held, operation, keys):
+            _leave_lists(target, operation)
             return True
         if operation._op_outcome is None:
             if COMPILED and target.timer_add_is_default:
@@ -70,6 +80,12 @@ def submit(
         # Atomic with the check: the thread that ends it from now on tracks it again.
         _gc_untrack(operation)
     return False
+
+
+def _leave_lists(target: SubmissionTarget, operation: DelayedOperation) -> None:
+    """Take an operation off its lists if another thread ended it before it was on them."""
+    if LOCKED_SECTIONS and operation._op_keys:
+        target.lists.remove(operation)
 
 
 def _roll_back(

@@ -4,26 +4,27 @@ Exact at any moment: an operation is in the lists of all its keys or of none, a 
 operations takes no memory, and the counts change together with the lists. It returns operations and
 calls no code of theirs: its callers do that, under no lock.
 
-There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; in Python a
-second lock costs more than the waiting it saves. It is a leaf lock: under it only `__hash__` and
-`__eq__` of keys run. (If a key's hash or equality changes while it is watched, an entry is left
-behind that is never found, as in any dict.)
+There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; with the
+interpreter lock a second one costs more than the waiting it saves. It is a leaf lock: under it only
+`__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while it is watched, an
+entry is left behind that is never found, as in any dict.)
 
 Compiled, even that lock is mostly skipped. While all keys are of built-in types (see `keys`), a
 change of the lists is an atomic section, unless it begins in the middle of another change: then it
-takes the lock, and is deferred like any such change. (Without the interpreter lock a section takes
-the lock as well, at little cost.)
+takes the lock, and is deferred like any such change. Without the interpreter lock, the keys are
+spread over several shards, and a section takes the lock of the shards of its keys; "the lock" is
+then that of all shards (see `watch_shards`).
 """
 
 import threading
 from collections.abc import Hashable
 from typing import Any, Final, cast
 
-from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import COUNTED, OperationState
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.operation_state import OperationState
+from purgatory.core.outcome import Outcome
+from purgatory.core.watch_shards import BySequence, WatchShard, WatchShards
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
@@ -31,18 +32,11 @@ from timingwheel.lowlevel import (
     LOCKED_SECTIONS,
     enter_section,
     leave_section,
-    new_lock,
 )
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
-
-# Most keys are watched by one operation, which then stands for its list: that saves a dict for each
-# key. From the second on it is a dict by sequence number, in order of arrival: operations cannot be
-# its keys, since user classes may define __eq__ as they like. An operation draws its number when it
-# first needs one. (Ids are scattered in a dict, collide there, and are made anew at each look.)
-_BySequence = dict[object, DelayedOperation]
 
 
 class WatchLists:
@@ -56,23 +50,18 @@ class WatchLists:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._shards: Final = WatchShards()
+        self._first: Final = self._shards.first  # where all keys are, if there is one shard
         # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Their
         # changes are deferred until the current one is done.
-        self._lock: Final[Any] = new_lock()
+        self._lock: Final[Any] = self._shards.lock
+        # These are changed under the lock, and read in sections.
         self._changing = False  # a change that is not atomic is under way
-        # Whether all keys are of built-in types; true again once there are none. Guarded by _lock.
+        # Whether all keys are of built-in types; true again once there are none.
         self._builtin_keys_only = True
         # An operation and the keys to watch; no keys: remove it.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
-        self._of_key: Final[dict[Hashable, DelayedOperation | _BySequence]] = {}
-        self._last_sequence = i64(0)
         self.closed: bool = False
-        self.entries: int = 0
-        self.pending: int = 0
-        self.completed: int = 0
-        self.failed: int = 0
-        self.expired: int = 0
-        self.cancelled: int = 0
         self.drained: threading.Event = threading.Event()
         self.fully_drained: bool = False
 
@@ -82,12 +71,8 @@ class WatchLists:
         One that has ended meanwhile stays off: the thread that ended it does not come back for it.
         """
         operation._op_sequence = None  # it may have a number of other lists
-        if COMPILED and are_builtin_keys(keys) and self._enter_section():
-            appended = self._append_atomically(operation, keys)
-            if LOCKED_SECTIONS:
-                _leave_section(self._lock)
-            if appended:
-                return
+        if COMPILED and are_builtin_keys(keys) and self._watch_in_section(operation, keys):
+            return
         with self._lock:
             self.check_open()
             if self._changing:
@@ -101,20 +86,43 @@ class WatchLists:
                     if self._deferred_changes:
                         self._apply_deferred()
 
-    def _enter_section(self) -> bool:
+    def _watch_in_section(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+        """Put it on the lists in a section; False if that is impossible, and nothing is done."""
+        if LOCKED_SECTIONS and len(keys) > 1:
+            shards = self._shards.enter(keys)
+            appended = self._may_be_section() and self._append_atomically(
+                self._shards.of(keys[0]), operation, keys
+            )
+            self._shards.leave(shards)
+            return appended
+        shard = self._shards.of(keys[0]) if LOCKED_SECTIONS else self._first
+        if not self._enter_section(shard):
+            return False
+        appended = self._append_atomically(shard, operation, keys)
+        if LOCKED_SECTIONS:
+            _leave_section(shard.lock)
+        return appended
+
+    def _enter_section(self, shard: WatchShard) -> bool:
         """Begin, compiled, a change or a look that runs no foreign code; False if it cannot be one.
 
-        Not in the middle of another change. Not while watched keys may run code when they are
-        compared. Not after `close`, when the removal of the last operation sets an event. Where
-        sections are locked, the caller leaves `_lock`.
+        Where sections are locked, the caller leaves the lock of the shard.
         """
         if LOCKED_SECTIONS:
-            _enter_section(self._lock)
-        if self._builtin_keys_only and not (self._changing or self.closed):
+            _enter_section(shard.lock)
+        if self._may_be_section():
             return True
         if LOCKED_SECTIONS:
-            _leave_section(self._lock)
+            _leave_section(shard.lock)
         return False
+
+    def _may_be_section(self) -> bool:
+        """Tell whether what follows runs no foreign code. Under the lock of a shard, if locked.
+
+        Not in the middle of another change. Not while watched keys may run code when they are
+        compared. Not after `close`, when the removal of the last operation sets an event.
+        """
+        return self._builtin_keys_only and not (self._changing or self.closed)
 
     def check_open(self) -> None:
         """Raise PurgatoryClosed if nothing may be watched any more."""
@@ -126,31 +134,42 @@ class WatchLists:
         if self.fully_drained:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
-    def _append_atomically(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
+    def _append_atomically(
+        self, shard: WatchShard, operation: DelayedOperation, keys: tuple[Hashable, ...]
+    ) -> bool:
         """Do what `_append_all` does, with one look at each key; False if it cannot be atomic.
 
         It cannot if the operation is the second of a key: that takes a new dict, and making an
-        object that the cycle collector tracks may run the collector. Nor if a dict cannot grow:
-        `_append_all` tries again. Saves 16 % of a pair of
-        submission and completion (7,382 instead of 8,807 instructions, callgrind).
+        object that the cycle collector tracks may run the collector. (Without the interpreter lock
+        it does not: the collector waits for interpreted code.) Nor if a dict cannot grow:
+        `_append_all` tries again. Saves 16 % of a pair of submission and completion (7,382 instead
+        of 8,807 instructions, callgrind). `shard`: of the first key.
         """
         if operation._op_outcome is not None:
             return True
+        part = shard
         n = 0
         try:
             while n < len(keys):
-                found = self._of_key.setdefault(keys[n], operation)
+                if n and LOCKED_SECTIONS:
+                    part = self._shards.of(keys[n])
+                found = part.of_key.setdefault(keys[n], operation)
                 if found is not operation:
-                    if not isinstance(found, dict):
+                    if isinstance(found, dict):
+                        several = found
+                    elif LOCKED_SECTIONS:
+                        several = {part.sequence_of(found): found}
+                        part.of_key[keys[n]] = several
+                    else:
                         self._remove_first(keys, n, operation)
                         return False
-                    found[self._sequence_of(operation)] = operation
-                self.entries += 1
+                    several[part.sequence_of(operation)] = operation
+                part.entries += 1
                 n += 1
         except MemoryError:
             self._remove_first(keys, n, operation)
             return False
-        self.pending += 1
+        shard.pending += 1
         operation._op_keys = keys
         return True
 
@@ -163,64 +182,64 @@ class WatchLists:
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         if COMPILED and not are_builtin_keys(keys):
             self._builtin_keys_only = False
-        pending = self.pending + 1
+        first = self._first
+        pending = first.pending + 1
         # First, so that `_unwatch` takes back whatever of it was done.
-        self.pending = pending
+        first.pending = pending
         operation._op_keys = keys
         try:
             for key in keys:
                 self._append(key, operation)
         except BaseException:  # a key that cannot be compared, no memory, or an interrupt
-            self._unwatch(operation)
+            self._unwatch(first, operation)
             raise
 
     def _append(self, key: Hashable, operation: DelayedOperation) -> None:
-        entries = self.entries + 1  # before the change: interpreted, it needs memory
-        found = self._of_key.get(key)
+        shard = self._shards.of(key)
+        entries = shard.entries + 1  # before the change: interpreted, it needs memory
+        found = shard.of_key.get(key)
         if found is None:
-            self._of_key[key] = operation
+            shard.of_key[key] = operation
         elif isinstance(found, dict):
-            found[self._sequence_of(operation)] = operation
+            found[shard.sequence_of(operation)] = operation
         else:
-            first, second = self._sequence_of(found), self._sequence_of(operation)
-            self._of_key[key] = {first: found, second: operation}
-        self.entries = entries
-
-    def _sequence_of(self, operation: OperationState) -> object:
-        """Return its number in lists of several. Locked, or in an atomic section."""
-        if operation._op_sequence is None:
-            self._last_sequence += 1
-            operation._op_sequence = self._last_sequence
-        return operation._op_sequence
+            first, second = shard.sequence_of(found), shard.sequence_of(operation)
+            shard.of_key[key] = {first: found, second: operation}
+        shard.entries = entries
 
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
         """Count an outcome and `remove` the operation. Idempotent."""
-        if ATOMIC_SECTIONS and self._enter_section():
-            self._count(operation, outcome)
-            return self._unwatch(operation)
-        if LOCKED_SECTIONS and self._enter_section():
-            try:
-                self._count(operation, outcome)
-                return self._unwatch(operation)
-            finally:
-                _leave_section(self._lock)
+        if ATOMIC_SECTIONS and self._enter_section(self._first):
+            self._first.count(operation, outcome)
+            return self._unwatch(self._first, operation)
+        if LOCKED_SECTIONS and self._release_in_section(operation, outcome):
+            return None
         with self._lock:
-            self._count(operation, outcome)
+            self._first.count(operation, outcome)
             return self._remove(operation)
 
-    def _count(self, operation: OperationState, outcome: Outcome) -> None:
-        if operation._op_stage < COUNTED:
-            # No call before the stage is marked, and no memory is needed after: both are done or
-            # neither.
-            if outcome is COMPLETED:
-                self.completed += 1
-            elif outcome is EXPIRED:
-                self.expired += 1
-            elif outcome is CANCELLED:
-                self.cancelled += 1
-            else:
-                self.failed += 1
-            operation._op_stage = COUNTED
+    def _release_in_section(self, operation: OperationState, outcome: Outcome) -> bool:
+        """Release it in a section; False if that is impossible, and nothing is done.
+
+        What it waits for is read before its shards are known, and so once more when they are
+        locked.
+        """
+        keys = operation._op_keys
+        if not are_builtin_keys(keys):
+            return False
+        # One that is just being watched is taken off by its submission.
+        shard = self._shards.of(keys[0]) if keys else self._shards.of_maker(operation)
+        entered = self._shards.enter(keys) if len(keys) > 1 else 0
+        _enter_section(shard.lock)
+        released = operation._op_keys is keys and self._may_be_section()
+        try:
+            if released:
+                shard.count(operation, outcome)
+                self._unwatch(shard, operation)
+        finally:
+            _leave_section(shard.lock)
+            self._shards.leave(entered)
+        return released
 
     def remove(self, operation: OperationState) -> Exception | None:
         """Take an operation off its lists, if it is on any. Idempotent, also after an interrupt.
@@ -239,7 +258,7 @@ class WatchLists:
         if operation._op_keys:
             self._changing = True
             try:
-                error = self._unwatch(operation)
+                error = self._unwatch(self._first, operation)
             finally:
                 self._changing = False
                 if self._deferred_changes:
@@ -248,13 +267,14 @@ class WatchLists:
             self._note_drained()
         return error
 
-    def _unwatch(self, operation: OperationState) -> Exception | None:
+    def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
+        """Take it off its lists. `shard`: one whose lock is held, where it is counted."""
         error = self._remove_entries(operation, operation._op_keys)
-        pending = self.pending - 1
+        pending = shard.pending - 1
         if operation._op_keys:
             operation._op_keys = ()
-            self.pending = pending
-            if not self._of_key:
+            shard.pending = pending
+            if not (self._builtin_keys_only or len(self)):
                 self._builtin_keys_only = True
         return error
 
@@ -273,19 +293,20 @@ class WatchLists:
 
     def _remove_entry(self, key: Hashable, operation: OperationState) -> None:
         """Remove one entry, if it is there; it is counted without a call in between."""
-        found = self._of_key.get(key)
-        entries = self.entries - 1
+        shard = self._shards.of(key) if LOCKED_SECTIONS else self._first
+        found = shard.of_key.get(key)
+        entries = shard.entries - 1
         if found is operation:
-            del self._of_key[key]
-            self.entries = entries
+            del shard.of_key[key]
+            shard.entries = entries
         elif isinstance(found, dict):
             try:
                 del found[operation._op_sequence]  # no call, if it is there
             except KeyError:
                 return
-            self.entries = entries
+            shard.entries = entries
             if not found:
-                del self._of_key[key]
+                del shard.of_key[key]
 
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way."""
@@ -294,7 +315,7 @@ class WatchLists:
             self._changing = True
             try:
                 if not keys:
-                    self._unwatch(operation)
+                    self._unwatch(self._first, operation)
                 elif operation._op_outcome is None:
                     self._append_all(cast("DelayedOperation", operation), keys)
             finally:
@@ -309,10 +330,16 @@ class WatchLists:
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
         """Return the operations that watch a key at this moment, first come first."""
-        if ATOMIC_SECTIONS and is_builtin_key(key) and self._enter_section():
-            return _operations(self._of_key.get(key))
+        if COMPILED and is_builtin_key(key):
+            shard = self._shards.of(key) if LOCKED_SECTIONS else self._first
+            if self._enter_section(shard):
+                try:
+                    return _operations(shard.of_key.get(key))
+                finally:
+                    if LOCKED_SECTIONS:
+                        _leave_section(shard.lock)
         with self._lock:
-            return _operations(self._of_key.get(key))
+            return _operations(self._shards.of(key).of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
         """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`.
@@ -320,12 +347,14 @@ class WatchLists:
         Spares most completions a list of one: 4 % of a pair of submission and completion (7,382
         instead of 7,700 instructions, callgrind), 2 % of one with a condition in Python.
         """
-        if COMPILED and is_builtin_key(key) and self._enter_section():
-            found = self._of_key.get(key)
-            if LOCKED_SECTIONS:
-                _leave_section(self._lock)
-            if isinstance(found, DelayedOperation):
-                return found
+        if COMPILED and is_builtin_key(key):
+            shard = self._shards.of(key) if LOCKED_SECTIONS else self._first
+            if self._enter_section(shard):
+                found = shard.of_key.get(key)
+                if LOCKED_SECTIONS:
+                    _leave_section(shard.lock)
+                if isinstance(found, DelayedOperation):
+                    return found
         return None
 
     def close(self) -> None:
@@ -337,19 +366,54 @@ class WatchLists:
     def all(self) -> list[DelayedOperation]:
         """Return all pending operations, each once."""
         with self._lock:
-            values = list(self._of_key.values())  # one call: finalizers may run between two
+            values = self._shards.values()
         found = {id(operation): operation for value in values for operation in _operations(value)}
         return list(found.values())
 
     def __len__(self) -> int:
         """Return how many keys are watched."""
-        return len(self._of_key)
+        return self._shards.keys() if LOCKED_SECTIONS else len(self._first.of_key)
+
+    # Read without the lock. Of several shards: what was true a moment ago.
+
+    @property
+    def entries(self) -> int:
+        """How many pairs of operation and key there are."""
+        return sum([shard.entries for shard in self._shards.all])
+
+    @property
+    def pending(self) -> int:
+        """How many operations are on the lists."""
+        return sum([shard.pending for shard in self._shards.all])
+
+    @property
+    def completed(self) -> int:
+        """How many operations completed."""
+        return sum([shard.completed for shard in self._shards.all])
+
+    @property
+    def failed(self) -> int:
+        """How many operations failed."""
+        return sum([shard.failed for shard in self._shards.all])
+
+    @property
+    def expired(self) -> int:
+        """How many operations expired."""
+        return sum([shard.expired for shard in self._shards.all])
+
+    @property
+    def cancelled(self) -> int:
+        """How many operations were cancelled."""
+        return sum([shard.cancelled for shard in self._shards.all])
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
         with self._lock:
-            lists = {key: _operations(value) for key, value in self._of_key.items()}
-            assert all(lists.values()), self._of_key
+            self._shards._check()
+            found = dict(self._shards.items())
+            lists = {key: _operations(value) for key, value in found.items()}
+            assert len(found) == len(self), found
+            assert all(lists.values()), found
             assert self.entries == sum(map(len, lists.values())), (self.entries, lists)
             assert self.pending == len(self.all()), (self.pending, lists)
             for key, operations in lists.items():
@@ -360,7 +424,7 @@ class WatchLists:
         return f"<WatchLists {self.pending} operations, {self.entries} entries, {len(self)} keys>"
 
 
-def _operations(value: DelayedOperation | _BySequence | None) -> list[DelayedOperation]:
+def _operations(value: DelayedOperation | BySequence | None) -> list[DelayedOperation]:
     if value is None:
         return []
     return list(value.values()) if isinstance(value, dict) else [value]

@@ -1,5 +1,5 @@
 /* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict,
- * thread_number.
+ * thread_number, sixteenth_of, part_of.
  *
  * Only free_threading.py imports it, and only on a free-threaded Python.
  *
@@ -34,7 +34,9 @@
 
 #define LOOKS 60       /* at a taken lock, before the thread sleeps */
 #define MOST_RELAX 32  /* between two looks */
-#define SHARED 256     /* locks of objects that have none of their own; a power of two */
+#define GROUPS 16      /* of locks of objects that have none of their own; a power of two */
+#define IN_GROUP 64    /* a power of two */
+#define SHARED (GROUPS * IN_GROUP)
 #define MOST_NUMBER 255 /* of a thread */
 #define LINE 64        /* bytes that processors hand to each other */
 
@@ -156,7 +158,7 @@ static PyTypeObject SectionLock_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "timingwheel._cpython._free_threading.SectionLock",
     .tp_doc = PyDoc_STR("A re-entrant lock, held for a few lines."),
-    .tp_basicsize = sizeof(SectionLock),
+    .tp_basicsize = sizeof(shared[0]), /* no two in one line */
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_methods = lock_methods,
     .tp_new = PyType_GenericNew,
@@ -191,11 +193,27 @@ leave_section(PyObject *Py_UNUSED(module), PyObject *lock)
     Py_RETURN_NONE;
 }
 
+/* Small, so that it is an object that exists. Threads beyond the last number share one. */
+static int
+number_of_thread(void)
+{
+    static int threads = 0;
+    static THREAD_LOCAL int number = -1;
+    if (number < 0) {
+        number = _Py_atomic_add_int(&threads, 1) & MOST_NUMBER;
+    }
+    return number;
+}
+
+/* Of a group that few threads choose from: the memory of two threads is laid out alike, so by their
+ * addresses alone the objects of both would have the same locks, one after the other. */
 static PyObject *
 shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
 {
     uintptr_t address = (uintptr_t)object;
-    return (PyObject *)&shared[(address >> 5 ^ address >> 13) & (SHARED - 1)].lock;
+    size_t group = number_of_thread() & (GROUPS - 1);
+    size_t in_group = (address >> 4 ^ address >> 12) & (IN_GROUP - 1);
+    return (PyObject *)&shared[group * IN_GROUP + in_group].lock;
 }
 
 /* In a forked child: what other threads held is held by none. */
@@ -233,16 +251,37 @@ thread_dict(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
     return dict == NULL ? PyErr_NoMemory() : Py_NewRef(dict);
 }
 
-/* Small, so that the number is an object that exists. Threads beyond the last number share one. */
 static PyObject *
 thread_number(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
 {
-    static int threads = 0;
-    static THREAD_LOCAL int number = -1;
-    if (number < 0) {
-        number = _Py_atomic_add_int(&threads, 1) & MOST_NUMBER;
+    return PyLong_FromLong(number_of_thread());
+}
+
+/* The upper four bits of the product, to which every bit of the hash adds: hashes of ints that count
+ * up in steps are spread as well. */
+static int
+number_of_key(PyObject *key)
+{
+    Py_hash_t hash = PyObject_Hash(key);
+    return hash == -1 ? -1 : (int)((uint64_t)hash * 0x9E3779B97F4A7C15u >> 60);
+}
+
+static PyObject *
+sixteenth_of(PyObject *Py_UNUSED(module), PyObject *key)
+{
+    int number = number_of_key(key);
+    return number < 0 ? NULL : PyLong_FromLong(number);
+}
+
+static PyObject *
+part_of(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyTuple_CheckExact(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) != 16) {
+        PyErr_SetString(PyExc_TypeError, "expected a tuple of sixteen, and a key");
+        return NULL;
     }
-    return PyLong_FromLong(number);
+    int number = number_of_key(arguments[1]);
+    return number < 0 ? NULL : Py_NewRef(PyTuple_GET_ITEM(arguments[0], number));
 }
 
 static PyMethodDef methods[] = {
@@ -253,6 +292,9 @@ static PyMethodDef methods[] = {
     {"keep_for_ever", keep_for_ever, METH_O, PyDoc_STR("Count no references to it any more.")},
     {"thread_dict", thread_dict, METH_NOARGS, PyDoc_STR("The dict of this thread.")},
     {"thread_number", thread_number, METH_NOARGS, PyDoc_STR("This thread's number, 0 to 255.")},
+    {"sixteenth_of", sixteenth_of, METH_O, PyDoc_STR("A number of a key, 0 to 15, by its hash.")},
+    {"part_of", (PyCFunction)(void (*)(void))part_of, METH_FASTCALL,
+     PyDoc_STR("That of 16 parts that is a key's, as `sixteenth_of` says.")},
     {NULL, NULL, 0, NULL},
 };
 

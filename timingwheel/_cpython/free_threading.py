@@ -12,19 +12,21 @@ counting. What lives as long as the process is not counted at all (`keep_for_eve
 belongs to a thread is in its own dict: a `threading.local` is itself an object that all share. What
 threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
-`enter_section`, `leave_section`, `thread_dict` and `thread_number` only where `LOCKED_SECTIONS` is
-True. Between two compiled calls no signal handler runs, so no `with` is needed. Everywhere else
-`new_lock` is `new_hot_rlock`, for `with`.
+`enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
+only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
+`with` is needed. Everywhere else `new_lock` is `new_hot_rlock`, for `with`.
 
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from timingwheel._cpython.atomicity import LOCKED_SECTIONS
 from timingwheel._cpython.reentrant_lock import new_hot_rlock
+
+T = TypeVar("T")
 
 if LOCKED_SECTIONS and not TYPE_CHECKING:
     from timingwheel._cpython._free_threading import (
@@ -33,7 +35,9 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
         free_shared_locks,
         keep_for_ever,
         leave_section,
+        part_of,
         shared_lock,
+        sixteenth_of,
         thread_dict,
         thread_number,
     )
@@ -57,6 +61,14 @@ else:
         """Return a lock for an object, which may share it with some others."""
         del owner
         return new_hot_rlock()
+
+    def sixteenth_of(key: Hashable) -> int:
+        """Return a number of a key, 0 to 15, by its hash."""
+        raise NotImplementedError
+
+    def part_of(parts: tuple[T, ...], key: Hashable) -> T:
+        """Return the one of 16 parts that is a key's, as `sixteenth_of` says."""
+        raise NotImplementedError
 
     def keep_for_ever(shared: object) -> None:
         """Never free an object that many threads use, so that its references need no counting."""

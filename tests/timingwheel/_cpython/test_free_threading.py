@@ -14,7 +14,9 @@ from timingwheel._cpython.free_threading import (
     keep_for_ever,
     leave_section,
     new_lock,
+    part_of,
     shared_lock,
+    sixteenth_of,
     thread_dict,
     thread_number,
 )
@@ -128,6 +130,30 @@ class TestLocked:
         run_threads(lambda: found.append((thread_number(), thread_number())))
         assert all(first == second for first, second in found)
         assert len({first for first, _ in found}) == THREADS
+
+    def test_threads_choose_from_different_shared_locks(self):
+        """The objects of two threads have no lock in common, wherever their memory is."""
+        things = [object() for _ in range(500)]
+        found = []
+        run_threads(lambda: found.append({id(shared_lock(thing)) for thing in things}))
+        assert len(set().union(*found)) == sum(map(len, found))
+        assert all(len(locks) > 20 for locks in found)
+
+    def test_keys_are_spread_by_their_hash(self):
+        """Equal keys have the same number; a sixteenth of many has each, whatever their step."""
+        assert sixteenth_of(1) == sixteenth_of(1.0) == sixteenth_of(True)
+        for step in (1, 2, 16, 4096, 10**9):
+            numbers = [sixteenth_of(number * step) for number in range(16_000)]
+            assert all(800 < numbers.count(number) < 1200 for number in range(16))
+
+    def test_the_part_of_a_key(self):
+        """It is the one of that number; anything but 16 parts and a key is a TypeError."""
+        parts = tuple(object() for _ in range(16))
+        for key in ("a", -1, ("a", 1), 2**80):
+            assert part_of(parts, key) is parts[sixteenth_of(key)]
+        for arguments in ((parts[1:], 1), (list(parts), 1), (parts, []), (parts,), ()):
+            with pytest.raises(TypeError):
+                part_of(*arguments)
 
     def test_each_thread_has_a_dict_of_its_own(self):
         """The same one at each call, and no other thread's."""

@@ -175,11 +175,15 @@ class TestDeadWorkers:
         monkeypatch.setattr(WorkerExecutor, "_on_worker_end", lambda self, me: None)
 
     def end(self, timer, worker):
-        """Let a worker end."""
+        """Let a worker end, and no other one.
+
+        Meanwhile this thread has its role: without a leader the standby would end as well, and may
+        still seem to live when it is looked for.
+        """
         with timer._executor._lock:
             timer._executor._workers.pop(worker)
             role = "_leader" if worker is timer._executor._leader else "_standby"
-            setattr(timer._executor, role, None)
+            setattr(timer._executor, role, threading.current_thread())
             timer._executor._wake_all()
         worker.waiter.wake()
         worker.join(HANG)

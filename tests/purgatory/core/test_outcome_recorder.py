@@ -1,0 +1,91 @@
+"""OutcomeRecorder: what operations refer to; without the GIL each thread has a copy of it."""
+
+import threading
+import warnings
+
+import pytest
+
+from purgatory import DelayedOperation, Purgatory
+from purgatory.core.operation_state import first_of
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
+from timingwheel.lowlevel import LOCKED_SECTIONS
+
+
+def in_thread(work):
+    """Run `work` in a thread of its own; return what it returned."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(HANG)
+    return found[0]
+
+
+def submitted(p):
+    """Return an operation that waits."""
+    operation = DelayedOperation(30)
+    p.try_complete_else_watch(operation, ["k"])
+    return operation
+
+
+@pytest.mark.skipif(not LOCKED_SECTIONS, reason="one for all threads with the GIL")
+def test_each_thread_has_a_copy():
+    """So threads that make operations count the references to different objects."""
+    p = PurgatoryHarness().purgatory
+    here, other = submitted(p)._op_owner, in_thread(lambda: submitted(p)._op_owner)
+    assert here is submitted(p)._op_owner
+    assert here is not other
+    assert first_of(here) is first_of(other) is p._owner
+
+
+def test_any_thread_extends_and_ends_what_another_made():
+    """Whichever copy an operation refers to, it belongs to its purgatory, and to no other."""
+    p, other = PurgatoryHarness().purgatory, PurgatoryHarness().purgatory
+    for make in (lambda: submitted(p), lambda: in_thread(lambda: submitted(p))):
+        operation = make()
+        assert p.extend(operation, 60)
+        assert in_thread(lambda operation=operation: p.extend(operation, 90))
+        with pytest.raises(ValueError, match="is not pending in purgatory"):
+            other.extend(operation, 60)
+        assert operation.delay_ms == 90_000
+    future = in_thread(lambda: p.defer("k", timeout=1))
+    assert future.extend(2)
+    assert p.complete("k") == 1
+    p.cancel_for_key("k")
+    assert (p.stats().completed, p.stats().cancelled) == (1, 2)
+    p._check()
+
+
+def test_one_warning_for_all_threads():
+    """A purgatory that was never started warns once, whichever threads wait for its futures."""
+    p = Purgatory("unlit")
+
+    def wait():
+        with pytest.raises(TimeoutError):
+            p.defer("k").result(0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        wait()
+        in_thread(wait)
+    assert [str(w.message)[:42] for w in caught] == ["purgatory 'unlit' was never started, so no"]
+    p.close()
+
+
+def test_errors_of_all_threads_are_reported():
+    """What a callback raises goes to `on_error`, whichever thread made the operation."""
+
+    class Failing(DelayedOperation):
+        def on_complete(self):
+            raise ZeroDivisionError
+
+    harness = PurgatoryHarness()
+    p = harness.purgatory
+
+    def submit():
+        operation = Failing(30)
+        p.try_complete_else_watch(operation, ["k"])
+        return operation
+
+    for operation in (submit(), in_thread(submit)):
+        operation.force_complete()
+    assert [type(error) for error, _ in harness.errors] == [ZeroDivisionError] * 2

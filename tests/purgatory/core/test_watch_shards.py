@@ -1,0 +1,235 @@
+"""WatchShards: the keys of a purgatory in several parts, which together are as exact as one."""
+
+import random
+import threading
+
+import pytest
+
+from purgatory import DelayedOperation, Purgatory
+from purgatory.core.outcome import Outcome
+from purgatory.core.watch_lists import WatchLists
+from purgatory.core.watch_shards import SHARDS, WatchShards
+from purgatory.errors import PurgatoryClosed
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
+from timingwheel.lowlevel import LOCKED_SECTIONS
+
+THREADS = 4
+ROUNDS = 3_000
+KEYS = [*range(20), "a", "b", b"c", ("d", 1), -(2**70)]
+
+several_only = pytest.mark.skipif(not LOCKED_SECTIONS, reason="one shard with the GIL")
+
+
+class Foreign:
+    """A key with a hash and an equality of its own, among which that of other keys."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __eq__(self, other):
+        return isinstance(other, Foreign) and self.value == other.value
+
+
+def run_threads(*works):
+    """Run each work in a thread of its own to its end; raise what one of them raised."""
+    errors = []
+
+    def body(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=body, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG)
+        assert not thread.is_alive()
+    assert not errors
+
+
+def test_several_only_without_the_interpreter_lock():
+    """Where only one thread runs at a time one shard is enough."""
+    assert len(WatchShards().all) == SHARDS == (16 if LOCKED_SECTIONS else 1)
+
+
+def test_a_key_is_always_in_the_same_shard():
+    """Equal keys are, and all shards are used."""
+    shards = WatchShards()
+    assert shards.of(1) is shards.of(True) is shards.of(1.0)
+    assert len({id(shards.of(number)) for number in range(1000)}) == SHARDS
+    assert len({id(shards.of(number * 4096)) for number in range(1000)}) == SHARDS
+
+
+@several_only
+def test_a_section_enters_the_shards_of_its_keys_alone():
+    """Another thread gets into the others meanwhile, and later into these."""
+    shards = WatchShards()
+    keys = (1, 2, 3)
+    entered = shards.enter(keys)
+    inside = {id(shards.of(key)) for key in keys}
+    free = [shard for shard in shards.all if id(shard) not in inside]
+    assert len(inside) == 3
+    assert sum(shard.lock._is_owned() for shard in shards.all) == 3
+
+    def look():
+        for shard in free:
+            with shard.lock:
+                pass
+
+    run_threads(look)
+    shards.leave(entered)
+    assert not any(shard.lock._is_owned() for shard in shards.all)
+    with shards.lock, shards.lock:
+        assert all(shard.lock._is_owned() for shard in shards.all)
+    assert not any(shard.lock._is_owned() for shard in shards.all)
+
+
+def test_numbers_of_all_shards_are_distinct():
+    """An operation with keys in several shards keeps its number in each of their dicts."""
+    lists = WatchLists("test")
+    operations = [Recorder() for _ in range(200)]
+    for number, operation in enumerate(operations):
+        lists.watch(operation, (number % 40, 100 + number % 7))
+    lists._check()
+    for key in range(7):
+        assert lists.watchers_of(100 + key) == operations[key::7]
+    for operation in operations[::2]:
+        lists.release(operation, Outcome.CANCELLED)
+        lists._check()
+    assert lists.watchers_of(101) == [op for op in operations[1::7] if op in operations[1::2]]
+
+
+def test_one_without_keys_is_counted():
+    """An operation that completes before it waits is counted once, in whatever shard."""
+    lists = WatchLists("test")
+    operations = [Recorder() for _ in range(3)]
+    run_threads(*[lambda op=op: lists.release(op, Outcome.COMPLETED) for op in operations])
+    lists.release(operations[0], Outcome.COMPLETED)
+    assert (lists.completed, lists.pending, lists.entries) == (3, 0, 0)
+    lists._check()
+
+
+def test_threads_that_use_all_keys():
+    """Operations with one key and with several, and foreign keys: no entry is lost or left."""
+    lists = WatchLists("test")
+
+    def work(seed):
+        rng = random.Random(seed)
+        waiting = []
+        for _ in range(ROUNDS):
+            if waiting and rng.random() < 0.5:
+                operation = waiting.pop(rng.randrange(len(waiting)))
+                assert lists.release(operation, Outcome.COMPLETED) is None
+                assert operation._op_keys == ()
+                continue
+            operation = DelayedOperation(30)
+            keys = rng.sample(KEYS, rng.choice((1, 1, 1, 2, 3, 5)))
+            if rng.random() < 0.02:
+                keys.append(Foreign(rng.choice(KEYS)))
+            lists.watch(operation, tuple(keys))
+            assert operation in lists.watchers_of(rng.choice(keys))
+            waiting.append(operation)
+        for operation in waiting:
+            lists.release(operation, Outcome.CANCELLED)
+
+    run_threads(*[lambda seed=seed: work(seed) for seed in range(THREADS)])
+    lists._check()
+    assert (lists.entries, lists.pending, len(lists)) == (0, 0, 0)
+    assert lists.completed + lists.cancelled > THREADS * ROUNDS // 2
+
+
+def test_an_operation_is_on_all_its_lists_or_on_none():
+    """A thread that finds it by one key finds it by the others, until it ends."""
+    lists = WatchLists("test")
+    done = threading.Event()
+
+    def submit():
+        for _ in range(ROUNDS):
+            operation = DelayedOperation(30)
+            lists.watch(operation, ("a", "b", "c"))
+            lists.release(operation, Outcome.COMPLETED)
+        done.set()
+
+    def look():
+        while not done.is_set():
+            for operation in lists.watchers_of("a"):
+                found = operation in lists.watchers_of("c")
+                assert found or operation._op_keys == ()
+
+    run_threads(submit, look)
+
+
+def test_one_that_ends_while_it_is_submitted_is_on_no_list():
+    """Another thread completes it before it watches anything, and the check after that says so."""
+
+    class Operation(DelayedOperation):
+        def try_complete(self):
+            return self.done()
+
+    p = PurgatoryHarness().purgatory
+    operations = [Operation(30) for _ in range(ROUNDS)]
+    meet = threading.Barrier(2)
+
+    def end():
+        for operation in operations:
+            meet.wait(HANG)
+            operation.force_complete()
+            meet.wait(HANG)
+
+    def submit():
+        for operation in operations:
+            meet.wait(HANG)
+            p.try_complete_else_watch(operation, ["k", "l"])
+            meet.wait(HANG)
+            assert (p.watched, p.delayed) == (0, 0)
+
+    run_threads(end, submit)
+    p._check()
+
+
+def test_order_of_arrival_across_threads():
+    """Each thread's operations of one key stay in its order."""
+    lists = WatchLists("test")
+    made = [[DelayedOperation(30) for _ in range(ROUNDS // 10)] for _ in range(THREADS)]
+
+    def work(operations):
+        for operation in operations:
+            lists.watch(operation, ("k",))
+
+    run_threads(*[lambda operations=operations: work(operations) for operations in made])
+    places = {id(operation): place for place, operation in enumerate(lists.watchers_of("k"))}
+    assert len(places) == sum(map(len, made))
+    for operations in made:
+        found = [places[id(operation)] for operation in operations]
+        assert found == sorted(found)
+
+
+def test_close_while_threads_submit():
+    """What got in ends, the rest is refused, and nothing is left."""
+    for _ in range(20):
+        p = Purgatory()
+        ended = []
+
+        def work(p=p, ended=ended):
+            for number in range(ROUNDS):
+                try:
+                    future = p.defer(number, number + 1)
+                except PurgatoryClosed:
+                    return
+                future.add_done_callback(ended.append)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        p.close()
+        for thread in threads:
+            thread.join(HANG)
+        assert (p.watched, p.delayed) == (0, 0)
+        assert len(ended) == p.stats().cancelled
+        p._check()
