@@ -66,10 +66,12 @@ _POLLIN: Final = int(zmq.POLLIN)
 # looked at again: beside a store thread that computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests that may be in flight to the store loop; and while several clients ask for
-# something: a request that is not read yet waits for all of them.
+# Bytes of requests that may be in flight to the store loop; and with how many, while several clients
+# ask for something, large ones are still taken.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 256 << 10
+# Bytes of large requests that are kept until they are taken; beyond, nothing is read.
+LARGE_BYTES = 40 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
 # received may have megabytes, which no estimate knows of: there is nothing but their number.
 RECEIVED_FRAMES = 16
@@ -231,8 +233,11 @@ class Network:
         self._now = self._monotonic()
         self._connections.retry_blocked()
         self._ping_idle()
+        self._reception.large.begin(is_shared=self._store_loop.budget.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
+        if self._may_take_large():
+            self._take_large()
         self._dispatch()
 
     def shut_down(self, error: Exception | None = None) -> None:
@@ -242,8 +247,13 @@ class Network:
         self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
-        most = SHARED_IN_FLIGHT_BYTES if self._store_loop.budget.is_shared else IN_FLIGHT_BYTES
-        return self._in_flight < most
+        return self._in_flight < IN_FLIGHT_BYTES and self._reception.large.bytes < LARGE_BYTES
+
+    def _may_take_large(self) -> bool:
+        """Tell whether large requests wait, and the store loop has not too much to do already."""
+        large = self._reception.large
+        most = SHARED_IN_FLIGHT_BYTES if large.is_shared else IN_FLIGHT_BYTES
+        return bool(large) and self._in_flight < most
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -257,7 +267,7 @@ class Network:
 
     def sleep_seconds(self) -> float:
         """Return for how long the thread may sleep, if nothing comes."""
-        if self._for_store or (self._has_unread() and self._may_read()):
+        if self._for_store or self._may_take_large() or (self._has_unread() and self._may_read()):
             return 0.0
         now = self._monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
@@ -388,6 +398,14 @@ class Network:
             self._reception.on_frame(route, frame, others, self._now)
             if not self._is_readable():  # cheaper than a recv that raises Again
                 self._unread = self._connections.sent = False
+                return
+
+    def _take_large(self) -> None:
+        """Take large requests for READ_S, one at least: small ones wait no longer than that."""
+        end = self._monotonic() + READ_S
+        while True:
+            self._reception.take_large(self._now)
+            if not self._may_take_large() or self._monotonic() >= end:
                 return
 
     def _ping_idle(self) -> None:

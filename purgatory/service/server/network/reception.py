@@ -29,6 +29,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import Connection, Connections
+from purgatory.service.server.network.large_requests import LargeRequests
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 # What a peer that has not said hello may send; None: what is no message is said to be malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
+Buffer = bytes | memoryview
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
 
@@ -63,6 +65,8 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
+        #: What was set aside, see `take_large`.
+        self.large: LargeRequests = LargeRequests()
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
         #: How many connections have said hello so far, or tried to.
@@ -74,46 +78,67 @@ class Reception:
     def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
         """Take a message that came at `now`: a frame and, if the peer is wrong, others."""
         user = "" if self._security is None else str(frame.get("User-Id"))
-        access = EVERYTHING if self._security is None else self._security.access_of(user)
+        access = self._access_of(user)
         if access is None:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
         connection = self._connection_of(route, user)
-        content = frame.bytes
-        if connection is None and type_of(content) not in _OF_STRANGERS:
-            self._refuse_stranger(route, content)
+        if connection is None and type_of(frame.buffer) not in _OF_STRANGERS:
+            self._refuse_stranger(route, frame.buffer)
             return
         try:
-            request = self._decode(content, len(others))
-            self._on_request(route, request, len(content), connection, user, access, now)
+            self._check(frame, len(others))
+            if connection is None or not self.large.is_for(connection.client, len(frame)):
+                self._on_message(route, frame.bytes, connection, user, access, now)
+            else:
+                self.large.append(connection, frame)
         except Refused as refusal:
-            self.refused += 1
-            seq = seq_of(others[-1] if others else content)
-            self._refuse(route, Failure(seq, refusal.code, str(refusal)))
+            self._on_refusal(route, refusal, others[-1] if others else frame.buffer)
 
-    def _refuse_stranger(self, route: bytes, content: bytes) -> None:
+    def take_large(self, now: float) -> None:
+        """Take the next of the messages that were set aside."""
+        connection, content = self.large.popleft()
+        route, user = connection.route, connection.user
+        present = self._connections.get(route)
+        access = self._access_of(user)
+        if present is None:
+            self._refuse_stranger(route, content)
+        elif present is connection and access is not None:
+            try:
+                self._on_message(route, content, connection, user, access, now)
+            except Refused as refusal:
+                self._on_refusal(route, refusal, content)
+
+    def _access_of(self, user: str) -> Access | None:
+        return EVERYTHING if self._security is None else self._security.access_of(user)
+
+    def _on_refusal(self, route: bytes, refusal: Refused, content: Buffer) -> None:
+        self.refused += 1
+        self._refuse(route, Failure(seq_of(content), refusal.code, str(refusal)))
+
+    def _refuse_stranger(self, route: bytes, content: Buffer) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
         if self._connections.has_gone(route):
             return  # what it had sent before; an answer to each would cost more than all else
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
 
-    def _decode(self, frame: bytes, others: int) -> Request:
+    def _check(self, frame: "zmq.Frame", others: int) -> None:
+        """Raise Refused for what is not worth decoding."""
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
-        self._validator.check_message(frame)
-        return decode_request(frame)
+        self._validator.check_message(frame.buffer)
 
-    def _on_request(
+    def _on_message(
         self,
         route: bytes,
-        request: Request,
-        size: int,
+        content: bytes,
         connection: Connection | None,
         user: str,
         access: Access,
         now: float,
     ) -> None:
+        request: Request = decode_request(content)
         if isinstance(request, Hello):
             self._on_hello(route, request, connection, user, access, now)
         elif connection is None:
@@ -127,7 +152,7 @@ class Reception:
             access.check_request(request)
             if isinstance(request, Work):
                 self._connections.add_worker(connection)
-            size = max(size, MIN_REQUEST_BYTES)
+            size = max(len(content), MIN_REQUEST_BYTES)
             self._post(
                 ClientRequest(
                     route, connection.client, request, size, connection.session, access.own_only
