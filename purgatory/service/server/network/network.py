@@ -69,9 +69,10 @@ READ_S = 0.001
 # Bytes of requests that may be in flight to the store loop; and with how many, while several clients
 # ask for something, large ones are still taken.
 IN_FLIGHT_BYTES = 8 << 20
-SHARED_IN_FLIGHT_BYTES = 256 << 10
+SHARED_IN_FLIGHT_BYTES = int(__import__('os').environ.get('SH','256')) << 10
 # Bytes of large requests that are kept until they are taken; beyond, nothing is read.
-LARGE_BYTES = 40 << 20
+import os
+LARGE_BYTES = int(os.environ.get('LB', '40960')) << 10
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
 # received may have megabytes, which no estimate knows of: there is nothing but their number.
 RECEIVED_FRAMES = 16
@@ -215,7 +216,7 @@ class Network:
             descriptors.check(mailbox)
             self.step(ready)
             if self._gate is not None and not self._reception.closing:
-                hellos, behind = self._reception.hellos, self._unread
+                hellos, behind = self._reception.hellos, self._unread or bool(self._reception.large)
                 self._gate.check(crowded=arrivals.is_exceeded(hellos, behind=behind))
 
     @property

@@ -30,6 +30,8 @@ from purgatory.service.protocol import (
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import Connection, Connections
 from purgatory.service.server.network.large_requests import LargeRequests
+from purgatory.service.server.sockets.packet_filter import end_connection
+from purgatory.service.server.sockets.read_gate import descriptor_of
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 # What a peer that has not said hello may send; None: what is no message is said to be malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
+MAX_REFUSALS = 16
 Buffer = bytes | memoryview
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
@@ -69,6 +72,7 @@ class Reception:
         self.large: LargeRequests = LargeRequests()
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
+        self._strangers: dict[bytes, int] = {}  # by route, how many of its requests were refused
         #: How many connections have said hello so far, or tried to.
         self.hellos: int = 0
         # Counted here, read by any thread.
@@ -84,7 +88,7 @@ class Reception:
         self.messages += 1
         connection = self._connection_of(route, user)
         if connection is None and type_of(frame.buffer) not in _OF_STRANGERS:
-            self._refuse_stranger(route, frame.buffer)
+            self._refuse_stranger(route, frame)
             return
         try:
             self._check(frame, len(others))
@@ -102,7 +106,7 @@ class Reception:
         present = self._connections.get(route)
         access = self._access_of(user)
         if present is None:
-            self._refuse_stranger(route, content)
+            self._refuse_unread(route, content)
         elif present is connection and access is not None:
             try:
                 self._on_message(route, content, connection, user, access, now)
@@ -116,10 +120,18 @@ class Reception:
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), refusal.code, str(refusal)))
 
-    def _refuse_stranger(self, route: bytes, content: Buffer) -> None:
+    def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
         if self._connections.has_gone(route):
             return  # what it had sent before; an answer to each would cost more than all else
+        refusals = self._strangers.get(route, 0)
+        if refusals == MAX_REFUSALS:
+            end_connection(descriptor_of(frame))
+        self._strangers[route] = refusals + 1
+        if refusals < MAX_REFUSALS:
+            self._refuse_unread(route, frame.buffer)
+
+    def _refuse_unread(self, route: bytes, content: Buffer) -> None:
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
 
@@ -183,6 +195,7 @@ class Reception:
         self._check_hello(hello, before, access, now)
         connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
         self._connections.add(connection)
+        self._strangers.pop(route, None)
         self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
         self._connections.fetch_outcomes(connection)
 

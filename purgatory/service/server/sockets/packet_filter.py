@@ -33,3 +33,14 @@ def _set(descriptor: int, option: int, value: bytes) -> None:
         borrowed.setsockopt(socket.SOL_SOCKET, option, value)
     finally:
         borrowed.detach()  # libzmq closes it
+
+
+def end_connection(descriptor: int) -> None:
+    import contextlib
+    if descriptor < 0: return
+    borrowed = socket.socket(fileno=descriptor)
+    try:
+        with contextlib.suppress(OSError):
+            borrowed.shutdown(socket.SHUT_RDWR)
+    finally:
+        borrowed.detach()

@@ -13,8 +13,9 @@ import zmq
 from purgatory.service.server.sockets.packet_filter import drop_arrivals, take_arrivals
 
 #: A connection is left unread while more bytes of it wait, until less than the other number do.
-MAX_WAITING: Final = 2 << 20
-FEW_WAITING: Final = 1 << 20
+import os
+MAX_WAITING = int(os.environ.get('MW', '2048')) << 10
+FEW_WAITING = MAX_WAITING // 2
 
 
 class ReadGate:
