@@ -19,17 +19,17 @@ _NUMBER_BYTES: Final = dict.fromkeys((*range(0x80), *range(0xE0, 0x100)), 1) | {
 _ints: Final = msgspec.msgpack.Decoder(int)
 
 
-def type_of(frame: bytes | memoryview) -> int | None:
+def type_of(frame: bytes) -> int | None:
     """Return the type of a message, None if it is none; what follows may be anything."""
     return _number(frame, 0)
 
 
-def seq_of(frame: bytes | memoryview) -> int | None:
+def seq_of(frame: bytes) -> int | None:
     """Return the `seq` of a message, None if it has none; what follows may be anything."""
     return _number(frame, 1)
 
 
-def _number(frame: bytes | memoryview, index: int) -> int | None:
+def _number(frame: bytes, index: int) -> int | None:
     try:
         at = _place(frame, index)
         return _ints.decode(frame[at : at + _NUMBER_BYTES[frame[at]]])
@@ -37,7 +37,7 @@ def _number(frame: bytes | memoryview, index: int) -> int | None:
         return None
 
 
-def _place(frame: bytes | memoryview, index: int) -> int:
+def _place(frame: bytes, index: int) -> int:
     """Return where an item begins that only numbers are before. Raises LookupError."""
     at = _LIST_HEADERS[frame[0]][0]
     for _ in range(index):
@@ -45,7 +45,7 @@ def _place(frame: bytes | memoryview, index: int) -> int:
     return at
 
 
-def count_items(frame: bytes | memoryview) -> int:
+def count_items(frame: bytes) -> int:
     """Return how long a request says its list is; 0 if it has none."""
     try:
         at = _place(frame, 2)  # after type and seq

@@ -120,7 +120,7 @@ class RequestValidator:
             )
         return None
 
-    def check_message(self, frame: bytes | memoryview) -> None:
+    def check_message(self, frame: bytes) -> None:
         """Raise TooLarge, or TooManyItems, for a message that is too large."""
         most = self.limits.message_bytes
         if len(frame) > most:

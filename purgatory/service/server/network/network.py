@@ -12,7 +12,8 @@ thread has it, and expires what is due, too. Many requests go to the store threa
 the next ones while those are on their way to the disk.
 
 The thread never waits for a client (see `Connections`), and for the disk only with little to do and
-after a quick commit. While too much is in flight, it leaves the socket unread (backpressure).
+after a quick commit. Large messages wait for small ones of other clients (see `WaitingMessages`).
+While too much waits or is in flight, it leaves the socket unread (backpressure).
 
 `listen` is called by the thread that starts this one, all else by the network thread; the mailbox
 and the counters are for any.
@@ -66,13 +67,14 @@ _POLLIN: Final = int(zmq.POLLIN)
 # looked at again: beside a store thread that computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests that may be in flight to the store loop; and with how many, while several clients
-# ask for something, large ones are still taken.
+# Bytes of requests that may be in flight to the store loop; and while several clients ask for
+# something: a request that is not read yet waits for all of them. With the last number, what waits
+# is not taken then (see `WaitingMessages`).
 IN_FLIGHT_BYTES = 8 << 20
-SHARED_IN_FLIGHT_BYTES = int(__import__('os').environ.get('SH','256')) << 10
-# Bytes of large requests that are kept until they are taken; beyond, nothing is read.
-import os
-LARGE_BYTES = int(os.environ.get('LB', '40960')) << 10
+SHARED_IN_FLIGHT_BYTES = 1 << 20
+LARGE_IN_FLIGHT_BYTES = 256 << 10
+# Bytes of messages that wait; with more, nothing is read.
+WAITING_BYTES = 32 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
 # received may have megabytes, which no estimate knows of: there is nothing but their number.
 RECEIVED_FRAMES = 16
@@ -216,7 +218,8 @@ class Network:
             descriptors.check(mailbox)
             self.step(ready)
             if self._gate is not None and not self._reception.closing:
-                hellos, behind = self._reception.hellos, self._unread or bool(self._reception.large)
+                hellos = self._reception.hellos
+                behind = self._unread or bool(self._reception.waiting)
                 self._gate.check(crowded=arrivals.is_exceeded(hellos, behind=behind))
 
     @property
@@ -234,11 +237,11 @@ class Network:
         self._now = self._monotonic()
         self._connections.retry_blocked()
         self._ping_idle()
-        self._reception.large.begin(is_shared=self._store_loop.budget.is_shared)
+        self._reception.waiting.begin(is_shared=self._store_loop.budget.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
-        if self._may_take_large():
-            self._take_large()
+        if self._may_take_waiting():
+            self._take_waiting()
         self._dispatch()
 
     def shut_down(self, error: Exception | None = None) -> None:
@@ -248,13 +251,15 @@ class Network:
         self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
-        return self._in_flight < IN_FLIGHT_BYTES and self._reception.large.bytes < LARGE_BYTES
+        waiting = self._reception.waiting
+        most = SHARED_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
+        return self._in_flight < most and waiting.bytes < WAITING_BYTES
 
-    def _may_take_large(self) -> bool:
-        """Tell whether large requests wait, and the store loop has not too much to do already."""
-        large = self._reception.large
-        most = SHARED_IN_FLIGHT_BYTES if large.is_shared else IN_FLIGHT_BYTES
-        return bool(large) and self._in_flight < most
+    def _may_take_waiting(self) -> bool:
+        """Tell whether messages wait, and the store loop has not too much to do already."""
+        waiting = self._reception.waiting
+        most = LARGE_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
+        return bool(waiting) and self._in_flight < most
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -268,7 +273,9 @@ class Network:
 
     def sleep_seconds(self) -> float:
         """Return for how long the thread may sleep, if nothing comes."""
-        if self._for_store or self._may_take_large() or (self._has_unread() and self._may_read()):
+        if self._for_store or self._may_take_waiting():
+            return 0.0
+        if self._has_unread() and self._may_read():
             return 0.0
         now = self._monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
@@ -401,12 +408,12 @@ class Network:
                 self._unread = self._connections.sent = False
                 return
 
-    def _take_large(self) -> None:
-        """Take large requests for READ_S, one at least: small ones wait no longer than that."""
+    def _take_waiting(self) -> None:
+        """Take messages that wait, one at least, until READ_S is over: others may have come."""
         end = self._monotonic() + READ_S
         while True:
-            self._reception.take_large(self._now)
-            if not self._may_take_large() or self._monotonic() >= end:
+            self._reception.take_waiting(self._now)
+            if not self._may_take_waiting() or self._monotonic() >= end:
                 return
 
     def _ping_idle(self) -> None:

@@ -28,10 +28,9 @@ from purgatory.service.protocol import (
     encode,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
-from purgatory.service.server.network.connections import Connection, Connections
-from purgatory.service.server.network.large_requests import LargeRequests
-from purgatory.service.server.sockets.packet_filter import end_connection
-from purgatory.service.server.sockets.read_gate import descriptor_of
+from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
+from purgatory.service.server.network.waiting_messages import WaitingMessages
+from purgatory.service.server.sockets.peer_connection import descriptor_of, end_connection
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
 # What a peer that has not said hello may send; None: what is no message is said to be malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
-MAX_REFUSALS = 16
-Buffer = bytes | memoryview
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
+# Requests of a connection without a hello that are answered; with one more it is ended.
+MAX_REFUSALS = 2000
 
 
 class Reception:
@@ -68,11 +67,11 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
-        #: What was set aside, see `take_large`.
-        self.large: LargeRequests = LargeRequests()
+        self._strangers: dict[bytes, int] = {}  # by route, how many of its requests were refused
+        #: What was set aside, for `take_waiting`.
+        self.waiting: WaitingMessages = WaitingMessages()
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
-        self._strangers: dict[bytes, int] = {}  # by route, how many of its requests were refused
         #: How many connections have said hello so far, or tried to.
         self.hellos: int = 0
         # Counted here, read by any thread.
@@ -87,21 +86,22 @@ class Reception:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
         connection = self._connection_of(route, user)
-        if connection is None and type_of(frame.buffer) not in _OF_STRANGERS:
+        content = frame.bytes
+        if connection is None and type_of(content) not in _OF_STRANGERS:
             self._refuse_stranger(route, frame)
             return
         try:
-            self._check(frame, len(others))
-            if connection is None or not self.large.is_for(connection.client, len(frame)):
-                self._on_message(route, frame.bytes, connection, user, access, now)
+            self._check(content, len(others))
+            if connection is not None and self.waiting.is_for(connection.client, len(content)):
+                self.waiting.append(connection, frame)
             else:
-                self.large.append(connection, frame)
+                self._on_message(route, content, connection, user, access, now)
         except Refused as refusal:
-            self._on_refusal(route, refusal, others[-1] if others else frame.buffer)
+            self._on_refusal(route, others[-1] if others else content, refusal)
 
-    def take_large(self, now: float) -> None:
-        """Take the next of the messages that were set aside."""
-        connection, content = self.large.popleft()
+    def take_waiting(self, now: float) -> None:
+        """Take the next of the messages that were set aside; there is one."""
+        connection, content = self.waiting.popleft()
         route, user = connection.route, connection.user
         present = self._connections.get(route)
         access = self._access_of(user)
@@ -111,35 +111,38 @@ class Reception:
             try:
                 self._on_message(route, content, connection, user, access, now)
             except Refused as refusal:
-                self._on_refusal(route, refusal, content)
+                self._on_refusal(route, content, refusal)
 
     def _access_of(self, user: str) -> Access | None:
         return EVERYTHING if self._security is None else self._security.access_of(user)
 
-    def _on_refusal(self, route: bytes, refusal: Refused, content: Buffer) -> None:
+    def _on_refusal(self, route: bytes, content: bytes, refusal: Refused) -> None:
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), refusal.code, str(refusal)))
 
     def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
+        """Refuse a request, unread; end the connection of a peer that does not stop."""
+        refusals = self._strangers.get(route, 0) + 1
+        self._strangers[route] = refusals
+        if refusals <= MAX_REFUSALS:
+            self._refuse_unread(route, frame.bytes)
+        elif refusals == MAX_REFUSALS + 1:
+            end_connection(descriptor_of(frame))
+        if len(self._strangers) > GONE_ROUTES:
+            del self._strangers[next(iter(self._strangers))]
+
+    def _refuse_unread(self, route: bytes, content: bytes) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
         if self._connections.has_gone(route):
             return  # what it had sent before; an answer to each would cost more than all else
-        refusals = self._strangers.get(route, 0)
-        if refusals == MAX_REFUSALS:
-            end_connection(descriptor_of(frame))
-        self._strangers[route] = refusals + 1
-        if refusals < MAX_REFUSALS:
-            self._refuse_unread(route, frame.buffer)
-
-    def _refuse_unread(self, route: bytes, content: Buffer) -> None:
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
 
-    def _check(self, frame: "zmq.Frame", others: int) -> None:
-        """Raise Refused for what is not worth decoding."""
+    def _check(self, frame: bytes, others: int) -> None:
+        """Raise Refused for what is not to be decoded."""
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
-        self._validator.check_message(frame.buffer)
+        self._validator.check_message(frame)
 
     def _on_message(
         self,

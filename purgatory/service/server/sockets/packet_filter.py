@@ -1,8 +1,8 @@
-"""Has the kernel drop what arrives at a TCP socket, which stays open.
+"""Has the kernel drop what arrives at a TCP connection or listener, which stays open.
 
-A filter of one instruction (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of
-Linux). To the peer it looks as if the network had lost its packets: it sends them again. Linux
-only. Used by the network thread.
+A filter of one instruction does it (SO_ATTACH_FILTER, socket(7) and
+Documentation/networking/filter.rst of Linux). To the peer the network seems to lose its packets: it
+sends them again, so nothing is lost. Linux and TCP only. Used by the network thread.
 """
 
 import array
@@ -15,6 +15,7 @@ _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
 # A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
 _DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
+_TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def drop_arrivals(descriptor: int) -> None:
@@ -30,17 +31,7 @@ def take_arrivals(descriptor: int) -> None:
 def _set(descriptor: int, option: int, value: bytes) -> None:
     borrowed = socket.socket(fileno=descriptor)
     try:
-        borrowed.setsockopt(socket.SOL_SOCKET, option, value)
+        if borrowed.family in _TCP:  # of a local socket, what is dropped is lost
+            borrowed.setsockopt(socket.SOL_SOCKET, option, value)
     finally:
         borrowed.detach()  # libzmq closes it
-
-
-def end_connection(descriptor: int) -> None:
-    import contextlib
-    if descriptor < 0: return
-    borrowed = socket.socket(fileno=descriptor)
-    try:
-        with contextlib.suppress(OSError):
-            borrowed.shutdown(socket.SHUT_RDWR)
-    finally:
-        borrowed.detach()

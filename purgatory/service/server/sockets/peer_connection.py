@@ -1,25 +1,30 @@
-"""ReadGate: leaves one connection unread, while the others are read.
+"""What can be done with the connection by which a frame came. Used by the network thread alone.
 
-A socket gives a message of each connection in turn, and none can be left out. So what arrives from
-a connection that has sent too much is dropped (see `packet_filter`): its peer sends that again, at
-first after 0.2 s. Nothing happens beyond TCP and Linux. Used by the network thread alone.
+A socket of ZeroMQ gives a message of each connection in turn: none can be left out, or closed. But
+each frame knows the descriptor of its connection. libzmq may close that at any time, and another
+connection get the same number: that one would be paused, or ended, and recover as from any loss.
+Nothing happens beyond TCP and Linux.
 """
 
 import contextlib
+import socket
 from typing import Any, Final
 
 import zmq
 
 from purgatory.service.server.sockets.packet_filter import drop_arrivals, take_arrivals
 
-#: A connection is left unread while more bytes of it wait, until less than the other number do.
-import os
-MAX_WAITING = int(os.environ.get('MW', '2048')) << 10
-FEW_WAITING = MAX_WAITING // 2
+#: A connection is left unread while more bytes of it wait, until fewer than the other number do.
+MAX_WAITING: Final = 1 << 20
+FEW_WAITING: Final = 512 << 10
 
 
 class ReadGate:
-    """The gate of a connection; `descriptor` is that of its socket, negative if none is known."""
+    """Leaves a connection unread while much that it has sent waits.
+
+    What arrives is dropped (see `packet_filter`): the peer sends it again, at first after 0.2 s.
+    `descriptor`: that of the connection, negative if none is known.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -44,6 +49,18 @@ class ReadGate:
             # An error: the connection has ended, or there are no filters.
             with contextlib.suppress(OSError):
                 (take_arrivals if is_open else drop_arrivals)(self._descriptor)
+
+
+def end_connection(descriptor: int) -> None:
+    """End a connection, unless its descriptor is negative or it has ended: its peer notices."""
+    if descriptor < 0:
+        return
+    with contextlib.suppress(OSError):
+        borrowed = socket.socket(fileno=descriptor)
+        try:
+            borrowed.shutdown(socket.SHUT_RDWR)
+        finally:
+            borrowed.detach()  # libzmq closes it
 
 
 def descriptor_of(frame: "zmq.Frame") -> int:
