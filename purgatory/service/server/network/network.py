@@ -69,10 +69,11 @@ FRAMES_PER_READ = 256
 READ_S = 0.001
 # Bytes of requests that may be in flight to the store loop; and while several clients ask for
 # something: a request that is not read yet waits for all of them. With the last number, what waits
-# is not taken then (see `WaitingMessages`).
+# is not taken then (see `WaitingMessages`), unless none of it has been for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 1 << 20
-LARGE_IN_FLIGHT_BYTES = 256 << 10
+LARGE_IN_FLIGHT_BYTES = 64 << 10
+PATIENCE_S = 0.05
 # Bytes of messages that wait; with more, nothing is read.
 WAITING_BYTES = 32 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
@@ -125,6 +126,7 @@ class Network:
         # Commands that the store thread has not released; it begins with the one to start.
         self._with_store = StoreLoop.START_COMMANDS
         self._crowded_until = 0.0  # by the monotonic clock
+        self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
         self._store_due = math.inf  # when a transaction is due here, by the monotonic clock
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
@@ -258,8 +260,10 @@ class Network:
     def _may_take_waiting(self) -> bool:
         """Tell whether messages wait, and the store loop has not too much to do already."""
         waiting = self._reception.waiting
-        most = LARGE_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
-        return bool(waiting) and self._in_flight < most
+        if not waiting.is_shared:
+            return bool(waiting) and self._in_flight < IN_FLIGHT_BYTES
+        is_late = self._now >= self._waiting_late and self._may_read()
+        return bool(waiting) and (is_late or self._in_flight < LARGE_IN_FLIGHT_BYTES)
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -411,6 +415,7 @@ class Network:
     def _take_waiting(self) -> None:
         """Take messages that wait, one at least, until READ_S is over: others may have come."""
         end = self._monotonic() + READ_S
+        self._waiting_late = self._now + PATIENCE_S
         while True:
             self._reception.take_waiting(self._now)
             if not self._may_take_waiting() or self._monotonic() >= end:
