@@ -12,7 +12,8 @@ thread has it, and expires what is due, too. Many requests go to the store threa
 the next ones while those are on their way to the disk.
 
 The thread never waits for a client (see `Connections`), and for the disk only with little to do and
-after a quick commit. While too much is in flight, it leaves the socket unread (backpressure).
+after a quick commit. Large messages wait for small ones of other clients (see `WaitingMessages`).
+While too much waits or is in flight, it leaves the socket unread (backpressure).
 
 `listen` is called by the thread that starts this one, all else by the network thread; the mailbox
 and the counters are for any.
@@ -67,9 +68,14 @@ _POLLIN: Final = int(zmq.POLLIN)
 FRAMES_PER_READ = 256
 READ_S = 0.001
 # Bytes of requests that may be in flight to the store loop; and while several clients ask for
-# something: a request that is not read yet waits for all of them.
+# something: a request that is not read yet waits for all of them. With the last number, what waits
+# is not taken then (see `WaitingMessages`), unless none of it has been for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
-SHARED_IN_FLIGHT_BYTES = 256 << 10
+SHARED_IN_FLIGHT_BYTES = 1 << 20
+LARGE_IN_FLIGHT_BYTES = 64 << 10
+PATIENCE_S = 0.05
+# Bytes of messages that wait; with more, nothing is read.
+WAITING_BYTES = 32 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
 # received may have megabytes, which no estimate knows of: there is nothing but their number.
 RECEIVED_FRAMES = 16
@@ -120,6 +126,7 @@ class Network:
         # Commands that the store thread has not released; it begins with the one to start.
         self._with_store = StoreLoop.START_COMMANDS
         self._crowded_until = 0.0  # by the monotonic clock
+        self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
         self._store_due = math.inf  # when a transaction is due here, by the monotonic clock
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
@@ -213,7 +220,8 @@ class Network:
             descriptors.check(mailbox)
             self.step(ready)
             if self._gate is not None and not self._reception.closing:
-                hellos, behind = self._reception.hellos, self._unread
+                hellos = self._reception.hellos
+                behind = self._unread or bool(self._reception.waiting)
                 self._gate.check(crowded=arrivals.is_exceeded(hellos, behind=behind))
 
     @property
@@ -231,8 +239,11 @@ class Network:
         self._now = self._monotonic()
         self._connections.retry_blocked()
         self._ping_idle()
+        self._reception.waiting.begin(is_shared=self._store_loop.budget.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
+        if self._may_take_waiting():
+            self._take_waiting()
         self._dispatch()
 
     def shut_down(self, error: Exception | None = None) -> None:
@@ -242,8 +253,17 @@ class Network:
         self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
-        most = SHARED_IN_FLIGHT_BYTES if self._store_loop.budget.is_shared else IN_FLIGHT_BYTES
-        return self._in_flight < most
+        waiting = self._reception.waiting
+        most = SHARED_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
+        return self._in_flight < most and waiting.bytes < WAITING_BYTES
+
+    def _may_take_waiting(self) -> bool:
+        """Tell whether messages wait, and the store loop has not too much to do already."""
+        waiting = self._reception.waiting
+        if not waiting.is_shared:
+            return bool(waiting) and self._in_flight < IN_FLIGHT_BYTES
+        is_late = self._now >= self._waiting_late and self._may_read()
+        return bool(waiting) and (is_late or self._in_flight < LARGE_IN_FLIGHT_BYTES)
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -257,7 +277,9 @@ class Network:
 
     def sleep_seconds(self) -> float:
         """Return for how long the thread may sleep, if nothing comes."""
-        if self._for_store or (self._has_unread() and self._may_read()):
+        if self._for_store or self._may_take_waiting():
+            return 0.0
+        if self._has_unread() and self._may_read():
             return 0.0
         now = self._monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
@@ -388,6 +410,15 @@ class Network:
             self._reception.on_frame(route, frame, others, self._now)
             if not self._is_readable():  # cheaper than a recv that raises Again
                 self._unread = self._connections.sent = False
+                return
+
+    def _take_waiting(self) -> None:
+        """Take messages that wait, one at least, until READ_S is over: others may have come."""
+        end = self._monotonic() + READ_S
+        self._waiting_late = self._now + PATIENCE_S
+        while True:
+            self._reception.take_waiting(self._now)
+            if not self._may_take_waiting() or self._monotonic() >= end:
                 return
 
     def _ping_idle(self) -> None:

@@ -28,7 +28,9 @@ from purgatory.service.protocol import (
     encode,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
-from purgatory.service.server.network.connections import Connection, Connections
+from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
+from purgatory.service.server.network.waiting_messages import WaitingMessages
+from purgatory.service.server.sockets.peer_connection import descriptor_of, end_connection
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
+# Requests of a connection without a hello that are answered; with one more it is ended.
+MAX_REFUSALS = 2000
 
 
 class Reception:
@@ -63,6 +67,9 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
+        self._strangers: dict[bytes, int] = {}  # by route, how many of its requests were refused
+        #: What was set aside, for `take_waiting`.
+        self.waiting: WaitingMessages = WaitingMessages()
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
         #: How many connections have said hello so far, or tried to.
@@ -74,46 +81,79 @@ class Reception:
     def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
         """Take a message that came at `now`: a frame and, if the peer is wrong, others."""
         user = "" if self._security is None else str(frame.get("User-Id"))
-        access = EVERYTHING if self._security is None else self._security.access_of(user)
+        access = self._access_of(user)
         if access is None:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
         connection = self._connection_of(route, user)
         content = frame.bytes
         if connection is None and type_of(content) not in _OF_STRANGERS:
-            self._refuse_stranger(route, content)
+            self._refuse_stranger(route, frame)
             return
         try:
-            request = self._decode(content, len(others))
-            self._on_request(route, request, len(content), connection, user, access, now)
+            self._check(content, len(others))
+            if connection is not None and self.waiting.is_for(connection.client, len(content)):
+                self.waiting.append(connection, frame)
+            else:
+                self._on_message(route, content, connection, user, access, now)
         except Refused as refusal:
-            self.refused += 1
-            seq = seq_of(others[-1] if others else content)
-            self._refuse(route, Failure(seq, refusal.code, str(refusal)))
+            self._on_refusal(route, others[-1] if others else content, refusal)
 
-    def _refuse_stranger(self, route: bytes, content: bytes) -> None:
+    def take_waiting(self, now: float) -> None:
+        """Take the next of the messages that were set aside; there is one."""
+        connection, content = self.waiting.popleft()
+        route, user = connection.route, connection.user
+        present = self._connections.get(route)
+        access = self._access_of(user)
+        if present is None:
+            self._refuse_unread(route, content)
+        elif present is connection and access is not None:
+            try:
+                self._on_message(route, content, connection, user, access, now)
+            except Refused as refusal:
+                self._on_refusal(route, content, refusal)
+
+    def _access_of(self, user: str) -> Access | None:
+        return EVERYTHING if self._security is None else self._security.access_of(user)
+
+    def _on_refusal(self, route: bytes, content: bytes, refusal: Refused) -> None:
+        self.refused += 1
+        self._refuse(route, Failure(seq_of(content), refusal.code, str(refusal)))
+
+    def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
+        """Refuse a request, unread; end the connection of a peer that does not stop."""
+        refusals = self._strangers.get(route, 0) + 1
+        self._strangers[route] = refusals
+        if refusals <= MAX_REFUSALS:
+            self._refuse_unread(route, frame.bytes)
+        elif refusals == MAX_REFUSALS + 1:
+            end_connection(descriptor_of(frame))
+        if len(self._strangers) > GONE_ROUTES:
+            del self._strangers[next(iter(self._strangers))]
+
+    def _refuse_unread(self, route: bytes, content: bytes) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
         if self._connections.has_gone(route):
             return  # what it had sent before; an answer to each would cost more than all else
         self.refused += 1
         self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
 
-    def _decode(self, frame: bytes, others: int) -> Request:
+    def _check(self, frame: bytes, others: int) -> None:
+        """Raise Refused for what is not to be decoded."""
         if others:
             raise Malformed(f"{1 + others} frames; expected one")
         self._validator.check_message(frame)
-        return decode_request(frame)
 
-    def _on_request(
+    def _on_message(
         self,
         route: bytes,
-        request: Request,
-        size: int,
+        content: bytes,
         connection: Connection | None,
         user: str,
         access: Access,
         now: float,
     ) -> None:
+        request: Request = decode_request(content)
         if isinstance(request, Hello):
             self._on_hello(route, request, connection, user, access, now)
         elif connection is None:
@@ -127,7 +167,7 @@ class Reception:
             access.check_request(request)
             if isinstance(request, Work):
                 self._connections.add_worker(connection)
-            size = max(size, MIN_REQUEST_BYTES)
+            size = max(len(content), MIN_REQUEST_BYTES)
             self._post(
                 ClientRequest(
                     route, connection.client, request, size, connection.session, access.own_only
@@ -158,6 +198,7 @@ class Reception:
         self._check_hello(hello, before, access, now)
         connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
         self._connections.add(connection)
+        self._strangers.pop(route, None)
         self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
         self._connections.fetch_outcomes(connection)
 

@@ -1,10 +1,10 @@
-"""FairQueue: what waits for the store thread, first come first served within each client.
+"""FairQueue: what waits for a thread, first come first served within each client.
 
 The clients take turns, so one that asks for much does not keep the others waiting: nor does one
 whose requests are large. Each turn brings a credit, and an item that costs more waits until its
 client has had enough turns (deficit round robin; Shreedhar and Varghese, 1995). What one client
 sends stays in order, over all its connections: requests that it sends again on a new one come
-behind those that it sent on the old one. Used by the store thread alone.
+behind those that it sent on the old one. Each is used by one thread.
 """
 
 from collections import deque

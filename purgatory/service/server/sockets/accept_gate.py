@@ -5,16 +5,13 @@ that come. One that its peer has closed counts, too, until its requests have bee
 descriptor is left, ZeroMQ tries to accept again without a pause, which takes a core.
 
 To unbind would end all connections that have come that way. So the kernel is told to drop what
-arrives at the listening socket: a filter of one instruction (SO_ATTACH_FILTER, socket(7) and
-Documentation/networking/filter.rst of Linux). What is connected goes on. Peers that are not try
-again by themselves, at first after a second. Linux and TCP only; used by the network thread alone.
+arrives at the listening socket (see `packet_filter`). What is connected goes on. Peers that are not
+try again by themselves, at first after a second. Linux and TCP only; used by the network thread
+alone.
 """
 
-import array
 import os
 import resource
-import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from purgatory.service.server.sockets.packet_filter import drop_arrivals, take_arrivals
 from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
 
 if TYPE_CHECKING:
@@ -38,11 +36,6 @@ _CHECK_S: Final = 0.1
 _OTHERS: Final = 128
 # As many are left to the process, for what it opens now and then.
 _LEFT: Final = 32
-# Of asm-generic/socket.h; Python does not name them.
-_SO_ATTACH_FILTER: Final = 26
-_SO_DETACH_FILTER: Final = 27
-# A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
-_DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
 # The milliseconds that libzmq may take to report what it did in `bind`.
 _REPORT_MS: Final = 1000
 
@@ -122,16 +115,7 @@ class AcceptGate:
         if is_open == self.is_open:
             return
         self.is_open = is_open
-        if is_open:
-            self._set(_SO_DETACH_FILTER, struct.pack("i", 0))
-        else:
-            self._set(_SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
-
-    def _set(self, option: int, value: bytes) -> None:
-        listener = socket.socket(fileno=self._listener)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, option, value)
+            (take_arrivals if is_open else drop_arrivals)(self._listener)
         except OSError as error:  # a system without filters: then it accepts all, as before
             self._log.add(error.strerror or str(error))
-        finally:
-            listener.detach()  # libzmq closes it

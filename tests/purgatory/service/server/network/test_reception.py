@@ -5,6 +5,8 @@ import zmq
 
 from purgatory.service.config import Config
 from purgatory.service.protocol import VERSION, Hello, Query, Stats, decode_answer, encode
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.validation import RequestValidator, limits_of
@@ -56,3 +58,113 @@ def test_what_is_no_message_is_malformed(reception, socket):
     for frame in (b"", b"\x05", b"\x92\x01\x02"):
         take(reception, frame)
     assert [decode_answer(frame).code for frame in socket.sent] == ["malformed"] * 3
+
+
+class Posted:
+    """A reception of a server that several clients use, and the requests that it has passed on."""
+
+    def __init__(self, socket):
+        self.requests = []
+        self.connections = Connections(socket, [].append, lambda: 0.0)
+        self.reception = Reception(
+            RequestValidator(limits_of(Config())),
+            self.connections,
+            self.post,
+            security=None,
+            max_clients=9,
+        )
+        for name in ("bulk", "other"):
+            self.take(name, Hello(1, VERSION, name))
+        self.requests.clear()
+        self.reception.waiting.begin(is_shared=True)
+
+    def post(self, command):
+        if isinstance(command, ClientRequest):
+            self.requests.append((command.client, command.request.seq))
+
+    def take(self, client, message):
+        """Have a message of a client received."""
+        self.reception.on_frame(client.encode(), zmq.Frame(encode(message), copy=True), [], 0.0)
+
+    def take_waiting(self):
+        """Have all taken that waits."""
+        while self.reception.waiting:
+            self.reception.take_waiting(0.0)
+
+
+def large(seq):
+    """Return a request that has to wait."""
+    return Query(seq, ["a" * 100] * 100)
+
+
+def test_a_small_request_overtakes_large_ones(socket):
+    """Those of other clients; the requests of one client are passed on as they came."""
+    posted = Posted(socket)
+    for seq in (2, 3):
+        posted.take("bulk", large(seq))
+        posted.take("bulk", Stats(10 * seq))
+    posted.take("other", Stats(2))
+    assert posted.requests == [("other", 2)]
+    posted.take_waiting()
+    assert posted.requests[1:] == [("bulk", 2), ("bulk", 20), ("bulk", 3), ("bulk", 30)]
+
+
+def test_what_waits_is_taken_as_if_it_came_then(socket):
+    """It is refused if the client has gone, is refused as malformed, or if the server closes."""
+    posted = Posted(socket)
+    posted.take("other", large(2))
+    posted.take("bulk", [99, 3, "x" * 5000])
+    posted.take("bulk", large(4))
+    posted.connections.drop(posted.connections.get(b"other"))
+    posted.reception.closing = True
+    posted.take_waiting()
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert {(one.seq, one.code) for one in answers} == {
+        (2, "hello"),
+        (3, "malformed"),
+        (4, "closing"),
+    }
+    assert not posted.requests
+
+
+def test_what_is_refused_by_its_size_does_not_wait(socket):
+    """It would take more room than all else."""
+    posted = Posted(socket)
+    posted.take("bulk", Query(2, ["a"] * 1000))
+    posted.take("bulk", Query(3, ["a" * 2_000_000]))
+    codes = [decode_answer(frame).code for frame in socket.sent]
+    assert codes == ["too-many-items", "too-large"]
+
+
+def test_of_a_connection_that_came_anew_nothing_waits(socket):
+    """What waits was of the one before, which had the same route: it is done no more."""
+    posted = Posted(socket)
+    posted.take("bulk", large(2))
+    posted.connections.drop(posted.connections.get(b"bulk"))
+    posted.take("bulk", Hello(3, VERSION, "new"))
+    posted.take_waiting()
+    assert not posted.requests
+    assert not socket.sent
+
+
+def test_a_peer_that_goes_on_without_a_hello(reception, socket, monkeypatch):
+    """Some of its requests are answered, then its connection is ended; others are answered."""
+    ended = []
+    monkeypatch.setattr(reception_module, "MAX_REFUSALS", 3)
+    monkeypatch.setattr(reception_module, "end_connection", ended.append)
+    for seq in range(6):
+        take(reception, encode(Stats(seq)))
+    assert [decode_answer(frame).seq for frame in socket.sent] == [0, 1, 2]
+    assert len(ended) == 1
+    reception.on_frame(b"other", zmq.Frame(encode(Stats(7))), [], 0.0)
+    take(reception, encode(Hello(8, VERSION, "c")))
+    take(reception, encode(Hello(9, VERSION, "c")))
+    assert [decode_answer(frame).code for frame in socket.sent[3:]] == ["hello", "malformed"]
+
+
+def test_peers_without_a_hello_are_forgotten(reception, monkeypatch):
+    """Those that came first, of many: what is known of them takes no more memory than that."""
+    monkeypatch.setattr(reception_module, "GONE_ROUTES", 3)
+    for n in range(10):
+        reception.on_frame(bytes([n]), zmq.Frame(encode(Stats(1))), [], 0.0)
+    assert list(reception._strangers) == [b"\x07", b"\x08", b"\x09"]

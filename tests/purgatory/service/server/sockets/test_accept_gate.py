@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service import Client
-from purgatory.service.server.sockets import accept_gate
+from purgatory.service.server.sockets import accept_gate, packet_filter
 from purgatory.service.server.sockets.accept_gate import AcceptGate, most_descriptors
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -93,7 +93,7 @@ def test_it_counts_now_and_then(listener):
 
 def test_a_system_without_filters(listener, monkeypatch, caplog):
     """All are let in, as before; there is a line about it a minute at most."""
-    monkeypatch.setattr(accept_gate, "_SO_ATTACH_FILTER", 9999)
+    monkeypatch.setattr(packet_filter, "_SO_ATTACH_FILTER", 9999)
     counted = Counted(listener, 8)
     for count in (9, 1, 9):
         counted.check(count)

@@ -1,0 +1,75 @@
+"""WaitingMessages: what waits until small messages of other clients have gone ahead.
+
+The larger a message is, the longer it takes to decode it and to do what it asks for, and what is
+read after it has to wait. So while several clients ask for something, little of each goes ahead at
+a time. What is more, or large, is set aside when it is read, undecoded, and with it all that its
+client sends after it: the requests of a client stay in order. Clients take turns here as they do in
+the store loop (see `FairQueue`). A connection of which much waits is left unread (see `ReadGate`).
+Used by the network thread alone.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.server.network.connections import Connection
+from purgatory.service.server.reads.fair_queue import FairQueue
+from purgatory.service.server.sockets.peer_connection import ReadGate, descriptor_of
+
+if TYPE_CHECKING:
+    import zmq
+
+#: Bytes of a client's messages that go ahead at a time.
+AHEAD_BYTES: Final = 4096
+#: What a message takes beside its bytes, so that small ones cannot be too many.
+MESSAGE_BYTES: Final = 256
+
+
+class WaitingMessages:
+    """Messages with their connections; `bytes` is how much they take together."""
+
+    def __init__(self) -> None:
+        self._queue: FairQueue[tuple[Connection, bytes]] = FairQueue()
+        self._gates: dict[Connection, ReadGate] = {}  # of connections that have messages here
+        self._ahead: dict[str, int] = {}  # by client, how many bytes went ahead this time
+        self.bytes: int = 0
+        #: Whether several clients ask for something.
+        self.is_shared: bool = False
+
+    def __bool__(self) -> bool:
+        """Return whether any waits."""
+        return self.bytes > 0
+
+    def begin(self, *, is_shared: bool) -> None:
+        """Let the messages go ahead that come now, a little of each client."""
+        self.is_shared = is_shared
+        self._ahead.clear()
+
+    def is_for(self, client: str, size: int) -> bool:
+        """Tell whether a message of so many bytes has to wait; else note that it goes ahead."""
+        if self.bytes > 0 and self._queue.count(client) > 0:
+            return True
+        if not self.is_shared:
+            return False
+        ahead = self._ahead[client] = self._ahead.get(client, 0) + size + MESSAGE_BYTES
+        return ahead > AHEAD_BYTES
+
+    def append(self, connection: Connection, frame: "zmq.Frame") -> None:
+        """Add a message, behind the others of its client."""
+        message = frame.bytes
+        size = len(message) + MESSAGE_BYTES
+        gate = self._gates.get(connection)
+        if gate is None:
+            gate = self._gates[connection] = ReadGate(descriptor_of(frame))
+        gate.add(size)
+        self.bytes += size
+        self._queue.append(connection.client, (connection, message), size)
+
+    def popleft(self) -> tuple[Connection, bytes]:
+        """Remove the next message. Raises IndexError if there is none."""
+        connection, message = self._queue.popleft()
+        size = len(message) + MESSAGE_BYTES
+        self.bytes -= size
+        gate = self._gates[connection]
+        gate.remove(size)
+        if not gate.bytes:
+            del self._gates[connection]
+        return connection, message
