@@ -219,12 +219,15 @@ class PurgatoryCore:
 
     @property
     def watched(self) -> int:
-        """How many pairs of pending operation and watched key there are. Exact, O(1)."""
+        """How many pairs of pending operation and watched key there are. O(1).
+
+        Exact; without the interpreter lock, while other threads change it, about right.
+        """
         return self._lists.entries
 
     @property
     def delayed(self) -> int:
-        """How many operations are pending. Exact, O(1)."""
+        """How many operations are pending. O(1); exact as `watched` is."""
         return self._lists.pending
 
     def stats(self) -> PurgatoryStats:
