@@ -180,10 +180,9 @@ class SimulatedFrame:
         """Return its size in bytes."""
         return len(self.bytes)
 
-    def get(self, name: str) -> str:
-        """Return a property of the connection: none has any."""
-        del name
-        return ""
+    def get(self, option: int | str) -> int | str:
+        """Return a property of the connection by name, or its descriptor: it has none."""
+        return "" if isinstance(option, str) else -1
 
 
 class SimulatedDealer(SimulatedSocket):
