@@ -23,6 +23,9 @@ from mq.sockets.base import SocketBase
 
 _SNDMORE: Final = 2
 
+# How often what an exception must not leave undone is tried while memory is short.
+_MAX_ATTEMPTS: Final = 200
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SocketIO:
@@ -96,7 +99,14 @@ class SocketIO:
                 self.send(part, flags | _SNDMORE, copy=copy, track=track, **kwargs)
             return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
         except BaseException:
-            self._core.rollback()
+            attempts = 0
+            while attempts < _MAX_ATTEMPTS:  # it takes a few bytes, which other threads give back
+                attempts += 1
+                try:
+                    self._core.rollback()
+                    attempts = _MAX_ATTEMPTS
+                except MemoryError:
+                    pass
             raise
 
     # -- receiving ---------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 
 import mq
+from mq._cpython.atomicity import COMPILED
+from mq.sockets.base import SocketBase
 from tests.testing.leaks import assert_terminates, close_all, new_context
 from tests.testing.out_of_memory import Scene, play_in_process
 
@@ -129,3 +131,29 @@ class Exchange(SocketScene):
 def test_sockets_without_memory(scene):
     """Each allocation fails in turn: nothing is lost or doubled, and the sockets end."""
     play_in_process(scene)
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+def test_parts_are_taken_back_when_there_is_memory_again(monkeypatch):
+    """What `send_multipart` had sent when memory ran out is part of no later message."""
+    ctx = new_context()
+    one, two = ctx.socket(mq.PAIR), ctx.socket(mq.PAIR)
+    one.bind("inproc://a")
+    two.connect("inproc://a")
+    rollback, short = SocketBase.rollback, iter(range(3))
+
+    def roll_back_later(core):
+        if next(short, None) is not None:
+            raise MemoryError
+        rollback(core)
+
+    monkeypatch.setattr(SocketBase, "rollback", roll_back_later)
+    two.send(b"begun", mq.SNDMORE)
+    monkeypatch.setattr(SocketBase, "send", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        two.send_multipart([b"rest"])
+    monkeypatch.undo()
+    two.send(b"next")
+    assert one.recv_multipart() == [b"next"]
+    close_all([one, two])
+    assert_terminates(ctx, "parts taken back")
