@@ -12,11 +12,9 @@ from pathlib import Path
 from time import perf_counter
 
 import mq
-import purgatory
-import timingwheel
-from tests.testing.interrupts import is_entering_with
+from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, is_entering_with
 
-PACKAGES = tuple(str(Path(package.__file__).parent) for package in (mq, purgatory, timingwheel))
+PACKAGES = (PURGATORY, TIMINGWHEEL, str(Path(mq.__file__).parent))
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 
 
