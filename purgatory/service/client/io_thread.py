@@ -138,9 +138,12 @@ class ClientIOThread:
             self._finish_for_callers()
             self._session.received.retry(self._monotonic())
             self._connection.step()
-            self._wake_callers()
+            self.batcher.set_finished_calls(self._session.finished_calls)
+            answered = self._take_answered_flushes()
         finally:
             self.turn.give_up()
+        for flush in answered:  # after that: its caller uses the connection at once
+            flush.done()
 
     def _look_at_descriptors(self) -> None:
         """Note which descriptors are readable, and take what was posted."""
@@ -184,18 +187,13 @@ class ClientIOThread:
             self._interrupted = False
             self._connection.drop("a caller was interrupted", 0)
 
-    def _wake_callers(self) -> None:
-        """Wake the callers that wait for room in the backlog, or for a flush."""
-        self.batcher.set_finished_calls(self._session.finished_calls)
-        if not self._session.busy:
-            self._connection.silent_since = None
-            if self._flushes:
-                self._run_flushes()
-
-    def _run_flushes(self) -> None:
+    def _take_answered_flushes(self) -> list[FlushCommand]:
+        """Return the flushes that need not wait any longer."""
+        if self._session.busy:
+            return []
+        self._connection.silent_since = None
         flushes, self._flushes = self._flushes, []
-        for flush in flushes:
-            flush.done()
+        return flushes
 
     def send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
         """Send a call, if no other is under way; False: it has to be posted."""
@@ -308,7 +306,9 @@ class ClientIOThread:
                 self._take_commands()
         self._session.fail(self._error)
         self.batcher.set_finished_calls(self._session.finished_calls)
-        self._run_flushes()
+        flushes = self._take_answered_flushes()
         self._connection.close()
         self._doorbell.close()
         self.turn.give_up()
+        for flush in flushes:
+            flush.done()

@@ -1,7 +1,9 @@
 """Turn: which thread uses a client's socket and session.
 
 The I/O thread takes it for each step. A caller takes it only if it is free, to send a call or to
-receive the answer itself: that saves two changes of thread.
+receive the answer itself: that saves two changes of thread. A thread that waits goes first: a
+caller that makes one call after the other would take it again before that one has woken up, which
+would be woken in vain for each call.
 """
 
 import threading
@@ -24,10 +26,13 @@ class Turn:
         return self._holder == get_ident()
 
     def try_take(self) -> bool:
-        """Take the turn if it is free; False also if the calling thread holds it already."""
+        """Take the turn if it is free; False also if the calling thread holds it already.
+
+        It is not free for this while another thread waits for it.
+        """
         thread = get_ident()
         with self._lock:
-            if self._holder:
+            if self._holder or self._waiting:
                 return False
             self._holder = thread
         return True

@@ -1,0 +1,72 @@
+"""Turn: one thread at a time, and one that waits goes first."""
+
+import threading
+
+from purgatory.service.client.commands import FlushCommand
+from purgatory.service.client.turn import Turn
+from tests.testing.purgatory_harness import HANG
+
+
+def take_in_thread(turn):
+    """Return a thread that takes the turn, and the event that lets it go on; once it waits."""
+    taken, go_on = threading.Event(), threading.Event()
+
+    def run():
+        turn.take()
+        taken.set()
+        go_on.wait(HANG)
+        turn.give_up()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, taken, go_on
+
+
+def wait_for_waiting(turn):
+    """Return when a thread waits for the turn."""
+    while True:
+        with turn._lock:
+            if turn._waiting:
+                return
+
+
+def test_one_thread_at_a_time():
+    """The thread that has it cannot take it again."""
+    turn = Turn()
+    assert turn.try_take()
+    assert turn.is_mine
+    assert not turn.try_take()
+    turn.give_up()
+    assert not turn.is_mine
+    assert turn.try_take()
+
+
+def test_a_thread_that_waits_goes_first():
+    """A caller does not take it again before that thread has had it."""
+    turn = Turn()
+    assert turn.try_take()
+    thread, taken, go_on = take_in_thread(turn)
+    wait_for_waiting(turn)
+    with turn._lock:  # so that the thread cannot wake up meanwhile
+        turn.give_up()
+        assert not turn.try_take()
+    assert taken.wait(HANG)
+    go_on.set()
+    thread.join(HANG)
+    assert turn.try_take()
+
+
+def test_a_caller_that_has_flushed_finds_it_free(server, connect):
+    """It calls again at once: a turn that the I/O thread still has would send it there again."""
+    client = connect(server)
+    client.stats()
+    io_thread = client._io_thread
+    found, done = [], threading.Event()
+
+    def look():
+        found.append(io_thread.turn._holder)
+        done.set()
+
+    io_thread.post(FlushCommand(look))
+    assert done.wait(HANG)
+    assert found == [0]
