@@ -240,6 +240,15 @@ def test_every_commit_is_synced(store):
     assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
 
 
+def test_the_log_stays_short(store, tmp_path):
+    """However much is written: the commit that moves it into the database keeps clients waiting."""
+    payload = Raw(b"\xc5\xff\xff" + bytes(0xFFFF))
+    for number in range(1, 500):
+        items = [[f"op-{number}", ["k"], 999, 1, "kind", payload]]
+        store.commit(changes_of(operations=[OperationBatch(number, "c", 1, items)]))
+    assert 4 << 20 < (tmp_path / "a.db-wal").stat().st_size < 12 << 20
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_torn_log_holds_whole_commits(tmp_path, seed):
     """Commits before the torn part are there, and none is there in part."""
