@@ -40,8 +40,8 @@ _LAST: Final = "last"
 
 _PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
 
-# Pages of 4 KiB in the write-ahead log before they are moved to the database. The commit that finds
-# so many moves them and waits: 8 ms for these, 30 for four times as many. No more is gained by more.
+# Pages of 4 KiB in the write-ahead log before they are moved to the database. The commit that
+# finds so many moves them and waits: 8 ms for these, 30 for four times as many, no less in all.
 _CHECKPOINT_PAGES: Final = 2_500
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
