@@ -79,6 +79,18 @@ def test_one_request_alone(server, disk, connect, monkeypatch):
     assert len(disk.threads) >= 23
 
 
+def test_a_client_that_asks_again_at_once(server, disk, connect, monkeypatch):
+    """It is no crowd: the store thread, which takes longer, has no part in it."""
+    monkeypatch.setattr(network, "SLOW_COMMIT_S", HANG)
+    client = connect(server)
+    client.stats()
+    disk.threads.clear()
+    for n in range(50):
+        client.submit(f"k{n}", timeout=HANG)
+    assert len(disk.threads) >= 50
+    assert disk.threads.count(STORE) <= 2  # it had the store at the start
+
+
 def test_many_requests(server, disk, peer):
     """The store thread commits them; one that comes alone later is the network thread's again."""
     one = peer(server)
