@@ -88,6 +88,7 @@ HOT = [
     "purgatory/service/server/records/clients.py",
     "purgatory/service/server/memory/estimate.py",
     "purgatory/service/server/network/connections.py",
+    "purgatory/service/server/network/lent_store.py",
     "purgatory/service/server/records/held_keys.py",
     "purgatory/service/server/records/remembered_replies.py",
     "purgatory/service/server/stamp.py",

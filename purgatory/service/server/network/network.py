@@ -2,14 +2,8 @@
 
 The thread sleeps on two descriptors: its mailbox's and the socket's. The latter is edge-triggered:
 it becomes readable once for new frames, and any call on the socket may consume that. So before each
-sleep the thread reads until there are no more frames. It sends the store loop its commands last:
-the store thread then finds the GIL free.
-
-A transaction of few requests is run by this thread: a change of thread and back would take longer.
-The right to do so passes with the commands, without a lock. The store thread has it from the first
-command that it is sent until it has released all of them (`StoreReleased`), otherwise the network
-thread has it, and expires what is due, too. Many requests go to the store thread: this one decodes
-the next ones while those are on their way to the disk.
+sleep the thread reads until there are no more frames. Requests go to the store thread, or this one
+runs their transaction itself (see `LentStore`).
 
 The thread never waits for a client (see `Connections`), and for the disk only with little to do and
 after a quick commit. Large messages wait for small ones of other clients (see `WaitingMessages`).
@@ -21,30 +15,27 @@ and the counters are for any.
 
 import contextlib
 import logging
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from mq import Mailbox, MailboxClosed
+from mq import Mailbox
 from purgatory.service.errors import ServerError
 from purgatory.service.platform.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.commands import (
-    ClientRequest,
     CloseServer,
     JournalConfirmed,
     NetworkCommand,
     OutcomeFrame,
     ReloadAllowList,
-    RunTransaction,
     StopStoreLoop,
-    StoreLoopCommand,
     StoreLoopStopped,
     StoreReleased,
     TransactionReplies,
 )
 from purgatory.service.server.network.connections import Connections
+from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.sockets import accept_gate
 from purgatory.service.server.sockets.accept_gate import AcceptGate
@@ -82,12 +73,6 @@ RECEIVED_FRAMES = 16
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1
-# For the store thread are: a transaction of more commands or bytes of requests, the next one after
-# a commit of so many seconds, and all for so long after a request that came during a transaction.
-MAX_OWN_COMMANDS = 16
-MAX_OWN_BYTES = 4096
-SLOW_COMMIT_S = 0.05
-CROWDED_S = 0.05
 # Seconds of silence after which a connection is pinged, and between two looks for that.
 IDLE_S = 30.0
 # Seconds between two pings of connections that ask for jobs: others get what one has that has gone.
@@ -113,7 +98,7 @@ class Network:
         self.mailbox = mailbox
         self._monotonic: Callable[[], float] = platform.monotonic
         self._validator = validator
-        self._store_loop = store_loop
+        self._store = LentStore(store_loop, self._handle_command, self._find_unread)
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
@@ -121,13 +106,7 @@ class Network:
         self._security: SocketSecurity | None = None
         self._connections: Connections
         self._reception: Reception
-        self._in_flight = 0  # bytes of requests that the store loop has not answered
-        self._for_store: list[StoreLoopCommand] = []  # for the next transaction
-        # Commands that the store thread has not released; it begins with the one to start.
-        self._with_store = StoreLoop.START_COMMANDS
-        self._crowded_until = 0.0  # by the monotonic clock
         self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
-        self._store_due = math.inf  # when a transaction is due here, by the monotonic clock
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
         self._unread = False
@@ -164,12 +143,12 @@ class Network:
         While the process has more than `most_descriptors`, no connection is let in; 0: any number.
         """
         self._socket = context.socket(zmq.ROUTER)
-        self._connections = Connections(self._socket, self._post, self._monotonic)
+        self._connections = Connections(self._socket, self._store.post, self._monotonic)
         self._security = security
         self._reception = Reception(
             self._validator,
             self._connections,
-            self._take,
+            self._store.take,
             security=security,
             max_clients=self._max_clients,
         )
@@ -203,8 +182,7 @@ class Network:
         except Exception as failure:
             log.exception("the network thread ends")
             error = failure
-            self._post(StopStoreLoop())
-            self._send_posted()
+            self._store.stop()
         finally:
             self.shut_down(error)
 
@@ -239,12 +217,12 @@ class Network:
         self._now = self._monotonic()
         self._connections.retry_blocked()
         self._ping_idle()
-        self._reception.waiting.begin(is_shared=self._store_loop.budget.is_shared)
+        self._reception.waiting.begin(is_shared=self._store.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
         if self._may_take_waiting():
             self._take_waiting()
-        self._dispatch()
+        self._store.dispatch(self._now, is_closing=self._reception.closing)
 
     def shut_down(self, error: Exception | None = None) -> None:
         """Close socket and mailbox, and tell that the thread ends; the last thing it does."""
@@ -255,15 +233,15 @@ class Network:
     def _may_read(self) -> bool:
         waiting = self._reception.waiting
         most = SHARED_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
-        return self._in_flight < most and waiting.bytes < WAITING_BYTES
+        return self._store.in_flight < most and waiting.bytes < WAITING_BYTES
 
     def _may_take_waiting(self) -> bool:
         """Tell whether messages wait, and the store loop has not too much to do already."""
         waiting = self._reception.waiting
         if not waiting.is_shared:
-            return bool(waiting) and self._in_flight < IN_FLIGHT_BYTES
+            return bool(waiting) and self._store.in_flight < IN_FLIGHT_BYTES
         is_late = self._now >= self._waiting_late and self._may_read()
-        return bool(waiting) and (is_late or self._in_flight < LARGE_IN_FLIGHT_BYTES)
+        return bool(waiting) and (is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES)
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
@@ -272,62 +250,25 @@ class Network:
             self._unread = self._is_readable()
         return self._unread
 
+    def _find_unread(self) -> bool:
+        """Look whether there are frames now, before anything is sent."""
+        self._unread = self._unread or self._is_readable()
+        return self._unread
+
     def _is_readable(self) -> bool:
         return bool(int(self._socket.getsockopt(zmq.EVENTS)) & _POLLIN)
 
     def sleep_seconds(self) -> float:
         """Return for how long the thread may sleep, if nothing comes."""
-        if self._for_store or self._may_take_waiting():
+        if self._store.has_commands or self._may_take_waiting():
             return 0.0
         if self._has_unread() and self._may_read():
             return 0.0
-        now = self._monotonic()
         timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
         if self._connections.has_workers:
             timeout = min(timeout, WORKER_PING_S)
-        self._store_due = math.inf
-        if self._owns_store():
-            self._store_due = now + self._store_loop.max_sleep()
-            timeout = min(timeout, max(0.0, self._store_due - now))
-        return self._time_left(timeout)
-
-    def _owns_store(self) -> bool:
-        """Tell whether transactions are run by this thread, and not by the store thread."""
-        return not self._with_store and not self._reception.closing
-
-    def _dispatch(self) -> None:
-        """Run the next transaction, if one is due, or leave it to the store thread."""
-        if self._owns_store():
-            if self._now >= self._store_due:
-                self._post(RunTransaction())
-            if self._for_store and not self._is_much():
-                self._transact()
-                return
-        self._send_posted()
-
-    def _is_much(self) -> bool:
-        """Tell whether the next transaction is for the store thread."""
-        return (
-            len(self._for_store) > MAX_OWN_COMMANDS
-            or self._in_flight > MAX_OWN_BYTES
-            or self._store_loop.activity.last_commit_s > SLOW_COMMIT_S
-            or (self._in_flight > 0 and self._now < self._crowded_until)
-        )
-
-    def _transact(self) -> None:
-        """Run a transaction in this thread, and send the replies."""
-        commands, self._for_store = self._for_store, []
-        self._store_loop.transact(commands, self._on_own_answer)
-        if self._store_loop.finished():  # it has failed
-            self._post(StopStoreLoop())
-            self._send_posted()
-
-    def _on_own_answer(self, answer: NetworkCommand) -> None:
-        if isinstance(answer, TransactionReplies):
-            self._unread = self._unread or self._is_readable()
-            if self._unread:  # though nothing was answered yet
-                self._crowded_until = self._now + CROWDED_S
-        self._handle_command(answer)
+        due = self._store.sleep_seconds(self._monotonic(), is_closing=self._reception.closing)
+        return self._time_left(min(timeout, due))
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""
@@ -354,15 +295,15 @@ class Network:
         elif isinstance(command, StoreReleased):
             for answer in command.answers:
                 self._handle_command(answer)
-            self._with_store -= command.commands
+            self._store.note_release(command.commands)
         elif isinstance(command, JournalConfirmed):
-            self._post(command)
+            self._store.post(command)
         else:
             self._reception.closing = True
             self._stopped = command
 
     def _on_replies(self, replies: TransactionReplies) -> None:
-        self._in_flight -= replies.size
+        self._store.note_replies(replies)
         for route, frame in replies.replies:
             connection = self._connections.get(route)
             if connection is not None:
@@ -376,23 +317,7 @@ class Network:
         with contextlib.suppress(zmq.ZMQError):
             self._connections.sent = True  # unbind may consume the event as a send does
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        self._post(StopStoreLoop())
-
-    def _take(self, command: StoreLoopCommand) -> None:
-        """Have the store loop do what a client asks for."""
-        if isinstance(command, ClientRequest):
-            self._in_flight += command.size
-        self._for_store.append(command)
-
-    def _post(self, command: StoreLoopCommand) -> None:
-        self._for_store.append(command)
-
-    def _send_posted(self) -> None:
-        commands, self._for_store = self._for_store, []
-        self._with_store += len(commands)
-        with contextlib.suppress(MailboxClosed):  # the store loop has ended, and says so itself
-            for command in commands:
-                self._store_loop.mailbox.send(command)
+        self._store.post(StopStoreLoop())
 
     def _read(self) -> None:
         """Read frames, until there are no more, FRAMES_PER_READ of them, or READ_S is over."""

@@ -10,7 +10,7 @@ import pytest
 from purgatory import OperationExpired
 from purgatory.service import Unavailable
 from purgatory.service.protocol import Query, Stats, Submit, Submitted, encode
-from purgatory.service.server.network import network
+from purgatory.service.server.network import lent_store
 from purgatory.service.store.store import Store
 from tests.testing.commits import commits
 from tests.testing.purgatory_harness import HANG
@@ -64,8 +64,8 @@ def server(serve, disk):
 
 def test_one_request_alone(server, disk, connect, monkeypatch):
     """The network thread commits what comes alone, and expires what is due."""
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", HANG)  # a busy machine may make commits slow,
-    monkeypatch.setattr(network, "CROWDED_S", 0.0)  # and let two requests come together
+    monkeypatch.setattr(lent_store, "SLOW_COMMIT_S", HANG)  # a busy machine may make commits slow,
+    monkeypatch.setattr(lent_store, "CROWDED_S", 0.0)  # and let two requests come together
     client = connect(server)
     client.stats()
     disk.threads.clear()
@@ -81,7 +81,7 @@ def test_one_request_alone(server, disk, connect, monkeypatch):
 
 def test_a_client_that_asks_again_at_once(server, disk, connect, monkeypatch):
     """It is no crowd: the store thread, which takes longer, has no part in it."""
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", HANG)
+    monkeypatch.setattr(lent_store, "SLOW_COMMIT_S", HANG)
     client = connect(server)
     client.stats()
     disk.threads.clear()
@@ -112,7 +112,7 @@ def test_many_requests(server, disk, peer):
 
 def test_after_a_slow_commit(server, disk, connect, monkeypatch):
     """The store thread waits for the next one, if a client asks or something is due."""
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", -1.0)
+    monkeypatch.setattr(lent_store, "SLOW_COMMIT_S", -1.0)
     client = connect(server)
     short = client.defer("short", timeout=0.2)
     client.flush()  # the first commit, slow as each is: what is due next is the store thread's
@@ -126,7 +126,7 @@ def test_after_a_slow_commit(server, disk, connect, monkeypatch):
 
 def test_the_network_goes_on_while_the_disk_hangs(server, disk, peer, monkeypatch):
     """After a slow commit, or with much to do, only the store thread waits for the disk."""
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", -1.0)
+    monkeypatch.setattr(lent_store, "SLOW_COMMIT_S", -1.0)
     one, two = peer(server), peer(server)
     one.hello("one")
     disk.works.clear()
@@ -141,7 +141,7 @@ def test_the_network_goes_on_while_the_disk_hangs(server, disk, peer, monkeypatc
 @pytest.mark.parametrize("slow", [-1.0, 10.0], ids=["store thread", "network thread"])
 def test_close_while_the_disk_hangs(server, disk, connect, monkeypatch, caplog, slow):
     """It returns in time, whichever thread waits, and leaves all as it is until the end."""
-    monkeypatch.setattr(network, "SLOW_COMMIT_S", slow)
+    monkeypatch.setattr(lent_store, "SLOW_COMMIT_S", slow)
     client = connect(server)
     client.stats()
     disk.works.clear()
@@ -161,7 +161,7 @@ def test_close_while_the_disk_hangs(server, disk, connect, monkeypatch, caplog, 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_store_goes_back_and_forth(server, disk, peer, monkeypatch, seed):
     """However few and many requests alternate, each is answered once, and in order."""
-    monkeypatch.setattr(network, "MAX_OWN_COMMANDS", 2)
+    monkeypatch.setattr(lent_store, "MAX_OWN_COMMANDS", 2)
     dice = random.Random(seed)
     peers = [peer(server) for _ in range(3)]
     for n, one in enumerate(peers):
