@@ -7,45 +7,34 @@ exchange commands. One thread makes, starts and closes a server; `stats`, `now_m
 """
 
 import contextlib
-import fcntl
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
 
-from mq import Mailbox, MailboxClosed
+from mq import MailboxClosed
 from purgatory import metrics
-from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import Limits
-from purgatory.service.server.clock import ClockSources, ServiceClock
-from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
+from purgatory.service.server.commands import CloseServer, ReloadAllowList
+from purgatory.service.server.data_directory import data_directory_lock
 from purgatory.service.server.health.recent_failures import RecentFailure
 from purgatory.service.server.health.server_health import HealthReport, ServerHealth
 from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
-from purgatory.service.server.network.network import Network
 from purgatory.service.server.records.clients import ClientDepths
 from purgatory.service.server.records.operation import PendingOperation
-from purgatory.service.server.recovery import load_state, start_clock
-from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.server_parts import ServerParts, build_parts
 from purgatory.service.server.sockets.accept_gate import most_descriptors
 from purgatory.service.server.stats import ServerStats
-from purgatory.service.server.store_loop import StoreLoop
-from purgatory.service.server.validation import RequestValidator, limits_of
-from purgatory.service.store.private_files import make_private_directory
+from purgatory.service.server.validation import limits_of
 from purgatory.service.store.store import Store
-from purgatory.service.version import package_version
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
@@ -56,8 +45,6 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: What a data directory has, one of them at least.
-OWN_FILES = ("lock", "purgatory.db", "journal", "keys")
 # Seconds that `close` waits for the threads beyond the time that it grants them.
 JOIN_GRACE_S = 1.0
 
@@ -120,7 +107,7 @@ class Server:
         self._started_at = time.monotonic()
         with contextlib.ExitStack() as roll_back:
             if not self.config.memory:
-                roll_back.enter_context(_lock(self.config.data_dir))
+                roll_back.enter_context(data_directory_lock(self.config.data_dir))
             store = self._open_store(self.config.database)
             roll_back.callback(store.close)
             parts = self._build(store)
@@ -304,64 +291,6 @@ class Server:
         self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerParts:
-    """The loops of a server's two threads, and the handler and the clock that both use in turn."""
-
-    store_loop: StoreLoop
-    network: Network
-    handler: RequestHandler
-    clock: ServiceClock
-
-
-def build_parts(
-    store: Store,
-    limits: Limits,
-    *,
-    figures: Callable[[], dict[str, Any]],
-    ended: Callable[[Exception | None], None],
-    retention_ms: int,
-    max_clients: int,
-    max_memory: int = 0,
-    registry: CollectorRegistry | None = None,
-    sink: JournalSink | None = None,
-    platform: Platform = REAL_PLATFORM,
-    clocks: ClockSources | None = None,
-) -> ServerParts:
-    """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
-
-    `figures`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
-    The rest is of the configuration, or for tests.
-    """
-    validator = RequestValidator(limits)
-    clock = start_clock(store, clocks)
-    state = load_state("service", store, clock, registry, max_memory)
-    handler = RequestHandler(state, store, validator, figures, f"purgatory {package_version()}")
-    mailbox: Mailbox[NetworkCommand] = platform.mailbox()
-    store_loop = StoreLoop(
-        state,
-        store,
-        clock,
-        handler,
-        send=_sender(mailbox),
-        retention_ms=retention_ms,
-        sink=sink,
-        platform=platform,
-    )
-    network = Network(
-        validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform
-    )
-    return ServerParts(store_loop, network, handler, clock)
-
-
-def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
-    def send(command: NetworkCommand) -> None:
-        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
-            mailbox.send(command)
-
-    return send
-
-
 class _RunningServer:
     """The parts of a server that was started, and its threads."""
 
@@ -369,37 +298,11 @@ class _RunningServer:
     network_thread: threading.Thread
 
     def __init__(self, parts: ServerParts, ended: Callable[[], str]) -> None:
-        self.store_loop: StoreLoop = parts.store_loop
-        self.network: Network = parts.network
-        self.handler: RequestHandler = parts.handler
-        self.health: ServerHealth = ServerHealth(
-            parts.store_loop.activity, ended, parts.store_loop.now_ms
-        )
+        self.store_loop = parts.store_loop
+        self.network = parts.network
+        self.handler = parts.handler
+        self.health = ServerHealth(parts.store_loop.activity, ended, parts.store_loop.now_ms)
         self.cleanup: contextlib.ExitStack | None = None
-
-
-@contextlib.contextmanager
-def _lock(directory: Path) -> Any:
-    """Hold the lock of a data directory, which is made if needed.
-
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written,
-    or lets others in and is not the server's own.
-    """
-    make_private_directory(directory, OWN_FILES)
-    try:
-        file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(file, 0o600)
-    except OSError as error:
-        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise ServerError(f"{directory}: another server has its data there") from error
-    try:
-        yield
-    finally:
-        os.close(file)
 
 
 def _size(database: Path | None) -> int:
