@@ -103,6 +103,7 @@ HOT = [
     "purgatory/service/server/records/retention.py",
     "purgatory/service/server/state.py",
     "purgatory/service/server/store_loop.py",
+    "purgatory/service/server/transactions/maintenance.py",
     "purgatory/service/server/transactions/transaction.py",
     "purgatory/service/server/transactions/transaction_budget.py",
     "purgatory/service/server/validation.py",

@@ -59,6 +59,7 @@ from purgatory.service.server.recovery import (
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.maintenance import Maintenance
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.transactions.transaction_budget import TransactionBudget
 from purgatory.service.store.journal_tables import JournalPosition
@@ -77,8 +78,6 @@ READ_S = 0.002
 RETRY_MS = 1000
 # While commits fail, every so many of them are logged: one a minute, if nothing is requested.
 LOGGED_FAILURES = 60
-# Time between two runs of the maintenance that is not urgent.
-MAINTENANCE_MS = 60_000
 
 # What a client asks for, or what concerns it: handled in order, of each client in turn.
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
@@ -116,7 +115,6 @@ class StoreLoop:
         self._send = send
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
-        self._retention_ms = retention_ms
         self._reads = handler.reads
         self._commands: FairQueue[_ClientCommand] = FairQueue()  # for the next transactions
         self._after_commit: list[_AfterCommit] = []
@@ -128,13 +126,12 @@ class StoreLoop:
         self.read_seconds: float = READ_S
         self._retry_ms = 0  # nothing is expired or deleted before; 0: the last commit succeeded
         self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
-        self._maintenance_ms = clock.now_ms()  # when it is due
-        self._metadata = clock.metadata()
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
         self.activity: StoreActivity = StoreActivity(platform.monotonic_ns)
+        self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
         """Start the journal and give it what it has missed. Raises what the journal raises."""
@@ -237,7 +234,7 @@ class StoreLoop:
         wake_ns = min(due, default=sys.maxsize)
         if self._retry_ms:
             wake_ns = self._retry_ms * NS_PER_MS
-        wake_ns = min(wake_ns, self._maintenance_ms * NS_PER_MS)
+        wake_ns = min(wake_ns, self._maintenance.due_ms * NS_PER_MS)
         is_busy = self._commands or self._reads
         return 0.0 if is_busy else self._clock.seconds_until(wake_ns)
 
@@ -268,7 +265,7 @@ class StoreLoop:
             transaction.expire()
         due = _due_span(transaction)
         self._handle_requests(transaction)
-        self._maintain(transaction)
+        self._maintenance.run(transaction, self._retry_ms)
         transaction.prepare()
         failure = self._commit(transaction)
         if failure is None:
@@ -311,34 +308,6 @@ class StoreLoop:
         client = self.state.clients.record(command.client)
         client.connections -= 1
         self.state.clients.drop_if_idle(client)
-
-    def _maintain(self, transaction: Transaction) -> None:
-        retention = self.state.retention
-        now_ms = transaction.clock_ms
-        for deletion_ms, delete in (
-            (retention.next_deletion_ms(), transaction.delete_outcomes),
-            (self.state.journal_numbers.next_deletion_ms(), transaction.delete_journaled),
-        ):
-            if deletion_ms is not None and now_ms >= max(deletion_ms, self._retry_ms):
-                delete()
-        if now_ms >= self._maintenance_ms:
-            self._maintenance_ms = now_ms + MAINTENANCE_MS
-            retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
-            self.state.replies.forget_old(now_ms, transaction.changes)
-            self._record_clock_drift()
-
-    def _record_clock_drift(self) -> None:
-        """Note for the next start how far the wall clock has been set."""
-        metadata = self._clock.metadata()
-        if abs(metadata["drift_ms"] - self._metadata["drift_ms"]) >= RETRY_MS:
-            log.warning("the wall clock is %d ms off the service's", metadata["drift_ms"])
-            self._metadata = metadata
-            self.activity.begin_commit()
-            try:
-                self._store.set_metadata(metadata)
-            except StoreError as error:
-                log.warning("%s", error)  # it is written again at the end
-            self.activity.end_commit()
 
     def _commit(self, transaction: Transaction) -> StoreError | None:
         """Write the changes to disk, if there are any; returns the error if that fails.

@@ -3,8 +3,9 @@
 from purgatory.service.protocol import Submitted
 from purgatory.service.server.health.server_health import ServerHealth
 from purgatory.service.server.health.store_activity import NS_PER_S
-from purgatory.service.server.store_loop import MAINTENANCE_MS, RETRY_MS
+from purgatory.service.server.store_loop import RETRY_MS
 from purgatory.service.server.transactions import transaction
+from purgatory.service.server.transactions.maintenance import MAINTENANCE_MS
 from tests.testing.step_server import START_MS, operation
 
 

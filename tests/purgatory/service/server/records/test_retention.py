@@ -99,7 +99,7 @@ def test_a_deletion_that_cannot_be_committed_is_tried_again(server):
 
 def test_the_retention_of_unacknowledged_outcomes_ends(server):
     """After the time of the configuration they count as acknowledged."""
-    server.store_loop._retention_ms = 100_000
+    server.store_loop._maintenance._retention_ms = 100_000
     server.submit(operation("a", timeout_ms=10))
     server.pass_time(11)
     server.pass_time(90_000)
@@ -120,7 +120,7 @@ def test_the_wall_clock_was_set(server, wall_ms):
     for unacknowledged in (1, 0):
         server.crash()
         server.hello()
-        server.store_loop._retention_ms = 100_000
+        server.store_loop._maintenance._retention_ms = 100_000
         server.pass_time(61_000)
         assert server.state.unacknowledged == unacknowledged
     server.pass_time(700_000)

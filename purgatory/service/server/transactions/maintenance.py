@@ -1,0 +1,73 @@
+"""Maintenance: what transactions do beside requests and expiry: delete, forget, note the clock.
+
+Used by the thread that has the store.
+"""
+
+import logging
+from typing import Final
+
+from purgatory.errors import StoreError
+from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.health.store_activity import StoreActivity
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: Time between two runs of what is not urgent.
+MAINTENANCE_MS: Final = 60_000
+# The clock's drift is written when it has changed by as much.
+_DRIFT_MS: Final = 1000
+
+
+class Maintenance:
+    """Keeps `state` and `store` small; `retention_ms`: see `StoreLoop`."""
+
+    def __init__(
+        self,
+        state: ServerState,
+        store: Store,
+        clock: ServiceClock,
+        activity: StoreActivity,
+        retention_ms: int,
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._clock = clock
+        self._activity = activity
+        self._retention_ms = retention_ms
+        self._drift_ms: int = clock.metadata()["drift_ms"]  # as the store has it
+        #: When what is not urgent is due.
+        self.due_ms: int = clock.now_ms()
+
+    def run(self, transaction: Transaction, retry_ms: int) -> None:
+        """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
+        now_ms = transaction.clock_ms
+        state = self._state
+        for deletion_ms, delete in (
+            (state.retention.next_deletion_ms(), transaction.delete_outcomes),
+            (state.journal_numbers.next_deletion_ms(), transaction.delete_journaled),
+        ):
+            if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
+                delete()
+        if now_ms >= self.due_ms:
+            self.due_ms = now_ms + MAINTENANCE_MS
+            state.retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
+            state.replies.forget_old(now_ms, transaction.changes)
+            self._record_clock_drift()
+
+    def _record_clock_drift(self) -> None:
+        """Note for the next start how far the wall clock has been set."""
+        metadata = self._clock.metadata()
+        drift_ms = metadata["drift_ms"]
+        if abs(drift_ms - self._drift_ms) < _DRIFT_MS:
+            return
+        log.warning("the wall clock is %d ms off the service's", drift_ms)
+        self._drift_ms = drift_ms
+        self._activity.begin_commit()
+        try:
+            self._store.set_metadata(metadata)
+        except StoreError as error:
+            log.warning("%s", error)  # it is written again at the end
+        self._activity.end_commit()
