@@ -227,7 +227,6 @@ class WatchLists:
         keys = operation._op_keys
         if not are_builtin_keys(keys):
             return False
-        # One that is just being watched is taken off by its submission.
         shard = self._shards.of(keys[0]) if keys else self._shards.of_maker(operation)
         entered = self._shards.enter(keys) if len(keys) > 1 else 0
         _enter_section(shard.lock)
@@ -235,7 +234,10 @@ class WatchLists:
         try:
             if released:
                 shard.count(operation, outcome)
-                self._unwatch(shard, operation)
+                # One without keys may be put on lists at this moment, under locks that are not
+                # held here. Its submission then takes it off.
+                if keys:
+                    self._unwatch(shard, operation)
         finally:
             _leave_section(shard.lock)
             self._shards.leave(entered)

@@ -170,6 +170,31 @@ def test_complete_cancel_and_a_second_watcher_of_the_key():
             assert p.cancel_for_key(key) == [late[key]]
 
 
+@pytest.mark.parametrize("keys", [1, 3])
+def test_operations_that_end_while_they_are_being_watched(keys):
+    """Each operation ends, by another thread, at about the time it is put on the lists.
+
+    The other thread then knows no keys of it yet: the lists are left to the submission.
+    """
+    p = PurgatoryHarness().purgatory
+    ops = [Counted(30) for _ in range(20_000)]
+
+    def submit():
+        for n, op in enumerate(ops):
+            p.try_complete_else_watch(op, range(n % 7, n % 7 + keys))
+
+    def end():
+        for op in ops:
+            while op._op_owner is None:
+                pass
+            op.cancel()
+
+    all_in_threads(submit, end)
+    p._check()
+    assert (p.watched, p.delayed, p.stats().cancelled) == (0, 0, len(ops))
+    assert all(op.ends == ["cancel"] for op in ops)
+
+
 def test_a_future_is_completed_once_by_many():
     """Four threads complete all keys of futures that need three of four: three count."""
     p = PurgatoryHarness().purgatory
