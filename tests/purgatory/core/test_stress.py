@@ -10,6 +10,7 @@ import pytest
 from purgatory import DelayedOperation, Outcome, Purgatory
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import LOCKED_SECTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -170,12 +171,14 @@ def test_complete_cancel_and_a_second_watcher_of_the_key():
             assert p.cancel_for_key(key) == [late[key]]
 
 
+@pytest.mark.parametrize("seed", range(6 if LOCKED_SECTIONS else 1))
 @pytest.mark.parametrize("keys", [1, 3])
-def test_operations_that_end_while_they_are_being_watched(keys):
+def test_operations_that_end_while_they_are_being_watched(keys, seed):
     """Each operation ends, by another thread, at about the time it is put on the lists.
 
     The other thread then knows no keys of it yet: the lists are left to the submission.
     """
+    dice = random.Random(seed)
     p = PurgatoryHarness().purgatory
     ops = [Counted(30) for _ in range(20_000)]
 
@@ -186,6 +189,8 @@ def test_operations_that_end_while_they_are_being_watched(keys):
     def end():
         for op in ops:
             while op._op_owner is None:
+                pass
+            for _ in range(dice.randrange(50)):
                 pass
             op.cancel()
 
