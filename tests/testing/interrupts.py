@@ -21,6 +21,9 @@ PURGATORY = str(Path(purgatory.__file__).parent)
 TIMINGWHEEL = str(Path(timingwheel.__file__).parent)
 
 _CALLS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
+# CPython 3.13 does not always trace the instructions of a function that is called from none that is
+# traced.
+TRACES_EACH_CALL = sys.version_info[:2] != (3, 13)
 _LOAD_SPECIAL = dis.opmap.get("LOAD_SPECIAL")
 _instructions: dict[CodeType, dict[int, str]] = {}
 
@@ -92,3 +95,14 @@ def interrupted_at(
         sys.settrace(before)
         assert not interrupter.fired, f"the interrupt at {interrupter.where} was swallowed"
     return interrupter
+
+
+def at_every_place(scene: Callable[[int], Interrupter], at_least: int) -> None:
+    """Play a scene, interrupted at one place later each time, until it is not.
+
+    `scene` gets the number of the place. `at_least`: so many places there are.
+    """
+    place = 1
+    while scene(place).fired:
+        place += 1
+    assert place > at_least or not TRACES_EACH_CALL, place
