@@ -15,7 +15,7 @@ from typing import Any
 
 
 class InterruptibleEvent(threading.Event):
-    """A `threading.Event`. An interrupt of `set` comes before it has done anything or after all."""
+    """A `threading.Event`. `set` can be interrupted before it has begun or when all is done."""
 
     def __init__(self) -> None:
         super().__init__()
