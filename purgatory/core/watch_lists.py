@@ -30,6 +30,7 @@ from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     COMPILED,
     LOCKED_SECTIONS,
+    InterruptibleEvent,
     enter_section,
     leave_section,
 )
@@ -62,7 +63,7 @@ class WatchLists:
         # An operation and the keys to watch; no keys: remove it.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self.closed: bool = False
-        self.drained: threading.Event = threading.Event()
+        self.drained: threading.Event = InterruptibleEvent()
         self.fully_drained: bool = False
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
