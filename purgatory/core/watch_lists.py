@@ -265,7 +265,11 @@ class WatchLists:
                 if self._deferred_changes:
                     self._apply_deferred()
         if self.closed:
-            self._note_drained()
+            try:
+                self._note_drained()
+            except BaseException:  # an interrupt: a thread that closes may wait for it
+                self._note_drained()
+                raise
         return error
 
     def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
@@ -324,8 +328,7 @@ class WatchLists:
         self._note_drained()
 
     def _note_drained(self) -> None:
-        # Not twice: a finalizer might re-enter inside set(), which takes a lock.
-        if self.closed and not self.pending and not self.drained.is_set():
+        if self.closed and not self.pending:
             self.fully_drained = True
             self.drained.set()
 
