@@ -276,28 +276,39 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
             state.lock.leave_section()
         if moved:
             return True
-    due = None
     try:
-        with state.lock.reading():
-            if task._tt_list is None:
-                return False
-            if timer._closed:
-                raise TimerClosed(f"timer {timer.name!r} is closed")
-            start_ns = task.deadline_ns - task.delay_ns
-            if delay_ns == 0:
-                due = state.place_due(task, deadline_ns, deadline_ns)
-            else:
-                due = state.place(task, deadline_ns)
-            task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
-        if state.queue.wake_owed:
-            timer._wake()
-        if due is not None:
-            _dispatch(timer, due)
+        return _reschedule_locked(timer, state, task, deadline_ns, delay_ns, keeps_start)
     except TimerError:
         raise
     except BaseException:  # as in `_add`
         timer._wake()
         raise
+
+
+def _reschedule_locked(
+    timer: TimerCore,
+    state: WheelState,
+    task: TimerTask,
+    deadline_ns: i64,
+    delay_ns: i64,
+    keeps_start: bool,
+) -> bool:
+    due = None
+    with state.lock.reading():
+        if task._tt_list is None:
+            return False
+        if timer._closed:
+            raise TimerClosed(f"timer {timer.name!r} is closed")
+        start_ns = task.deadline_ns - task.delay_ns
+        if delay_ns == 0:
+            due = state.place_due(task, deadline_ns, deadline_ns)
+        else:
+            due = state.place(task, deadline_ns)
+        task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
+    if state.queue.wake_owed:
+        timer._wake()
+    if due is not None:
+        _dispatch(timer, due)
     return True
 
 
