@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
+from mq._cpython.interruptible_thread import InterruptibleThread
 from mq.constants import DeviceType, Errno, SocketType
 from mq.context import Context
 from mq.errors import ZMQBindError, ZMQError
@@ -160,7 +161,7 @@ class _InThread(Device):
 
     def start(self) -> None:
         """Start the thread."""
-        self.launcher = Thread(target=self.run, daemon=self.daemon, name="mq-device")
+        self.launcher = InterruptibleThread(target=self.run, daemon=self.daemon, name="mq-device")
         self.launcher.start()
 
     def join(self, timeout: float | None = None) -> None:

@@ -3,9 +3,9 @@
 Sending does not change a frame: it may be sent any number of times, from any thread.
 """
 
-from threading import Event
 from typing import Any, SupportsIndex
 
+from mq._cpython.interruptible_thread import InterruptibleEvent
 from mq.constants import Errno, MessageOption
 from mq.errors import ZMQError
 from mq.pipes.message import (
@@ -47,7 +47,7 @@ class Frame(bytearray):
         self._buffer: memoryview | None = None
         self._bytes: bytes | None = None
         if track and not copy and data is not None:
-            event = Event()
+            event = InterruptibleEvent()
             self.tracker = MessageTracker(event)
             self._release_notifier = ReleaseNotifier(event)
 

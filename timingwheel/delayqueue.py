@@ -57,8 +57,12 @@ class DelayQueue:
     def new_bucket(self, level: i32, expiration_ns: i64) -> TimerTaskList:
         """Make an empty bucket, in the queue. Under the timer's lock."""
         bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ns)
-        if self.offer(bucket):
+        try:
+            if self.offer(bucket):
+                self.wake_owed = True
+        except BaseException:  # an interrupt: it may be here, and would be before the next one
             self.wake_owed = True
+            raise
         return bucket
 
     def offer(self, bucket: TimerTaskList) -> bool:

@@ -16,6 +16,8 @@ from timingwheel._cpython.free_threading import (
     thread_dict,
 )
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
+from timingwheel._cpython.interruptible_condition import new_condition, new_hot_condition
+from timingwheel._cpython.interruptible_thread import InterruptibleEvent, InterruptibleThread
 from timingwheel._cpython.reentrant_lock import new_hot_rlock, new_rlock
 from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
@@ -41,6 +43,8 @@ __all__ = [
     "SLOW_TASK_S",
     "UNTRACKS_FROM_GC",
     "ConditionWaiter",
+    "InterruptibleEvent",
+    "InterruptibleThread",
     "Reaper",
     "TaskExecutor",
     "TimerCore",
@@ -53,6 +57,8 @@ __all__ = [
     "gc_untrack",
     "keep_for_ever",
     "leave_section",
+    "new_condition",
+    "new_hot_condition",
     "new_hot_rlock",
     "new_lock",
     "new_rlock",

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
+from timingwheel._cpython.interruptible_thread import InterruptibleThread
 from timingwheel._cpython.reentrant_lock import new_rlock
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class Reaper:
     def __init__(self, timer: Advanceable, waiter: Waiter, name: str) -> None:
         self._timer = timer
         self._waiter = waiter
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name=name, daemon=True)
         self._starting = new_rlock()
         # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
         self.started: bool = False

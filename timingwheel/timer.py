@@ -248,8 +248,8 @@ class Timer(TimerCore):
             self._lanes.dispatch_queue.remove(bucket)
 
     def _wake(self) -> None:
-        self._lanes.set_wake_owed(False)
         try:
+            self._lanes.set_wake_owed(False)
             for waiter in self._waiters:
                 waiter.wake()
         except BaseException:  # an interrupt: the next call wakes the rest

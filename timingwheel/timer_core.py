@@ -15,7 +15,7 @@ from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.clocks.duration import MAX_NOW_NS, to_ns
-from timingwheel.errors import TimerClosed, TimerFull
+from timingwheel.errors import TimerClosed, TimerError, TimerFull
 from timingwheel.executor import TaskExecutor
 from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.task import TimerTask
@@ -223,21 +223,31 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
                 _check_open(timer, task, limited)
             if not state.try_place_fast(task, deadline_ns):
                 due = state.place(task, deadline_ns)
-    finally:
         if state.queue.wake_owed:
             timer._wake()
-    if due is not None:  # the clock passed its due time meanwhile
-        _dispatch(timer, due)
+        if due is not None:  # the clock passed its due time meanwhile
+            _dispatch(timer, due)
+    except TimerError:
+        raise
+    except BaseException:  # an interrupt: the task may be there, and the first, or dispatched
+        timer._wake()
+        raise
 
 
 def _add_due(
     timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
 ) -> None:
     state = _lane_of(timer, task)
-    with state.lock.reading():
-        _check_open(timer, task, limited)
-        due = state.place_due(task, deadline_ns, now_ns)
-    _dispatch(timer, due)
+    try:
+        with state.lock.reading():
+            _check_open(timer, task, limited)
+            due = state.place_due(task, deadline_ns, now_ns)
+        _dispatch(timer, due)
+    except TimerError:
+        raise
+    except BaseException:  # as in `_add`
+        timer._wake()
+        raise
 
 
 def extend_task(timer: TimerCore, task: TimerTask, delay_ns: int) -> bool:
@@ -266,22 +276,37 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
             state.lock.leave_section()
         if moved:
             return True
-    due = None
     try:
-        with state.lock.reading():
-            if task._tt_list is None:
-                return False
-            if timer._closed:
-                raise TimerClosed(f"timer {timer.name!r} is closed")
-            start_ns = task.deadline_ns - task.delay_ns
-            if delay_ns == 0:
-                due = state.place_due(task, deadline_ns, deadline_ns)
-            else:
-                due = state.place(task, deadline_ns)
-            task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
-    finally:
-        if state.queue.wake_owed:
-            timer._wake()
+        return _reschedule_locked(timer, state, task, deadline_ns, delay_ns, keeps_start)
+    except TimerError:
+        raise
+    except BaseException:  # as in `_add`
+        timer._wake()
+        raise
+
+
+def _reschedule_locked(
+    timer: TimerCore,
+    state: WheelState,
+    task: TimerTask,
+    deadline_ns: i64,
+    delay_ns: i64,
+    keeps_start: bool,
+) -> bool:
+    due = None
+    with state.lock.reading():
+        if task._tt_list is None:
+            return False
+        if timer._closed:
+            raise TimerClosed(f"timer {timer.name!r} is closed")
+        start_ns = task.deadline_ns - task.delay_ns
+        if delay_ns == 0:
+            due = state.place_due(task, deadline_ns, deadline_ns)
+        else:
+            due = state.place(task, deadline_ns)
+        task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
+    if state.queue.wake_owed:
+        timer._wake()
     if due is not None:
         _dispatch(timer, due)
     return True

@@ -9,6 +9,7 @@ import select
 from threading import Lock, Thread, current_thread
 from typing import Protocol, cast
 
+from mq._cpython.interruptible_thread import InterruptibleThread
 from mq.core.abstract_socket import AbstractSocket
 from mq.core.own import Own
 from mq.pipes.pipe import Pipe
@@ -55,7 +56,7 @@ class Reaper(Own):
         """
         if not self._is_started:
             # A daemon: a program may end without terminating its contexts.
-            Thread(target=self._run, name=self._name, daemon=True).start()
+            InterruptibleThread(target=self._run, name=self._name, daemon=True).start()
             self._is_started = True
 
     def join(self) -> None:

@@ -6,10 +6,11 @@ a socket is either created before that decision, and stopped by it, or refused.
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from threading import Condition, Lock
+from threading import Event, Lock
 from typing import TypeVar
 
 from mq._cpython.interruptible_lock import new_lock
+from mq._cpython.interruptible_thread import InterruptibleEvent
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
 
@@ -24,7 +25,7 @@ class SocketSlots:
 
     def __init__(self) -> None:
         self.lock: Lock = new_lock()
-        self._slot_freed = Condition(self.lock)
+        self._waiting: set[Event] = set()  # of threads that wait until a slot is freed
         self._sockets: dict[int, AbstractSocket] = {}
         self._numbers = count(1)
 
@@ -58,21 +59,27 @@ class SocketSlots:
 
         Threads that create and close sockets without ever waiting can outrun the reaper.
         """
-        with self.lock:
-            before = len(self._sockets)
-            if not any(socket.closed for socket in self._sockets.values()):
-                return False
-            return self._slot_freed.wait_for(lambda: len(self._sockets) < before, SLOT_WAIT_S)
+        freed = InterruptibleEvent()
+        try:
+            with self.lock:
+                if not any(socket.closed for socket in self._sockets.values()):
+                    return False
+                self._waiting.add(freed)
+            return freed.wait(SLOT_WAIT_S)
+        finally:
+            self._waiting.discard(freed)
 
     def free(self, socket: AbstractSocket) -> None:
         """Empty the slot of a socket that has ended.  Called by the reaper."""
         with self.lock:
             del self._sockets[socket.slot]
-            self._slot_freed.notify_all()
+            waiting = tuple(self._waiting)
+        for freed in waiting:
+            freed.set()
 
     def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
         self.lock = new_lock()
-        self._slot_freed = Condition(self.lock)
+        self._waiting.clear()
         for socket in self:
             socket.disown()

@@ -8,7 +8,6 @@ a loop for its commands alone.
 
 import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Protocol
@@ -25,7 +24,7 @@ from purgatory.bus.commands import (
 )
 from purgatory.bus.reader import MailboxReader
 from purgatory.errors import PurgatoryClosed
-from timingwheel.lowlevel import Reaper, new_rlock
+from timingwheel.lowlevel import InterruptibleEvent, Reaper, new_rlock
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -143,7 +142,7 @@ class Bus:
         """
         if self.mailbox.closed:
             return
-        reached = threading.Event()
+        reached = InterruptibleEvent()
         self.post(Barrier(reached))
         if timeout == 0:
             return

@@ -23,7 +23,7 @@ from typing import Any
 
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
-from timingwheel.lowlevel import SLOW_TASK_S, new_rlock
+from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock
 
 Run = Callable[[Any], object]
 
@@ -48,7 +48,7 @@ class PoolWorker:
         # Another worker does what this one has; until this one was idle.
         self.relieved: bool = False
         self._term: Term | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name=name, daemon=True)
 
     @property
     def load(self) -> int:

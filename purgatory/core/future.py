@@ -12,7 +12,6 @@ Not compiled, like its base class. Any thread.
 import concurrent.futures
 import logging
 import operator
-import threading
 from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
@@ -20,7 +19,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from purgatory.core.lazy_attribute import LazyAttribute
-from timingwheel.lowlevel import keep_for_ever
+from timingwheel.lowlevel import keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -105,7 +104,7 @@ class DeferredFuture(FastResultFuture[Any]):
     _state = _delegated("state")
     _result = _delegated("result")
     _exception = _delegated("error")
-    _condition = LazyAttribute(threading.Condition, _on_first_access)
+    _condition = LazyAttribute(new_condition, _on_first_access)
     _waiters = LazyAttribute(list[Any], _on_first_access)
     _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 

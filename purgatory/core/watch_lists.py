@@ -30,6 +30,7 @@ from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     COMPILED,
     LOCKED_SECTIONS,
+    InterruptibleEvent,
     enter_section,
     leave_section,
 )
@@ -62,7 +63,7 @@ class WatchLists:
         # An operation and the keys to watch; no keys: remove it.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self.closed: bool = False
-        self.drained: threading.Event = threading.Event()
+        self.drained: threading.Event = InterruptibleEvent()
         self.fully_drained: bool = False
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
@@ -266,7 +267,11 @@ class WatchLists:
                 if self._deferred_changes:
                     self._apply_deferred()
         if self.closed:
-            self._note_drained()
+            try:
+                self._note_drained()
+            except BaseException:  # an interrupt: a thread that closes may wait for it
+                self._note_drained()
+                raise
         return error
 
     def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
@@ -325,8 +330,7 @@ class WatchLists:
         self._note_drained()
 
     def _note_drained(self) -> None:
-        # Not twice: a finalizer might re-enter inside set(), which takes a lock.
-        if self.closed and not self.pending and not self.drained.is_set():
+        if self.closed and not self.pending:
             self.fully_drained = True
             self.drained.set()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from mq import Mailbox, MailboxClosed
 from purgatory.journal.files import JournalError
+from timingwheel.lowlevel import InterruptibleEvent, InterruptibleThread
 
 if TYPE_CHECKING:
     from purgatory.journal.write_pace import WritePace
@@ -94,7 +95,7 @@ class JournalWriter(Generic[T]):
         self.failures: int = 0
         self._flushes: set[threading.Event] = set()  # that threads wait for
         self._ended = False  # written by the journal's thread
-        self._thread = threading.Thread(target=self._run, name="purgatory-journal", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="purgatory-journal", daemon=True)
         self._thread.start()
 
     def post(self, item: T, rows: int = 1) -> None:
@@ -115,7 +116,7 @@ class JournalWriter(Generic[T]):
 
     def flush(self) -> None:
         """Return when all that was posted before is on disk; JournalError if it cannot be."""
-        done = threading.Event()
+        done = InterruptibleEvent()
         self._flushes.add(done)
         try:
             self._send(_Flush(done))

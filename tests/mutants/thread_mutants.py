@@ -13,8 +13,8 @@ THREAD_MUTANTS = [
     Mutant(
         "an earlier deadline wakes no thread that sleeps",
         TIMER + "delayqueue.py",
-        "        if self.offer(bucket):\n            self.wake_owed = True\n",
-        "        self.offer(bucket)\n",
+        "            if self.offer(bucket):\n                self.wake_owed = True\n",
+        "            self.offer(bucket)\n",
     ),
     Mutant(
         "a key completes an operation without its lock",

@@ -21,6 +21,9 @@ PURGATORY = str(Path(purgatory.__file__).parent)
 TIMINGWHEEL = str(Path(timingwheel.__file__).parent)
 
 _CALLS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
+# CPython does not always trace the instructions of a function that is called from none that is
+# traced, since 3.13: such a scene is played again.
+TRIES = 1 if sys.version_info < (3, 13) else 4
 _LOAD_SPECIAL = dis.opmap.get("LOAD_SPECIAL")
 _instructions: dict[CodeType, dict[int, str]] = {}
 
@@ -92,3 +95,14 @@ def interrupted_at(
         sys.settrace(before)
         assert not interrupter.fired, f"the interrupt at {interrupter.where} was swallowed"
     return interrupter
+
+
+def at_every_place(scene: Callable[[int], Interrupter], at_least: int) -> None:
+    """Play a scene, interrupted at one place later each time, until it is not.
+
+    `scene` gets the number of the place. `at_least`: so many places there are.
+    """
+    place = 1
+    while any(scene(place).fired for _ in range(TRIES)):
+        place += 1
+    assert place > at_least or TRIES > 1, place

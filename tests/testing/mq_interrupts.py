@@ -15,6 +15,7 @@ import mq
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, is_entering_with
 
 PACKAGES = (PURGATORY, TIMINGWHEEL, str(Path(mq.__file__).parent))
+LONGEST_S = 0.01  # some calls wait until they are interrupted
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 
 
@@ -104,8 +105,9 @@ class PlaceInterrupter:
 class TimerInterrupter:
     """Interrupts by a timer's signal, at a random time within the first `seconds`.
 
-    For the main thread, inside `with`.  `seconds` follows how long the calls take. `spared` are
-    the code objects of the program's own functions, which are interrupted a little later.
+    For the main thread, inside `with`.  `seconds` follows how long the calls take: it grows as long
+    as all of them are interrupted, or only their beginnings would be. `spared` are the code objects
+    of the program's own functions, which are interrupted a little later.
     """
 
     def __init__(self, seed, spared=()):
@@ -151,6 +153,8 @@ class TimerInterrupter:
             pass
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.enable()
-        if not raised:
+        if raised:
+            self.seconds = min(1.05 * self.seconds, LONGEST_S)
+        else:
             self.seconds = 0.5 * self.seconds + 0.5 * (perf_counter() - start)
         return raised

@@ -13,7 +13,12 @@ from collections import Counter
 
 import pytest
 
-from tests.testing.interrupts import is_entering_with
+from tests.testing.interrupts import (
+    TIMINGWHEEL,
+    at_every_place,
+    interrupted_at,
+    is_entering_with,
+)
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
 
 # The points are seen through tracing, which compiled code does not do; nor does it have them.
@@ -287,3 +292,79 @@ def test_interrupted_close_can_be_repeated():
         if not interrupter.fired:
             break
     assert n > 50
+
+
+class Woken:
+    """A waiter that counts."""
+
+    def __init__(self):
+        self.wakes = 0
+
+    def wait(self, timeout):
+        """Do not."""
+
+    def wake(self):
+        """Count."""
+        self.wakes += 1
+
+
+def started_timer():
+    """Return a timer and what its reaper would sleep on."""
+    timer, waiter = Timer(clock=ManualClock(), executor=InlineExecutor()), Woken()
+    timer.change_waiters(add=waiter)
+    timer.advance_clock()
+    return timer, waiter
+
+
+def add_first(timer):
+    """Add what will be due first."""
+    timer.schedule(0.5, print)
+
+
+def move_first(timer):
+    """Let what is due last be due first."""
+    timer.reschedule(timer.first_tasks()[-1], 0.5)
+
+
+def add_at_once(timer):
+    """Add what is due now, with an executor that does not run it here."""
+    timer.schedule(0, list)
+
+
+@pytest.mark.parametrize("call", [add_first, move_first, add_at_once])
+def test_an_interrupted_add_wakes_the_reaper(call):
+    """If there is more to do than it knows of, it does not sleep on."""
+
+    def scene(at):
+        timer, waiter = started_timer()
+        timer.schedule(5, print)
+        waiter.wakes = 0
+        delay = timer.delay_to_next()
+        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL,))
+        first = timer.first_tasks(1)
+        if timer.delay_to_next() != delay or first[0].delay_ms == 500:
+            assert waiter.wakes, interrupter.where
+        return interrupter
+
+    at_every_place(scene, 15)
+
+
+@pytest.mark.parametrize("call", [add_first, move_first])
+def test_an_add_after_an_interrupted_one_wakes_the_reaper(call):
+    """Also if the interrupted one has left an empty bucket for the same moment."""
+
+    def scene(at):
+        timer, waiter = started_timer()
+        timer.schedule(5, print)
+        waiter.wakes = 0
+        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL,))
+        if waiter.wakes:  # the reaper looks, and sleeps again
+            timer.delay_to_next()
+        waiter.wakes = 0
+        before = timer.first_tasks(1)[0].delay_ms
+        add_first(timer)
+        assert waiter.wakes or before == 500, interrupter.where
+        timer._check()
+        return interrupter
+
+    at_every_place(scene, 15)

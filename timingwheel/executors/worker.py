@@ -33,6 +33,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from timingwheel._cpython.freezegun import real_seconds
+from timingwheel._cpython.interruptible_thread import InterruptibleThread
 from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
@@ -68,7 +69,7 @@ class FiredCount(Protocol):
         """How many were taken to be run."""
 
 
-class Worker(threading.Thread):
+class Worker(InterruptibleThread):
     """A thread of a `WorkerExecutor`."""
 
     def __init__(self, executor: "WorkerExecutor", name: str) -> None:

@@ -30,8 +30,8 @@ from typing import Any, Final
 
 from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
 from timingwheel._cpython.free_threading import enter_section, leave_section, new_lock
+from timingwheel._cpython.interruptible_condition import new_hot_condition
 from timingwheel._cpython.mypyc_types import i64
-from timingwheel._cpython.reentrant_lock import new_hot_rlock
 from timingwheel._cpython.yield_gil import yield_gil
 
 # Bound once: compiled, that saves a look-up in the module's dict for each section.
@@ -51,7 +51,6 @@ class ReadWriteLock:
         "_queued",
         "_reader",
         "_readers_inside",
-        "_state_changed",
         "_turnstile",
         "_writer",
     )
@@ -65,10 +64,8 @@ class ReadWriteLock:
         )
         # Guards the two fields below. Lock order: a thread never holds the turnstile while it waits
         # for _lock, save in a finalizer inside the turnstile; a thread that has _lock never waits
-        # for the turnstile. The condition is not entered itself: an interrupt on entry to its
-        # Python methods would leave it locked.
-        self._turnstile = new_hot_rlock()
-        self._state_changed = threading.Condition(self._turnstile)
+        # for the turnstile. It is a condition, too: one of the fields below has changed.
+        self._turnstile = new_hot_condition()
         self._queued: i64 = 0  # readers at the turnstile
         # Thread id of the writer, waiting or inside; 0: none; -1: poisoned. Readers read it without
         # the turnstile: a reader that reads it too early merely gets in ahead of the writer.
@@ -138,14 +135,17 @@ class ReadWriteLock:
         with self._turnstile:
             self._queued += 1
             try:
-                while self._writer > 0:
-                    self._state_changed.wait()
+                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
+                while True:
+                    if self._writer <= 0:
+                        break
+                    self._turnstile.wait()
             finally:
                 self._queued -= 1
                 try:
-                    self._state_changed.notify_all()
+                    self._turnstile.notify_all()
                 except BaseException:  # an interrupt: the writer may be waiting for this reader
-                    self._state_changed.notify_all()
+                    self._turnstile.notify_all()
                     raise
 
     def __enter__(self) -> None:
@@ -155,8 +155,10 @@ class ReadWriteLock:
         me = threading.get_ident()
         try:
             with self._turnstile:
-                while self._writer or self._queued:
-                    self._state_changed.wait()
+                while True:  # as above
+                    if not (self._writer or self._queued):
+                        break
+                    self._turnstile.wait()
                 self._writer = me
             self._lock.acquire()
         except BaseException:
@@ -189,7 +191,7 @@ class ReadWriteLock:
                 self._lock.release()
             with self._turnstile:
                 # In this order: a call that follows an interrupt notifies again.
-                self._state_changed.notify_all()
+                self._turnstile.notify_all()
                 self._writer = 0
         except MemoryError:
             yield_gil()
@@ -221,7 +223,7 @@ class _Reader:
         self._owner._lock.release()
 
 
-def is_owned(lock: "threading.RLock") -> bool:
-    """Return whether this thread has a lock."""
+def is_owned(lock: Any) -> bool:
+    """Return whether this thread has a re-entrant lock, or a condition."""
     # threading.Condition relies on the same method.
-    return bool(lock._is_owned())  # type: ignore[attr-defined]
+    return bool(lock._is_owned())

@@ -27,6 +27,7 @@ from purgatory.service.protocol import (
     Submit,
     Unread,
 )
+from timingwheel.lowlevel import new_hot_condition
 
 #: Calls in one message, and in one batch, at most.
 CALLS_PER_MESSAGE: Final = 512
@@ -90,8 +91,7 @@ class CallBatcher:
         # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
         # of the condition, which is re-entrant for the same reason, and a leaf lock.
         self._finished_calls = 0
-        self._room_lock = threading.RLock()
-        self._room = threading.Condition(self._room_lock)
+        self._room = new_hot_condition()
         self._waiting = 0  # callers, for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
@@ -119,7 +119,7 @@ class CallBatcher:
 
     def wait_for_room(self) -> None:
         """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
-        with self._room_lock:
+        with self._room:
             self._waiting += 1
             try:
                 self._room.wait_for(self.has_room)
@@ -131,7 +131,7 @@ class CallBatcher:
 
         The I/O thread calls it once more after it has closed its mailbox: that ends all waits.
         """
-        with self._room_lock:
+        with self._room:
             self._finished_calls = count
             if self._waiting and self.has_room():
                 self._room.notify_all()

@@ -4,7 +4,6 @@ Made by any thread; resolved by the client's I/O thread.
 """
 
 import concurrent.futures
-import threading
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +13,7 @@ from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.platform.platform import Platform
 from purgatory.service.protocol import OutcomeMessage, unpack
+from timingwheel.lowlevel import new_condition
 
 _T = TypeVar("_T")
 
@@ -35,7 +35,7 @@ class ReplyFuture(FastResultFuture[_T]):
     _state: str
 
     _observed = False
-    _condition = LazyAttribute(threading.Condition, _mark_observed)
+    _condition = LazyAttribute(new_condition, _mark_observed)
     _waiters = LazyAttribute(list[Any], _mark_observed)
     _done_callbacks = LazyAttribute(list[Any], _mark_observed)
 

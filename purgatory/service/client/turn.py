@@ -6,8 +6,9 @@ caller that makes one call after the other would take it again before that one h
 would be woken in vain for each call.
 """
 
-import threading
 from threading import get_ident
+
+from timingwheel.lowlevel import new_hot_condition
 
 
 class Turn:
@@ -15,8 +16,7 @@ class Turn:
 
     def __init__(self) -> None:
         # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = new_hot_condition()
         self._waiting = 0  # threads
         self._holder = 0
 
@@ -31,7 +31,7 @@ class Turn:
         It is not free for this while another thread waits for it.
         """
         thread = get_ident()
-        with self._lock:
+        with self._changed:
             if self._holder or self._waiting:
                 return False
             self._holder = thread
@@ -40,7 +40,7 @@ class Turn:
     def take(self) -> None:
         """Wait until the turn is free, and take it."""
         thread = get_ident()
-        with self._lock:
+        with self._changed:
             while self._holder:
                 self._wait()
             self._holder = thread
@@ -55,7 +55,7 @@ class Turn:
     def give_up(self) -> None:
         """Let others take it. Does nothing if the calling thread does not hold it."""
         thread = get_ident()
-        with self._lock:
+        with self._changed:
             if self._holder == thread:
                 self._holder = 0
                 if self._waiting:

@@ -84,10 +84,13 @@ def _makers(scheduler: Scheduler) -> list[tuple[Any, str, Any]]:
         return scheduler.now_ns / 1e9
 
     freezegun = sys.modules["timingwheel._cpython.freezegun"]
+    conditions = sys.modules["timingwheel._cpython.interruptible_condition"]
     found: list[tuple[Any, str, Callable[..., Any]]] = [
         (threading, "Lock", lambda: SimulatedLock(scheduler)),
         (threading, "_allocate_lock", lambda: SimulatedLock(scheduler)),
         (threading, "RLock", lambda: SimulatedRLock(scheduler)),
+        (conditions, "InterruptibleCondition", threading.Condition),
+        (conditions, "HotCondition", threading.Condition),
         (threading, "local", lambda: SimulatedLocal(scheduler)),
         (threading, "get_ident", lambda: 1_000 + scheduler.current.number),
         (threading, "current_thread", lambda: scheduler.current.thread),

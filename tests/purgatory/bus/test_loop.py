@@ -20,6 +20,7 @@ from purgatory import (
 from purgatory.bus.commands import CompleteKey
 from purgatory.bus.loop import Bus
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import InterruptibleEvent
 
 PATIENCE = 60
 
@@ -315,7 +316,7 @@ class TestClose:
     def test_waits_for_a_busy_loop_without_waking_up(self, monkeypatch):
         """A closing thread sleeps until the loop has done what was posted; it does not poll."""
         waits = []
-        real_wait = threading.Event.wait
+        real_wait = InterruptibleEvent.wait
 
         def wait(event, timeout=None):
             if threading.current_thread().name == "closing":
@@ -323,7 +324,7 @@ class TestClose:
                 waiting.set()
             return real_wait(event, timeout)
 
-        monkeypatch.setattr(threading.Event, "wait", wait)
+        monkeypatch.setattr(InterruptibleEvent, "wait", wait)
         busy, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
         p = Purgatory()
         p.start()

@@ -256,10 +256,17 @@ class TestAsAFuture:
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
 
     def test_has_all_that_the_standard_library_gives_its_own(self, harness):
-        """Each field of the standard Future exists, some at first access, with the same type."""
+        """Each field of the standard Future exists, some at first access, with the same type.
+
+        But for the condition, which has all that is called of one.
+        """
         future = harness.purgatory.defer("a")
-        for name, value in vars(concurrent.futures.Future()).items():
+        fields = vars(concurrent.futures.Future())
+        condition = vars(type(fields.pop("_condition")))
+        for name, value in fields.items():
             assert type(getattr(future, name)) is type(value), name
+        for name in condition.keys() - {"__dict__", "__weakref__", "notifyAll"}:
+            assert hasattr(future._condition, name), name
         assert future._condition is future._condition
         assert repr(future).endswith("state=pending>")
         assert future.running() is False

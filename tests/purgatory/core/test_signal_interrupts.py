@@ -9,6 +9,8 @@ import random
 
 import pytest
 
+from purgatory import OperationExpired, Purgatory
+from tests.testing.leaks import HANG_TIMEOUT_S
 from tests.testing.mq_interrupts import TimerInterrupter
 from tests.testing.purgatory_harness import PurgatoryHarness
 
@@ -98,3 +100,39 @@ def test_interrupts_at_random_times():
             play.check()
             plays += 1
     assert plays < 20 * INTERRUPTS
+
+
+class ThreadedPlay:
+    """A purgatory with its threads, started, waited for and closed in the main thread."""
+
+    def __init__(self):
+        self.purgatory = Purgatory()
+        self.futures = []
+
+    def call(self):
+        """Start it, wait for a completion and an expiry, and close it."""
+        purgatory = self.purgatory
+        purgatory.start()
+        self.futures.append(purgatory.defer("key", timeout=HANG_TIMEOUT_S))
+        purgatory.complete_later("key", "value")
+        assert self.futures[0].result(HANG_TIMEOUT_S) == "value"
+        self.futures.append(purgatory.defer("other", timeout=0.001))
+        assert isinstance(self.futures[1].exception(HANG_TIMEOUT_S), OperationExpired)
+        purgatory.close()
+
+    def check(self):
+        """Close it: all that was accepted has ended, and so have the threads."""
+        self.purgatory.close()
+        assert all(future.done() for future in self.futures)
+        assert not self.purgatory._loop_runs()
+
+
+@pytest.mark.timeout(60 + INTERRUPTS // 20)
+def test_interrupts_of_calls_that_wait():
+    """KeyboardInterrupt comes out as it is, also of a start of a thread; nothing waits for ever."""
+    interrupts = 0
+    with TimerInterrupter(1) as interrupter:
+        while interrupts < INTERRUPTS // 10:
+            play = ThreadedPlay()
+            interrupts += interrupter.run(play.call)
+            play.check()

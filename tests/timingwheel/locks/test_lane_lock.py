@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from timingwheel._cpython.interruptible_condition import HotCondition
 from timingwheel.locks.lane_lock import LaneLock
 from timingwheel.locks.rwlock import ReadWriteLock, is_owned
 
@@ -60,19 +61,19 @@ def test_a_drain_of_one_lane_lets_the_queued_readers_of_another_through(lanes, c
     """A reader that queued during one write is through before the next one begins."""
     first, second = lanes
     notes, queued = [], threading.Event()
-    wait = common._state_changed.wait
 
-    def note_and_wait(timeout=None):
-        queued.set()
-        return wait(timeout)
+    class Turnstile(HotCondition):
+        def wait(self, timeout=None):
+            queued.set()
+            return super().wait(timeout)
 
     def read():
         with second.reading():
             notes.append("reader")
 
     reader = threading.Thread(target=read, daemon=True)
+    common._turnstile = Turnstile()
     with first:
-        common._state_changed.wait = note_and_wait
         reader.start()
         assert queued.wait(HANG_S)
     with first:

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from timingwheel._cpython.interruptible_condition import HotCondition
 from timingwheel.locks.rwlock import ReadWriteLock
 
 
@@ -122,19 +123,20 @@ def test_a_reader_does_not_become_writer():
 
 def test_a_finalizer_in_the_turnstile(threads):
     """A finalizer that runs in a queueing thread may read, and does not queue."""
-    lock, wait = ReadWriteLock(), None
+    lock = ReadWriteLock()
 
-    def wait_with_finalizer(timeout=None):
-        with lock.reading():
-            threads.notes.append("finalizer")
-        return wait(timeout)
+    class Turnstile(HotCondition):
+        def wait(self, timeout=None):
+            with lock.reading():
+                threads.notes.append("finalizer")
+            return super().wait(timeout)
 
     def read():
         with lock.reading():
             threads.notes.append("reader")
 
+    lock._turnstile = Turnstile()
     with lock:
-        wait, lock._state_changed.wait = lock._state_changed.wait, wait_with_finalizer
         threads.start(read)
         until(lambda: lock._queued)
     threads.end()

@@ -25,7 +25,7 @@ def take_in_thread(turn):
 def wait_for_waiting(turn):
     """Return when a thread waits for the turn."""
     while True:
-        with turn._lock:
+        with turn._changed:
             if turn._waiting:
                 return
 
@@ -47,7 +47,7 @@ def test_a_thread_that_waits_goes_first():
     assert turn.try_take()
     thread, taken, go_on = take_in_thread(turn)
     wait_for_waiting(turn)
-    with turn._lock:  # so that the thread cannot wake up meanwhile
+    with turn._changed:  # so that the thread cannot wake up meanwhile
         turn.give_up()
         assert not turn.try_take()
     assert taken.wait(HANG)

@@ -1,0 +1,61 @@
+"""InterruptibleThread, InterruptibleEvent: as in `threading`, but interrupts leave them in order.
+
+`threading.Event` waits in a condition on a plain lock.  An exception from outside (a signal
+handler's, or one that another thread sent by `PyThreadState_SetAsyncExc`) that comes in the Python
+code of that condition may find the lock left, and is told as `RuntimeError: release unlocked lock`;
+or it leaves the lock taken, and the thread that sets the event waits for ever.  `Thread.start`
+waits for such an event.
+
+Here an event is a lock that is left once it is set: to take and to leave it is one call of a C
+function each.  `timingwheel` has the same.  Interpreted.  Any thread.
+"""
+
+import threading
+from typing import Any
+
+
+class InterruptibleEvent(threading.Event):
+    """A `threading.Event`.  `set` can be interrupted before it has begun or when all is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._flag = False
+        self._unset = threading.Lock()  # taken until the event is set, and by a thread that passes
+        self._unset.acquire()
+
+    def set(self) -> None:
+        """See `threading.Event`."""
+        self._flag = True  # first: who takes the lock finds it so, and leaves the lock to the next
+        try:
+            self._unset.release()
+        except RuntimeError:  # it was set before
+            pass
+
+    def clear(self) -> None:
+        """See `threading.Event`."""
+        self._flag = False
+        self._unset.acquire(blocking=False)
+        if self._flag:  # another thread has set it meanwhile
+            self.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `threading.Event`."""
+        if self.is_set():
+            return True
+        try:
+            self._unset.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            if self._flag:
+                try:
+                    self._unset.release()
+                except RuntimeError:  # left already: this thread had not got it
+                    pass
+        return self._flag
+
+
+class InterruptibleThread(threading.Thread):
+    """A `threading.Thread`.  What interrupts `start` comes out of it as it is."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._started = InterruptibleEvent()

@@ -1,0 +1,29 @@
+"""InterruptibleThread, InterruptibleEvent: an interrupt at any place leaves them in order."""
+
+from tests.testing import interrupted_threads
+from timingwheel._cpython import interruptible_thread
+from timingwheel._cpython.interruptible_thread import InterruptibleEvent, InterruptibleThread
+
+FOLDERS = (interruptible_thread.__file__,)
+
+
+def test_an_interrupted_start(monkeypatch):
+    """The interrupt is told as it is; a thread that was started runs."""
+    interrupted_threads.check_start(
+        lambda target: InterruptibleThread(target=target, daemon=True), FOLDERS, monkeypatch
+    )
+
+
+def test_an_interrupted_wait():
+    """It takes nothing from other threads that wait."""
+    interrupted_threads.check_wait(InterruptibleEvent, FOLDERS)
+
+
+def test_an_interrupted_set():
+    """No thread goes on waiting for an event that is set."""
+    interrupted_threads.check_set(InterruptibleEvent, FOLDERS)
+
+
+def test_it_is_an_event():
+    """Set, cleared, and waited for with a timeout and without."""
+    interrupted_threads.check_event(InterruptibleEvent)

@@ -1,0 +1,120 @@
+"""InterruptibleCondition: a condition that an interrupt anywhere in its code leaves in order.
+
+`threading.Condition` is Python code around a lock. An exception from outside (a signal handler's,
+or one that another thread sent by `PyThreadState_SetAsyncExc`) may come as its `__enter__` or
+`__exit__` begins or ends, and leave the lock taken; or inside `wait`, where it leaves the lock
+free, so that the `with` around raises RuntimeError instead, or a waiter for a thread that waits no
+more, which then takes a notification from one that does.
+
+Here the condition *is* the lock, a re-entrant one, so that `with` calls C functions (on CPython
+3.14, see `reentrant_lock`). A notification of a thread that is interrupted goes to the next one.
+
+`new_condition` is for modules that stay interpreted, `new_hot_condition` for those that may be
+compiled. Interpreted. Any thread.
+"""
+
+import threading
+from collections.abc import Callable
+from itertools import islice, starmap
+from typing import TYPE_CHECKING, Any, Final
+
+from timingwheel._cpython.reentrant_lock import new_hot_rlock, new_rlock
+
+_NO_ARGUMENTS: Final[Any] = ((),)
+
+
+class _Waiting:
+    """What a condition has beside its lock."""
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    _waiters: dict[threading.Lock, None]  # of the threads that wait and were not notified
+
+    if TYPE_CHECKING:  # methods of the lock
+
+        def _is_owned(self) -> bool: ...
+        def _release_save(self) -> Any: ...
+        def _acquire_restore(self, state: Any) -> None: ...
+
+    def __init__(self) -> None:
+        self._waiters = {}
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `threading.Condition`."""
+        if not self._is_owned():
+            raise RuntimeError("cannot wait on un-acquired lock")
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters[waiter] = None  # no call from here until the `try`
+        try:
+            is_notified = self._wait_unlocked(waiter, timeout)
+            # No call from here on. It is still there if the time was over.
+            if waiter in self._waiters:
+                del self._waiters[waiter]
+            return is_notified
+        except BaseException:
+            if waiter in self._waiters:
+                del self._waiters[waiter]
+            else:
+                self.notify()
+            raise
+
+    def _wait_unlocked(self, waiter: threading.Lock, timeout: float | None) -> bool:
+        saved: list[Any] = []
+        try:
+            # In one call of C: an interrupt finds the lock held, or its state in the list.
+            saved.extend(starmap(self._release_save, _NO_ARGUMENTS))
+            is_notified = waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            if saved:
+                self._acquire_restore(saved[0])
+        return is_notified  # in the `try` it would be outside for a tracer
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        """See `threading.Condition`."""
+        return threading.Condition.wait_for(self, predicate, timeout)  # type: ignore[arg-type]
+
+    def notify(self, n: int = 1) -> None:
+        """See `threading.Condition`."""
+        if not self._is_owned():
+            raise RuntimeError("cannot notify on un-acquired lock")
+        for waiter in tuple(islice(self._waiters, n)):
+            try:
+                waiter.release()
+            except RuntimeError:  # it was notified, and an interrupt came
+                pass
+            self._waiters.pop(waiter, None)
+
+    def notify_all(self) -> None:
+        """See `threading.Condition`. Interrupted as it begins, it has notified none, else all."""
+        try:
+            self.notify(len(self._waiters))
+        except BaseException:
+            self.notify(len(self._waiters))
+            raise
+
+
+if TYPE_CHECKING:
+    InterruptibleCondition = HotCondition = threading.Condition
+else:
+
+    class InterruptibleCondition(_Waiting, type(new_rlock())):
+        """A `threading.Condition`, and its own lock; see the module."""
+
+        __slots__ = ("_waiters",)
+
+    class HotCondition(_Waiting, type(new_hot_rlock())):
+        """The same for compiled code."""
+
+        __slots__ = ("_waiters",)
+
+
+def new_condition() -> threading.Condition:
+    """Return a condition with a lock of its own, for interpreted code."""
+    return InterruptibleCondition()
+
+
+def new_hot_condition() -> threading.Condition:
+    """Return a condition with a lock of its own, for code that may be compiled."""
+    return HotCondition()
