@@ -25,7 +25,7 @@ class InterruptibleEvent(threading.Event):
 
     def set(self) -> None:
         """See `threading.Event`."""
-        self._flag = True  # first: who takes the lock finds it so, and leaves the lock to the next
+        self._flag = True  # first: a thread that then takes the lock leaves it to the next one
         try:
             self._unset.release()
         except RuntimeError:  # it was set before
