@@ -8,6 +8,7 @@ body of the `with`, which then never unlocks it (its issue 148874, mended in 3.1
 """
 
 import dis
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,7 +85,8 @@ def interrupted_at(
 ) -> Interrupter:
     """Call a function and interrupt it at a place; return the interrupter."""
     interrupter = Interrupter(at, folders)
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()  # it would free what earlier tests have left: an interrupt of that is swallowed
     sys.settrace(interrupter)
     try:
         function()
@@ -94,6 +96,9 @@ def interrupted_at(
     else:
         sys.settrace(before)
         assert not interrupter.fired, f"the interrupt at {interrupter.where} was swallowed"
+    finally:
+        if collects:
+            gc.enable()
     return interrupter
 
 
