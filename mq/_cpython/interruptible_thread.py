@@ -10,8 +10,10 @@ Here an event is a lock that is left once it is set: to take and to leave it is 
 function each.  `timingwheel` has the same.  Interpreted.  Any thread.
 """
 
+import sys
 import threading
-from typing import Any
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
 
 
 class InterruptibleEvent(threading.Event):
@@ -54,8 +56,28 @@ class InterruptibleEvent(threading.Event):
 
 
 class InterruptibleThread(threading.Thread):
-    """A `threading.Thread`.  What interrupts `start` comes out of it as it is."""
+    """A `threading.Thread`.  What interrupts `start` comes out of it as it is.
+
+    On 3.11 and 3.12, `threading` takes a thread that runs for one that has ended once an interrupt
+    came in `is_alive` or `join`.  Here it does not.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._started = InterruptibleEvent()
+
+    if sys.version_info < (3, 13) and not TYPE_CHECKING:
+
+        def _wait_for_tstate_lock(self, block: bool = True, timeout: float = -1) -> None:
+            """Note that the thread has ended, if it has.  `block`: wait until it has."""
+            lock = self._tstate_lock
+            if lock is None:
+                return
+            taken: list[bool] = []
+            try:
+                # In one call of C: after an interrupt the list tells whether the lock was taken.
+                taken.extend(starmap(lock.acquire, ((block, timeout),)))
+            finally:
+                if taken and taken[0]:
+                    lock.release()
+                    self._stop()

@@ -50,6 +50,29 @@ def check_start(make, folders, monkeypatch):
     at_every_place(scene, 4)
 
 
+def check_alive(make, folders):
+    """Interrupt looks at a thread that runs at every place: it is alive, until it ends.
+
+    `make(target)` returns a thread.
+    """
+    end = threading.Event()
+    thread = make(end.wait)
+    thread.start()
+    _check_look(thread, thread.is_alive, folders)
+    _check_look(thread, lambda: thread.join(0), folders)
+    end.set()
+    _join([thread])
+
+
+def _check_look(thread, look, folders):
+    def scene(at):
+        interrupter = interrupted_at(at, look, (threading.__file__, *folders))
+        assert thread.is_alive()
+        return interrupter
+
+    at_every_place(scene, 1)
+
+
 def check_wait(make, folders):
     """Interrupt `wait` at every place, before and after `set`: no other thread waits for ever."""
 

@@ -14,6 +14,13 @@ def test_an_interrupted_start(monkeypatch):
     )
 
 
+def test_an_interrupted_look():
+    """A thread that runs is not taken for one that has ended."""
+    interrupted_threads.check_alive(
+        lambda target: InterruptibleThread(target=target, daemon=True), FOLDERS
+    )
+
+
 def test_an_interrupted_wait():
     """It takes nothing from other threads that wait."""
     interrupted_threads.check_wait(InterruptibleEvent, FOLDERS)
