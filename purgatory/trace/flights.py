@@ -121,7 +121,7 @@ def read_flights() -> Iterator[Flight]:
     try:
         for number, fields in enumerate(_zipped_csv(path), -1):
             if pick is None:
-                pick = itemgetter(*map(fields.index, _COLUMNS))
+                pick = _picker(fields)
                 continue
             flight = _flight(number, pick(fields), zones)
             if flight is not None:
@@ -130,6 +130,14 @@ def read_flights() -> Iterator[Flight]:
         raise
     except _DAMAGE as error:
         raise TraceError(f"{path}, row {number}: damaged ({error!r})") from error
+
+
+def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
+    """Return what picks the values of `_COLUMNS`. ValueError if there is none of one."""
+    for column in _COLUMNS:
+        if column not in header:
+            raise ValueError(f"no column {column!r}")
+    return itemgetter(*map(header.index, _COLUMNS))
 
 
 def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flight | None:

@@ -97,6 +97,10 @@ class SimulatedRLock:
             self._owner = -1
             scheduler.step(_WEIGHT)
 
+    def locked(self) -> bool:
+        """Whether it is taken."""
+        return not self._is_free()
+
     def __enter__(self) -> bool:
         return self.acquire()
 

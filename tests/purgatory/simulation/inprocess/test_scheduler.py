@@ -55,6 +55,7 @@ def test_a_lock_keeps_others_out(seed):
         def enter():
             for lock in locks:
                 with lock:
+                    assert getattr(lock, "_lock", lock).locked()  # the first is a condition's
                     inside.append(lock)
                     scheduler.sleep(0.001)
                     most.append(inside.count(lock))
