@@ -150,6 +150,13 @@ class StepServer:
         self.store = Store(self.path, connect=self.faults.connect)
         # `crash` is that of a process, which loses nothing that was written; so no need to sync.
         self.store._connection.execute("PRAGMA synchronous=OFF")
+        try:
+            self._start()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _start(self):
         clock = start_clock(self.store, self.time.sources())
         self.state = load_state("step", self.store, clock, None, self.max_memory)
         self.handler = RequestHandler(
