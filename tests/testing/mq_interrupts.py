@@ -160,3 +160,10 @@ class TimerInterrupter:
         else:
             self.seconds = 0.5 * self.seconds + 0.5 * (perf_counter() - start)
         return raised
+
+    def check(self, play):
+        """Check a play; say where it was interrupted if something is wrong."""
+        try:
+            play.check()
+        except AssertionError as error:
+            raise AssertionError(f"interrupted in {self.where}") from error

@@ -91,14 +91,6 @@ class Play:
         assert all(self.tasks[n].done() for n in self.added)
 
 
-def check_after(interrupter, play):
-    """Check a play; say where it was interrupted if something is wrong."""
-    try:
-        play.check()
-    except AssertionError as error:
-        raise AssertionError(f"interrupted in {interrupter.where}") from error
-
-
 @pytest.mark.timeout(60 + INTERRUPTS // 20)
 def test_interrupts_at_random_times():
     """Whatever the call was in the middle of, the next calls find a timer that is in order."""
@@ -108,6 +100,6 @@ def test_interrupts_at_random_times():
         while interrupts < INTERRUPTS:
             play = Play(choice)
             interrupts += interrupter.run(play.call)
-            check_after(interrupter, play)
+            interrupter.check(play)
             plays += 1
     assert plays < 20 * INTERRUPTS

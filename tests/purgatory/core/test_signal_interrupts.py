@@ -88,14 +88,6 @@ class Play:
         assert {id(future) for future in self.futures} - set(told) <= self.untold, "not told"
 
 
-def check_after(interrupter, play):
-    """Check a play; say where it was interrupted if something is wrong."""
-    try:
-        play.check()
-    except AssertionError as error:
-        raise AssertionError(f"interrupted in {interrupter.where}") from error
-
-
 @pytest.mark.timeout(60 + INTERRUPTS // 20)
 def test_interrupts_at_random_times():
     """Whatever the call was in the middle of, the next calls find a purgatory that is in order."""
@@ -105,7 +97,7 @@ def test_interrupts_at_random_times():
         while interrupts < INTERRUPTS:
             play = Play(choice)
             interrupts += interrupter.run(play.call)
-            check_after(interrupter, play)
+            interrupter.check(play)
             plays += 1
     assert plays < 20 * INTERRUPTS
 
@@ -143,4 +135,4 @@ def test_interrupts_of_calls_that_wait():
         while interrupts < INTERRUPTS // 10:
             play = ThreadedPlay()
             interrupts += interrupter.run(play.call)
-            check_after(interrupter, play)
+            interrupter.check(play)
