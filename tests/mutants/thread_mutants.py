@@ -51,7 +51,7 @@ THREAD_MUTANTS = [
     Mutant(
         "a task that has ended is moved, too",
         TIMER + "timer_core.py",
-        "            if task._tt_list is None:\n                return False\n",
+        "        if task._tt_list is None:\n            return False\n",
         "",
     ),
     Mutant(
