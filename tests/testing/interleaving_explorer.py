@@ -20,8 +20,10 @@ import sys
 import threading
 import types
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+MOST_PROGRAMS = 8
 HANG_TIMEOUT_S = 30.0  # seconds: only a bug in this file takes so long
 
 
@@ -79,9 +81,14 @@ class InterleavingExplorer:
 
     def explore(self, make):
         """Run `make(self)`, a new Scenario each time, in all orders."""
-        while self._schedules:
-            self.executions += 1
-            self._execute(make(self), self._schedules.pop())
+        # To start a thread, and to trace it, costs more than an execution of a few lines.
+        self._pool = ThreadPoolExecutor(MOST_PROGRAMS)
+        try:
+            while self._schedules:
+                self.executions += 1
+                self._execute(make(self), self._schedules.pop())
+        finally:
+            self._pool.shutdown()
         return self
 
     # One execution
@@ -98,15 +105,14 @@ class InterleavingExplorer:
         ]
         self._codes = {thread.program.__code__ for thread in self._threads}
         self._by_ident = {}
-        runners = []
         for thread in self._threads:
             thread.go.acquire()
-            runners.append(threading.Thread(target=self._run, args=(thread,), daemon=True))
-            runners[-1].start()
+        runs = [self._pool.submit(self._run, thread) for thread in self._threads]
         self._decide(None)
-        assert self._finished.wait(HANG_TIMEOUT_S), "the scheduler is stuck"
-        for runner in runners:
-            runner.join(HANG_TIMEOUT_S)
+        if not self._finished.wait(HANG_TIMEOUT_S):
+            self._fail(AssertionError("the scheduler is stuck"))
+        for run in runs:
+            run.result(HANG_TIMEOUT_S)
         if self._error is not None:
             order = "\n".join(f"  {step}" for step in self._log)
             raise BadInterleaving(f"{self._error!r} after\n{order}") from self._error
@@ -116,16 +122,19 @@ class InterleavingExplorer:
         thread.go.acquire()
         try:
             if not self._abandoned:
-                sys.settrace(self._trace)
+                self._see_lines()
                 thread.program()
         except _Abandoned:
             pass
         except BaseException as exc:
             self._fail(exc)
-        sys.settrace(None)
         thread.done, thread.frame = True, None
         if not self._abandoned:
             self._decide(thread)
+
+    def _see_lines(self):
+        if sys.gettrace() is None:  # in a new thread, and after an exception that `_trace` raised
+            sys.settrace(self._trace)
 
     def _trace(self, frame, event, argument):
         code = frame.f_code
@@ -158,12 +167,14 @@ class InterleavingExplorer:
         self._by_ident[threading.get_ident()].interrupts = 0
         frame = sys._getframe(1)
         frame.f_trace = self._trace
-        sys.settrace(self._trace)
+        self._see_lines()
 
     def _step(self, frame, ready):
+        thread = self._by_ident[threading.get_ident()]
+        if thread.done:
+            return  # what the last one to end looks at in the end
         if self._abandoned:
             raise _Abandoned
-        thread = self._by_ident[threading.get_ident()]
         thread.frame, thread.ready = frame, ready
         self._log.append(f"{thread.name}: {frame.f_code.co_qualname}, line {frame.f_lineno}")
         self._decide(thread)
