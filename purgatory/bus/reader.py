@@ -7,6 +7,7 @@ drops together with the thread.
 
 import threading
 import weakref
+from functools import partial
 
 
 class _Mark:
@@ -29,8 +30,8 @@ class MailboxReader:
         if self._ident == ident and not self._ended:
             return
         mark = self._of_thread.mark = _Mark()
-        this = weakref.ref(self)  # or the callback and this object would be a cycle
-        self._mark = weakref.ref(mark, lambda dead: _note_end(this(), dead))
+        # A weak reference, or the callback and this object would be a cycle.
+        self._mark = weakref.ref(mark, partial(_note_end, weakref.ref(self)))
         self._ident = ident
         self._ended = False
 
@@ -50,7 +51,8 @@ class MailboxReader:
         return not self._ended
 
 
-def _note_end(reader: MailboxReader | None, dead: "weakref.ref[_Mark]") -> None:
+def _note_end(this: "weakref.ref[MailboxReader]", dead: "weakref.ref[_Mark]") -> None:
+    reader = this()
     if reader is not None and reader._mark is dead:  # else another thread reads now
         reader._ended = True
         for event in tuple(reader._waiting):

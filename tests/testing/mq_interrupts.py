@@ -39,10 +39,14 @@ def interruptible(code):
     }
 
 
+# The latter two are callbacks of weak references: of a weak set, of a reader's thread.
+FINALIZERS = ("__del__", "_remove", "_note_end")
+
+
 def in_finalizer(frame):
     """Whether an exception would be lost: Python ignores those of finalizers."""
     while frame is not None:
-        if frame.f_code.co_name in ("__del__", "_remove"):  # the latter is a weak set's
+        if frame.f_code.co_name in FINALIZERS:
             return True
         frame = frame.f_back
     return False
