@@ -9,13 +9,15 @@ The front door: all public names are here. Inside, each room imports only from t
     aio                 a purgatory on an event loop
     journal             how operations ended, written down
     trace               files of operations and events
-    core                operations, watch lists, futures, and `Purgatory` itself
+    core                watch lists, submission, completion, and `Purgatory` itself
+    core.operations     an operation: its state, how it ends, its callbacks, its future
     bus                 the loop of a purgatory, its commands and its worker threads
     metrics             what Prometheus sees
     registry, stats, errors
 
-In `core`, `purgatory` and `start_and_close` have the methods of `Purgatory`, `lifecycle` the race
-of completion and expiry, `callbacks` their order, `watch_lists` key -> operations.
+In `core`, `purgatory` and `start_and_close` have the methods of `Purgatory`, `watch_lists`
+key -> operations; in `core.operations`, `lifecycle` has the race of completion and expiry,
+`callbacks` their order.
 
 `timingwheel` (when) and `mq` (messages between threads) are packages of their own.
 """
@@ -24,11 +26,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 import timingwheel  # noqa: F401 - first: in a subinterpreter it refuses to be loaded, if compiled
-from purgatory.core.future import DeferredFuture
 from purgatory.core.journal import Journal
-from purgatory.core.keyed import KeyedOperation
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.future import DeferredFuture
+from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.errors import (
     HeldFull,

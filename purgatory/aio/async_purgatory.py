@@ -21,7 +21,7 @@ from purgatory.aio.loop_operation import (
     submit_wait,
 )
 from purgatory.core.journal import Journal
-from purgatory.core.operation import DelayedOperation
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.outcome_recorder import OnError
 from purgatory.core.start_and_close import DEFAULT_MAX_HELD, Purgatory
 from purgatory.errors import WrongEventLoop

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from typing import Any, Final
 
-from purgatory.core.future import CANCELLED_AND_NOTIFIED
+from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED
 from purgatory.errors import PurgatoryClosed, WrongEventLoop
 
 # Futures that are resolved in one step of the loop. Their tasks run in the next: at 10 us each that

@@ -10,11 +10,11 @@ from typing import Any
 
 from purgatory.aio.loop_delivery import PORTION, LoopDelivery
 from purgatory.core.completion import complete, complete_key
-from purgatory.core.deferred import DeferredOperation
 from purgatory.core.event_arguments import check_limit
-from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.core.operation_state import RELEASED, UNAFFECTED
+from purgatory.core.operations.deferred import DeferredOperation
+from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED
+from purgatory.core.operations.operation_state import RELEASED, UNAFFECTED
 from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.submission import submit
 from timingwheel.lowlevel import to_ns

@@ -1,1 +1,1 @@
-"""Delayed operations, watch lists, futures, and the purgatory that joins them with a timer."""
+"""Watch lists, submission, completion, and the purgatory that joins them with a timer."""

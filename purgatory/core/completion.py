@@ -14,10 +14,10 @@ from collections.abc import Hashable
 from typing import Final
 
 from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit
-from purgatory.core.lifecycle import finalize, finish, request_check
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import UNAFFECTED, WON
-from purgatory.core.outcome import CANCELLED, COMPLETED
+from purgatory.core.operations.lifecycle import finalize, finish, request_check
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import UNAFFECTED, WON
+from purgatory.core.operations.outcome import CANCELLED, COMPLETED
 from purgatory.core.watch_lists import WatchLists
 from timingwheel.lowlevel import COMPILED
 

@@ -14,8 +14,8 @@ from collections.abc import Hashable
 from typing import Final
 
 from purgatory.core._cpython.mypyc_types import i64
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import UNAFFECTED
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
 from timingwheel.lowlevel import new_hot_rlock, now_ns

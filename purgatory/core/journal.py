@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import Outcome
 
 
 class Journal(Protocol):

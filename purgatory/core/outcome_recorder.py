@@ -15,9 +15,14 @@ from datetime import timedelta
 from typing import Final, cast
 
 from purgatory.core.journal import Journal
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import JOURNALED, OperationOwner, OperationState, first_of
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import (
+    JOURNALED,
+    OperationOwner,
+    OperationState,
+    first_of,
+)
+from purgatory.core.operations.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
 from timingwheel.lowlevel import LOCKED_SECTIONS, extend_task, to_ns

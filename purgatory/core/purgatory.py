@@ -17,14 +17,14 @@ from purgatory.bus.commands import CancelForKey, CompleteKey, FailKey
 from purgatory.bus.loop import Bus
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.completion import cancel_for_key, check_key, complete, complete_key, fail_key
-from purgatory.core.deferred import DeferredOperation
 from purgatory.core.event_arguments import check_context, check_limit, to_exception
-from purgatory.core.future import ContextFuture, DeferredFuture
 from purgatory.core.held_events import HeldEvents
-from purgatory.core.keyed import KeyedOperation
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.core.operation import DelayedOperation, attach
-from purgatory.core.operation_state import FORK_COUNTER
+from purgatory.core.operations.deferred import DeferredOperation
+from purgatory.core.operations.future import ContextFuture, DeferredFuture
+from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.operations.operation import DelayedOperation, attach
+from purgatory.core.operations.operation_state import FORK_COUNTER
 from purgatory.core.outcome_recorder import OutcomeRecorder, OutcomeRecorders
 from purgatory.core.submission import SubmissionTarget, submit
 from purgatory.core.watch_lists import WatchLists

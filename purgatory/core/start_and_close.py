@@ -17,9 +17,9 @@ from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.event_arguments import check_max_held
 from purgatory.core.held_events import HeldEvents
 from purgatory.core.journal import Journal
-from purgatory.core.lifecycle import finish
-from purgatory.core.operation_state import FORK_COUNTER
-from purgatory.core.outcome import CANCELLED
+from purgatory.core.operations.lifecycle import finish
+from purgatory.core.operations.operation_state import FORK_COUNTER
+from purgatory.core.operations.outcome import CANCELLED
 from purgatory.core.outcome_recorder import OnError, OutcomeRecorder
 from purgatory.core.purgatory import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists

@@ -10,9 +10,9 @@ from typing import Final
 
 from purgatory.core.completion import count_held
 from purgatory.core.held_events import HeldEvents
-from purgatory.core.lifecycle import MAX_ATTEMPTS, request_check
-from purgatory.core.operation import DelayedOperation, detach
-from purgatory.core.operation_state import OperationOwner
+from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, request_check
+from purgatory.core.operations.operation import DelayedOperation, detach
+from purgatory.core.operations.operation_state import OperationOwner
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
 from timingwheel import Timer, TimerClosed, TimerError, TimerTask

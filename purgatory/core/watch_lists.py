@@ -21,9 +21,9 @@ from collections.abc import Hashable
 from typing import Any, Final, cast
 
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import OperationState
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import OperationState
+from purgatory.core.operations.outcome import Outcome
 from purgatory.core.watch_shards import BySequence, WatchShard, WatchShards
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import (

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import i64
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import COUNTED, OperationState
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import COUNTED, OperationState
+from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from timingwheel.lowlevel import (
     LOCKED_SECTIONS,
     enter_section,

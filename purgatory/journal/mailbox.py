@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mq import Mailbox
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

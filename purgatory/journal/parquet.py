@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from purgatory.core.deferred import DeferredOperation
-from purgatory.core.keyed import KeyedOperation
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.deferred import DeferredOperation
+from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.operations.outcome import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
 from purgatory.journal.write_pace import WritePace
 from purgatory.journal.writer import JournalWriter
@@ -25,7 +25,7 @@ from purgatory.trace.tables import OUTCOMES
 from timingwheel import monotonic_ms
 
 if TYPE_CHECKING:
-    from purgatory.core.operation import DelayedOperation
+    from purgatory.core.operations.operation import DelayedOperation
 
 
 class ParquetJournal:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from purgatory.core.operation import DelayedOperation
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.start_and_close import Purgatory
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.feeder import Feeder

@@ -8,10 +8,10 @@ its ends is told to the purgatory's journal, which is the replay's `OutcomeColle
 from collections.abc import Hashable
 from typing import Any, Final
 
-from purgatory.core.keyed import KeyedOperation, prepare_keyed
-from purgatory.core.lifecycle import release
-from purgatory.core.operation_state import UNAFFECTED, OperationOwner
-from purgatory.core.outcome import COMPLETED, EXPIRED
+from purgatory.core.operations.keyed import KeyedOperation, prepare_keyed
+from purgatory.core.operations.lifecycle import release
+from purgatory.core.operations.operation_state import UNAFFECTED, OperationOwner
+from purgatory.core.operations.outcome import COMPLETED, EXPIRED
 from timingwheel.lowlevel import new_lock
 
 # Of all operations, which only the replay's thread ends.

@@ -7,8 +7,8 @@ a microsecond, when it occurs; sorted by time, counted and made columns later, f
 from operator import attrgetter, sub
 from typing import Final
 
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.operation import TraceOperation
 from purgatory.trace import rows

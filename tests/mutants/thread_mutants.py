@@ -6,6 +6,7 @@ The worlds of `purgatory.simulation.inprocess` have to find each.
 from tests.mutants.mutants import Mutant
 
 CORE = "purgatory/core/"
+OPERATIONS = CORE + "operations/"
 BUS = "purgatory/bus/"
 TIMER = "timingwheel/"
 
@@ -18,13 +19,13 @@ THREAD_MUTANTS = [
     ),
     Mutant(
         "a key completes an operation without its lock",
-        CORE + "keyed.py",
+        OPERATIONS + "keyed.py",
         "                with self._op_lock:\n                    won = _try_end(self,",
         "                if True:\n                    won = _try_end(self,",
     ),
     Mutant(
         "an end does not look whether it is the first",
-        CORE + "lifecycle.py",
+        OPERATIONS + "lifecycle.py",
         "    if operation._op_outcome is not None:\n        return False\n"
         "    operation._op_outcome =",
         "    operation._op_outcome =",

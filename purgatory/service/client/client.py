@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 import zmq
 from msgspec import Raw
 
-from purgatory.core.future import PENDING
+from purgatory.core.operations.future import PENDING
 from purgatory.service.client.argument_checks import check_name, checked_limit
 from purgatory.service.client.batcher import in_messages
 from purgatory.service.client.commands import CloseCommand, FlushCommand

@@ -6,7 +6,7 @@ Here and not in `futures`, as this module is compiled.
 from collections.abc import Sequence
 from typing import Any
 
-from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
+from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service.client.batcher import Call
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.errors import ServiceError

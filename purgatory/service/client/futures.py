@@ -7,8 +7,8 @@ import concurrent.futures
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from purgatory.core.future import PENDING, FastResultFuture
-from purgatory.core.lazy_attribute import LazyAttribute
+from purgatory.core.operations.future import PENDING, FastResultFuture
+from purgatory.core.operations.lazy_attribute import LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.platform.platform import Platform
@@ -26,8 +26,8 @@ class ReplyFuture(FastResultFuture[_T]):
     """The reply to a call, of a type that depends on the call.
 
     The condition and the lists of waiters and callbacks are made on first access, which sets
-    `_observed`. Until then, where atomic sections exist (see `purgatory.core.future`), the future
-    is resolved without a lock, by `session.resolve`.
+    `_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
+    the future is resolved without a lock, by `future_results.resolve`.
     """
 
     # Slots, so that nothing is allocated when these change.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry
 
 from purgatory.core._cpython.mypyc_types import i64
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import Outcome
 from purgatory.core.start_and_close import Purgatory
 from purgatory.service.server.deferred_executor import DeferredExecutor
 from purgatory.service.server.health.recent_failures import RecentFailures

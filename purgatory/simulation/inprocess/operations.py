@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from purgatory.core.keyed import KeyedOperation
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.outcome import COMPLETED
+from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.outcome import COMPLETED
 from purgatory.simulation.inprocess.oracle import ThreadOracle
 from purgatory.simulation.inprocess.records import Call, WaitRecord
 from purgatory.simulation.inprocess.scheduler import Scheduler

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, InvalidStateError
 from typing import Any, Final
 
-from purgatory.core.operation import DelayedOperation
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.start_and_close import Purgatory
 from purgatory.errors import HeldFull, OperationCancelled, OperationExpired, PurgatoryClosed
 from purgatory.simulation.inprocess.draws import Draws

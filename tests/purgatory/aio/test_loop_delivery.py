@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from purgatory.aio.loop_delivery import PORTION, LoopDelivery, resolve
-from purgatory.core.future import FINISHED
+from purgatory.core.operations.future import FINISHED
 
 
 class CountingLoop:

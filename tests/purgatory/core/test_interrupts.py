@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from purgatory import KeyedOperation, Outcome
-from purgatory.core import callbacks
+from purgatory.core.operations import callbacks
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from purgatory.core.operation_state import first_of
+from purgatory.core.operations.operation_state import first_of
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 from timingwheel.lowlevel import LOCKED_SECTIONS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.core.callbacks import MAX_NESTED
+from purgatory.core.operations.callbacks import MAX_NESTED
 from tests.testing.purgatory_harness import (
     Hooked,
     PurgatoryHarness,

@@ -16,9 +16,9 @@ from collections.abc import Hashable
 from typing import Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.lifecycle import MAX_ATTEMPTS, finish, request_check
-from purgatory.core.operation_state import UNFINISHED, OperationOwner, OperationState
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
+from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, finish, request_check
+from purgatory.core.operations.operation_state import UNFINISHED, OperationOwner, OperationState
+from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.

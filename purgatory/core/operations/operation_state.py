@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.outcome import Outcome
+from purgatory.core.operations.outcome import Outcome
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC, prepare_task, shared_lock

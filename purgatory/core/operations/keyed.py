@@ -6,16 +6,16 @@ from datetime import timedelta
 from typing import Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.lifecycle import finalize, try_set_outcome
-from purgatory.core.operation import DelayedOperation
-from purgatory.core.operation_state import (
+from purgatory.core.operations.lifecycle import finalize, try_set_outcome
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import (
     PROGRESSED,
     UNAFFECTED,
     WON,
     OperationOwner,
     prepare_operation,
 )
-from purgatory.core.outcome import COMPLETED, FAILED, Outcome
+from purgatory.core.operations.outcome import COMPLETED, FAILED, Outcome
 from timingwheel.lowlevel import (
     COMPILED,
     LOCKED_SECTIONS,

@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from purgatory.core.lazy_attribute import LazyAttribute
+from purgatory.core.operations.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)

@@ -13,20 +13,20 @@ operation always gets its callbacks. (A second interrupt meanwhile may prevent t
 
 For `DelayedOperation` and the classes of this room that work on its fields; any thread. `_op_lock`
 is held for a few lines without a call, and not at all where such lines are an atomic section; see
-`purgatory.core.operation`.
+`purgatory.core.operations.operation`.
 """
 
 from typing import Final
 
-from purgatory.core.callbacks import (
+from purgatory.core.operations.callbacks import (
     CALLED_AND_OTHERS_DEFERRED,
     DEFERRED,
     callback_depth,
     report,
     run_next_callback,
 )
-from purgatory.core.operation_state import CALLBACKS_DONE, RELEASED, OperationState
-from purgatory.core.outcome import COMPLETED, Outcome
+from purgatory.core.operations.operation_state import CALLBACKS_DONE, RELEASED, OperationState
+from purgatory.core.operations.outcome import COMPLETED, Outcome
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,

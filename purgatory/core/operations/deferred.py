@@ -10,10 +10,15 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
-from purgatory.core.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, DeferredFuture
-from purgatory.core.keyed import KeyedOperation, end_by_hand
-from purgatory.core.operation_state import RELEASED, first_of
-from purgatory.core.outcome import COMPLETED, FAILED
+from purgatory.core.operations.future import (
+    CANCELLED_AND_NOTIFIED,
+    FINISHED,
+    PENDING,
+    DeferredFuture,
+)
+from purgatory.core.operations.keyed import KeyedOperation, end_by_hand
+from purgatory.core.operations.operation_state import RELEASED, first_of
+from purgatory.core.operations.outcome import COMPLETED, FAILED
 from purgatory.errors import OperationCancelled, OperationExpired
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section, to_ns
 

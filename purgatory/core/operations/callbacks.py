@@ -15,12 +15,12 @@ from collections import deque
 from typing import Final, cast
 
 from purgatory.core._cpython.thread_local import ThreadLocal
-from purgatory.core.operation_state import (
+from purgatory.core.operations.operation_state import (
     CALLBACKS_DONE,
     ON_COMPLETE_CALLED,
     OperationState,
 )
-from purgatory.core.outcome import CANCELLED, COMPLETED, EXPIRED
+from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED
 from timingwheel.lowlevel import ATOMIC_SECTIONS, LOCKED_SECTIONS, thread_dict
 
 log: logging.Logger = logging.getLogger(__name__)
