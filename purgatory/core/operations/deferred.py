@@ -143,7 +143,7 @@ class DeferredOperation(KeyedOperation):
         if self._unresolved():
             self._op_stage = RELEASED
         elif self.future is not None:
-            self.future.tell_waiters()
+            self.future.tell_again()
 
     def _unresolved(self) -> bool:
         future = self.future
@@ -193,7 +193,7 @@ def _try_resolve(
     """Resolve a future; False if there is no memory for that now. `again`: it was tried before."""
     try:
         if again and future.done():  # but its waiters may not have been told
-            future.tell_waiters()
+            future.tell_again()
         elif state == CANCELLED_AND_NOTIFIED:
             future.set_cancelled()
         else:

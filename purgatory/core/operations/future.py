@@ -86,6 +86,17 @@ class FastResultFuture(concurrent.futures.Future[_T]):
             return self._result  # type: ignore[return-value]  # it has one: it is finished
         return super().result(timeout)
 
+    def notify_waiters(self) -> None:
+        """Wake the threads that wait for it. Idempotent.
+
+        It is done, but the thread that resolved it was interrupted, perhaps before it did so.
+        """
+        with self._condition:
+            for waiter in self._waiters:
+                if self not in waiter.finished_futures:
+                    waiter.add_result(self)
+            self._condition.notify_all()
+
 
 class DeferredFuture(FastResultFuture[Any]):
     """A `concurrent.futures.Future` that ends when its operation does.
@@ -161,18 +172,14 @@ class DeferredFuture(FastResultFuture[Any]):
         super().cancel()
         self.set_running_or_notify_cancel()
 
-    def tell_waiters(self) -> None:
+    def tell_again(self) -> None:
         """Wake the threads that wait for it, and run its callbacks; called by the operation.
 
         It is done, but the thread that resolved it was interrupted. Idempotent.
         """
-        with self._condition:
-            if self._state == CANCELLED:
-                self.set_running_or_notify_cancel()
-            for waiter in self._waiters:
-                if self not in waiter.finished_futures:
-                    waiter.add_result(self)
-            self._condition.notify_all()
+        if self._state == CANCELLED:
+            self.set_running_or_notify_cancel()
+        self.notify_waiters()
         self._invoke_callbacks()
 
     def _invoke_callbacks(self) -> None:

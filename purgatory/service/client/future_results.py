@@ -17,13 +17,15 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS
 def resolve(future: ReplyFuture[Any], result: object) -> None:
     """Set the result of a future, unless it was cancelled."""
     if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        return  # by a thread that was interrupted
+        future.notify_waiters()  # resolved by a thread that was interrupted, or it is cancelled
+        return
     if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
         # Atomic: a reader finds the future resolved, or was registered before, which sets
         # `_observed`. So there is no waiter to notify.
         future._result = result
         future._state = FINISHED
-    elif future.set_running_or_notify_cancel():
+    # It runs if a thread was interrupted here before.
+    elif future.running() or future.set_running_or_notify_cancel():
         future.set_result(result)
 
 

@@ -1,13 +1,17 @@
 """ServiceFuture and ReplyFuture: standard futures with a condition made on first access."""
 
+import concurrent.futures
 import random
 import threading
 from concurrent.futures import Future, wait
+from pathlib import Path
 
 import pytest
 
 from purgatory.service.client.future_results import resolve
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from tests.testing.eventually import eventually
+from tests.testing.interrupts import TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
 
 
@@ -54,6 +58,38 @@ def test_waiters_are_notified(future):
     assert wait([future], HANG).done == {future}
     thread.join(HANG)  # callbacks are called after those that wait have been woken
     assert told == [future]
+
+
+def test_an_interrupt_of_the_thread_that_resolves():
+    """Wherever it comes: when the answer comes again, all that wait for the future go on."""
+    folders = (str(Path(concurrent.futures.__file__).parent), TIMINGWHEEL)
+    at_every_place(lambda place: interrupted_resolve(place, folders), at_least=3)
+
+
+def interrupted_resolve(place, folders):
+    """Resolve a future for which a thread waits; interrupted, resolve it again."""
+    future, seen = ReplyFuture(), []
+    thread = threading.Thread(target=lambda: seen.append(future.result()), daemon=True)
+    thread.start()
+    eventually(lambda: future._condition._waiters)
+    interrupter = interrupted_at(place, lambda: resolve(future, 7), folders)
+    resolve(future, 7)
+    thread.join(HANG)
+    assert seen == [7], interrupter.where
+    return interrupter
+
+
+def test_notify_waiters():
+    """It wakes `wait` as well, once."""
+    future = ReplyFuture()
+    thread = threading.Thread(target=wait, args=([future],), daemon=True)
+    thread.start()
+    eventually(lambda: future._waiters)
+    future._state = "FINISHED"  # as an interrupted thread has left it
+    future.notify_waiters()
+    future.notify_waiters()
+    thread.join(HANG)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("seed", range(3))
