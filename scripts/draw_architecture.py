@@ -258,7 +258,7 @@ def draw(section: Section) -> str:
     rows = with_lanes(rows_of(arrows), arrows)
     caption = f"{section.package or section.title}: {section.purpose}"
     widest = max(map(row_width, rows))
-    wide = max(widest, 8.2 * len(caption)) + 2 * MARGIN
+    wide = max(widest, 9.2 * len(caption)) + 2 * MARGIN
     middle = untangled(rows, arrows)
     shift = (wide - widest) / 2 - MARGIN
     middle = {room: at + shift for room, at in middle.items()}
