@@ -134,6 +134,8 @@ class Session:
     def on_disconnected(self) -> None:
         """Note the end of the connection: nothing is sent until the next welcome."""
         self.welcome = None
+        # It ends also after a caller was interrupted, perhaps between a change and its count.
+        self.unsent_calls = sum([len(group.calls) for group in self._unsent])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
         """Add calls of one kind, to be sent in order."""

@@ -57,6 +57,6 @@ class Turn:
         thread = get_ident()
         with self._changed:
             if self._holder == thread:
-                self._holder = 0
                 if self._waiting:
                     self._changed.notify()
+                self._holder = 0  # last: a caller that is interrupted before does it all again

@@ -1,9 +1,12 @@
 """Turn: one thread at a time, and one that waits goes first."""
 
 import threading
+from pathlib import Path
 
+from purgatory.service.client import turn as turn_module
 from purgatory.service.client.commands import FlushCommand
 from purgatory.service.client.turn import Turn
+from tests.testing.interrupts import TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
 
 
@@ -54,6 +57,27 @@ def test_a_thread_that_waits_goes_first():
     go_on.set()
     thread.join(HANG)
     assert turn.try_take()
+
+
+def test_an_interrupt_of_the_thread_that_gives_it_up():
+    """Wherever it comes: that thread gives it up again if it still has it, and others go on."""
+    folders = (TIMINGWHEEL, str(Path(turn_module.__file__).parent))
+    at_every_place(lambda place: interrupted_give_up(place, folders), at_least=2)
+
+
+def interrupted_give_up(place, folders):
+    """Give up a turn for which another thread waits; interrupted, again."""
+    turn = Turn()
+    assert turn.try_take()
+    thread, taken, go_on = take_in_thread(turn)
+    wait_for_waiting(turn)
+    interrupter = interrupted_at(place, turn.give_up, folders)
+    if turn.is_mine:
+        turn.give_up()
+    assert taken.wait(HANG), interrupter.where
+    go_on.set()
+    thread.join(HANG)
+    return interrupter
 
 
 def test_a_caller_that_has_flushed_finds_it_free(server, connect):
