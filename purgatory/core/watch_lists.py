@@ -20,6 +20,7 @@ import threading
 from collections.abc import Hashable
 from typing import Any, Final, cast
 
+from purgatory.core._cpython.dict_growth import SETDEFAULT_FAILS_SAFELY
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import OperationState
@@ -35,6 +36,8 @@ from timingwheel.lowlevel import (
     leave_section,
 )
 
+# Whether operations are put on the lists in sections.
+SECTIONS_APPEND: Final[bool] = COMPILED and SETDEFAULT_FAILS_SAFELY
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
@@ -72,7 +75,7 @@ class WatchLists:
         One that has ended meanwhile stays off: the thread that ended it does not come back for it.
         """
         operation._op_sequence = None  # it may have a number of other lists
-        if COMPILED and are_builtin_keys(keys) and self._watch_in_section(operation, keys):
+        if SECTIONS_APPEND and are_builtin_keys(keys) and self._watch_in_section(operation, keys):
             return
         with self._lock:
             self.check_open()
