@@ -102,9 +102,10 @@ class OutcomeRecorder(OperationOwner):
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:
             try:
-                # No call between these: after an interrupt both are done or neither.
+                # No call between these, not of `cast` either: after an interrupt both are done or
+                # neither.
                 operation._op_stage = JOURNALED
-                self._journal.ended(cast("DelayedOperation", operation), outcome)
+                self._journal.ended(operation, outcome)  # type: ignore[arg-type]
             except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
                 self.report(error, operation)
 

@@ -6,6 +6,7 @@ calls. `PURGATORY_INTERRUPTS` is how many.
 
 import os
 import random
+from queue import SimpleQueue
 
 import pytest
 
@@ -19,15 +20,25 @@ WAITS = 25
 KEYS = 6
 
 
+class QueueJournal:
+    """A journal whose method is a function in C: `put(operation, outcome)`."""
+
+    def __init__(self):
+        self.queue = SimpleQueue()
+        self.ended = self.queue.put
+
+
 class Play:
     """A purgatory, and calls in a random order; a call that was interrupted may have been done.
 
-    The callbacks of the futures are functions in C, which cannot be interrupted in the middle.
+    Journal and callbacks of the futures are functions in C, which cannot be interrupted in the
+    middle.
     """
 
     def __init__(self, choice):
         self.choice = choice
-        self.harness = PurgatoryHarness(wheel_size=4)
+        self.journal = QueueJournal()
+        self.harness = PurgatoryHarness(wheel_size=4, journal=self.journal)
         self.purgatory = self.harness.purgatory
         self.futures = []
         self.told = []
@@ -83,6 +94,9 @@ class Play:
         assert len(self.futures) <= ended <= len(self.futures) + 1
         assert all(future.done() for future in self.futures)
         assert not self.harness.errors
+        journaled = [self.journal.queue.get(block=False) for _ in range(ended)]
+        assert self.journal.queue.empty(), "written down twice"
+        assert len(set(map(id, journaled))) == ended, "not written down"
         told = [id(future) for future in self.told]
         assert len(set(told)) == len(told), "told twice"
         assert {id(future) for future in self.futures} - set(told) <= self.untold, "not told"
