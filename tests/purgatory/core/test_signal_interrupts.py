@@ -42,15 +42,18 @@ class Play:
         self.purgatory = self.harness.purgatory
         self.futures = []
         self.told = []
+        self.events = []  # each for one operation
         self.untold = set()  # futures whose callback may not have been registered
 
     def call(self):
         """Make the calls, in turn."""
+        calls = [
+            *(self.complete, self.fail, self.hold, self.complete_later, self.resolve_by_hand),
+            *(self.cancel, self.cancel_for_key, self.extend, self.advance, self.advance, list),
+        ]
         for _ in range(WAITS):
             self.submit()
-            self.choice.choice(
-                [self.complete, self.cancel, self.cancel_for_key, self.advance, list]
-            )()
+            self.choice.choice(calls)()
 
     def submit(self):
         """Submit an operation for some keys."""
@@ -65,6 +68,31 @@ class Play:
     def complete(self):
         """Complete a key."""
         self.purgatory.complete(self.choice.randrange(KEYS), "value")
+
+    def complete_later(self):
+        """Post the completion of a key, and have it done."""
+        self.purgatory.complete_later(self.choice.randrange(KEYS), "value")
+        self.purgatory.step()
+
+    def hold(self):
+        """Complete a key for one operation, now or later."""
+        event = object()
+        self.events.append(event)
+        self.purgatory.complete(self.choice.randrange(KEYS), event, limit=1, hold=0.02)
+
+    def fail(self):
+        """Fail a key."""
+        self.purgatory.fail(self.choice.randrange(KEYS), OSError)
+
+    def resolve_by_hand(self):
+        """Set the result of one of the futures, unless it is done."""
+        future = self.choice.choice(self.futures)
+        if not future.done():
+            future.set_result("by hand")
+
+    def extend(self):
+        """Extend one of the futures."""
+        self.choice.choice(self.futures).extend(self.choice.random() / 20)
 
     def cancel(self):
         """Cancel one of the futures."""
@@ -84,13 +112,15 @@ class Play:
         purgatory, timer = self.purgatory, self.harness.timer
         timer.advance_clock()  # an interrupted drain goes on
         purgatory._check()
-        assert purgatory.delayed == len(timer), "on the lists is in the wheel"
+        purgatory.step()  # what an interrupted step has left
+        waiting = purgatory.delayed + purgatory.stats().held
+        assert waiting == len(timer), "on the lists or held is in the wheel"
         self.harness.clock.advance(1)
         timer.advance_clock()
         purgatory._check()
         stats = purgatory.stats()
         assert (stats.pending, stats.watch_entries, len(timer)) == (0, 0, 0)
-        ended = stats.completed + stats.expired + stats.cancelled
+        ended = stats.completed + stats.failed + stats.expired + stats.cancelled
         assert len(self.futures) <= ended <= len(self.futures) + 1
         assert all(future.done() for future in self.futures)
         assert not self.harness.errors
@@ -100,6 +130,16 @@ class Play:
         told = [id(future) for future in self.told]
         assert len(set(told)) == len(told), "told twice"
         assert {id(future) for future in self.futures} - set(told) <= self.untold, "not told"
+        counted = [id(value) for future in self.futures for value in values_of(future)]
+        assert all(counted.count(id(event)) <= 1 for event in self.events), "an event counted twice"
+
+
+def values_of(future):
+    """Return the values of the keys that completed a future."""
+    if future.cancelled() or future.exception() is not None:
+        return []
+    result = future.result()
+    return result.values() if isinstance(result, dict) else [result]
 
 
 @pytest.mark.timeout(60 + INTERRUPTS // 20)
