@@ -80,8 +80,8 @@ class WheelState:
         bucket = wheel.slots[due_ns // wheel.tick_ns % wheel.size]
         if bucket is None or bucket.is_full():
             return False
-        task.deadline_ns = deadline_ns
         bucket.add(task)
+        task.deadline_ns = deadline_ns  # after it: see `_put`
         return True
 
     def place(self, task: TimerTask, deadline_ns: i64) -> TimerTaskList | None:
@@ -129,14 +129,15 @@ class WheelState:
         if task._tt_list is not None:
             self._move(task, bucket, deadline_ns)
             return
-        task.deadline_ns = deadline_ns
         bucket.add(task)
+        # After it: a recurring task that an interrupt has kept from being added counts its next run
+        # from the deadline that it had. A return is no place for an interrupt.
+        task.deadline_ns = deadline_ns
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
         old = bucket_of(task)
         assert old is not None, task
-        # A return is no place for an interrupt, and there is nothing that may fail between the two.
-        old.move(task, bucket)
+        old.move(task, bucket)  # nothing may fail between the two, as in `_put`
         task.deadline_ns = deadline_ns
 
     def _check_owner(self, task: TimerTask) -> None:
