@@ -14,6 +14,8 @@ change of the lists is an atomic section, unless it begins in the middle of anot
 takes the lock, and is deferred like any such change. Without the interpreter lock, the keys are
 spread over several shards, and a section takes the lock of the shards of its keys; "the lock" is
 then that of all shards (see `watch_shards`).
+
+One file, though long: all of it reads or changes the same fields, under the same lock.
 """
 
 import threading
@@ -81,14 +83,8 @@ class WatchLists:
             self.check_open()
             if self._changing:
                 self._deferred_changes.append((operation, keys))
-            elif operation._op_outcome is None:
-                self._changing = True
-                try:
-                    self._append_all(operation, keys)
-                finally:
-                    self._changing = False
-                    if self._deferred_changes:
-                        self._apply_deferred()
+            else:
+                self._change(operation, keys)
 
     def _watch_in_section(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
         """Put it on the lists in a section; False if that is impossible, and nothing is done."""
@@ -262,13 +258,7 @@ class WatchLists:
             self._deferred_changes.append((operation, ()))
             return None
         if operation._op_keys:
-            self._changing = True
-            try:
-                error = self._unwatch(self._first, operation)
-            finally:
-                self._changing = False
-                if self._deferred_changes:
-                    self._apply_deferred()
+            error = self._change(operation, ())
         if self.closed:
             try:
                 self._note_drained()
@@ -318,18 +308,53 @@ class WatchLists:
             if not found:
                 del shard.of_key[key]
 
+    def _change(self, operation: OperationState, keys: tuple[Hashable, ...]) -> Exception | None:
+        """Watch `keys` for an operation, or remove it if there are none; then what was deferred.
+
+        Returns as `remove`.
+        """
+        self._changing = True
+        try:
+            return self._watch_or_unwatch(operation, keys)
+        finally:
+            self._changing = False
+            if self._deferred_changes:
+                try:
+                    self._apply_deferred()
+                except Exception:
+                    raise
+                except BaseException:  # an interrupt: those that are left would wait for a change
+                    self._apply_deferred()
+                    raise
+
+    def _watch_or_unwatch(
+        self, operation: OperationState, keys: tuple[Hashable, ...]
+    ) -> Exception | None:
+        """Do all of it or nothing; or, after an exception in a removal, what can be done again."""
+        if not keys:
+            return self._unwatch(self._first, operation)
+        if operation._op_outcome is None:
+            self._append_all(cast("DelayedOperation", operation), keys)
+        return None
+
     def _apply_deferred(self) -> None:
-        """Make the changes that came while another was under way."""
+        """Make the changes that came while another was under way.
+
+        One that is interrupted, or that memory is short for, is left to be made again.
+        """
         while self._deferred_changes:
-            operation, keys = self._deferred_changes.pop(0)
+            operation, keys = self._deferred_changes[0]
             self._changing = True
             try:
-                if not keys:
-                    self._unwatch(self._first, operation)
-                elif operation._op_outcome is None:
-                    self._append_all(cast("DelayedOperation", operation), keys)
+                self._watch_or_unwatch(operation, keys)
+            except MemoryError:
+                raise
+            except Exception:
+                del self._deferred_changes[0]
+                raise
             finally:
                 self._changing = False
+            del self._deferred_changes[0]
         self._note_drained()
 
     def _note_drained(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from purgatory import KeyedOperation, Outcome
 from purgatory.core.operations import callbacks
 from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
+from tests.testing.keys import Key
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
 
@@ -136,6 +137,21 @@ class Scene:
         self.harness.clock.advance(2)
         self.harness.timer.advance_clock()
 
+    def prepare_submit_nested(self):
+        self.extra.append(Recorder(5))
+        self.p.try_complete_else_watch(self.extra[0], [Key(1)])
+
+    def submit_nested(self):
+        """Submit for a key whose comparison submits one more, and cancels another."""
+        self.extra.append(Recorder(5))
+        self.p.try_complete_else_watch(self.extra[1], [Key(2, self.in_comparison)])
+
+    def in_comparison(self):
+        if len(self.extra) == 2:
+            self.extra.append(Recorder(5))
+            self.p.try_complete_else_watch(self.extra[2], ["late"])
+            self.ops[0].cancel()
+
     def force_complete(self):
         self.ops[0].force_complete()
 
@@ -200,6 +216,7 @@ ACTIONS = [
     "submit", "submit_ready", "submit_due", "defer", "check", "complete", "force_complete",
     "cancel", "cancel_future", "cancel_for_key", "expire", "chain", "close", "extend", "fail",
     "resolve_by_hand", "limit", "hold", "replace", "submit_held", "hold_ends", "close_timer",
+    "submit_nested",
 ]  # fmt: skip
 
 

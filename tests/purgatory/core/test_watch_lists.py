@@ -10,6 +10,7 @@ from purgatory import DelayedOperation, Purgatory
 from purgatory.core.operations.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
+from tests.testing.keys import Key
 from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
 from timingwheel import TimerFull
 
@@ -17,23 +18,6 @@ from timingwheel import TimerFull
 @pytest.fixture
 def lists():
     return WatchLists("test")
-
-
-class Key:
-    """A key with a hash and an equality that the test controls."""
-
-    def __init__(self, value, on_compare=None):
-        self.value = value
-        self.on_compare = on_compare
-
-    def __hash__(self):
-        return 1
-
-    def __eq__(self, other):
-        for key in (self, other):
-            if isinstance(key, Key) and key.on_compare is not None:
-                key.on_compare()
-        return isinstance(other, Key) and self.value == other.value
 
 
 class TestWatching:
