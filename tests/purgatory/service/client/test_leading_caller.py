@@ -61,7 +61,8 @@ def test_the_io_thread_sleeps(server, connect):
         client.defer(f"k{n}", timeout=HANG)
         client.flush()
         assert client.stats()["pending"] == n + 1
-    assert len(steps) < 10  # ZeroMQ may wake it now and then; 150 otherwise
+    # ZeroMQ may wake it now and then, more often on a busy machine; 150 otherwise.
+    assert len(steps) < 75
     assert client.complete("k0") == 1
 
 
