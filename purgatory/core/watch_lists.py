@@ -20,7 +20,7 @@ One file, though long: all of it reads or changes the same fields, under the sam
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from purgatory.core._cpython.dict_growth import SETDEFAULT_FAILS_SAFELY
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
@@ -334,7 +334,7 @@ class WatchLists:
         if not keys:
             return self._unwatch(self._first, operation)
         if operation._op_outcome is None:
-            self._append_all(operation, keys)  # type: ignore[arg-type]  # a cast is a call, for each
+            self._append_all(cast("DelayedOperation", operation), keys)
         return None
 
     def _apply_deferred(self) -> None:
