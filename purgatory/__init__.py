@@ -13,11 +13,11 @@ The front door: all public names are here. Inside, each room imports only from t
     core.operations     an operation: its state, how it ends, its callbacks, its future
     bus                 the loop of a purgatory, its commands and its worker threads
     metrics             what Prometheus sees
-    registry, stats, errors
+    registry, errors
 
-In `core`, `purgatory` and `start_and_close` have the methods of `Purgatory`, `watch_lists`
-key -> operations; in `core.operations`, `lifecycle` has the race of completion and expiry,
-`callbacks` their order.
+In `core`, `purgatory` and `purgatory_core` have the methods of `Purgatory`, `watch_lists`
+key -> operations; in `core.operations`, `lifecycle` has the race of completion and expiry, and the
+callbacks.
 
 `timingwheel` (when) and `mq` (messages between threads) are packages of their own.
 """
@@ -26,12 +26,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 import timingwheel  # noqa: F401 - first: in a subinterpreter it refuses to be loaded, if compiled
-from purgatory.core.journal import Journal
 from purgatory.core.operations.future import DeferredFuture
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.outcome import Outcome
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.operations.operation_state import Outcome
+from purgatory.core.outcome_recorder import Journal
+from purgatory.core.purgatory import Purgatory
 from purgatory.errors import (
     HeldFull,
     OperationCancelled,
@@ -45,7 +45,7 @@ from purgatory.errors import (
 from purgatory.journal.files import JournalError
 from purgatory.journal.mailbox import Ended, MailboxJournal
 from purgatory.journal.parquet import ParquetJournal
-from purgatory.stats import PurgatoryStats
+from purgatory.registry import PurgatoryStats
 
 if TYPE_CHECKING:
     from purgatory import metrics

@@ -26,7 +26,7 @@ from purgatory.registry import ObservablePurgatory, live_purgatories
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from purgatory.stats import PurgatoryStats
+    from purgatory.registry import PurgatoryStats
     from timingwheel import Lateness, TimerStats
 
 

@@ -1,10 +1,34 @@
-"""The purgatories of this process that are alive, without keeping them so. Any thread."""
+"""The purgatories of this process that are alive, and the numbers of each. Any thread."""
 
 import weakref
+from dataclasses import dataclass
 from typing import Protocol
 
-from purgatory.stats import PurgatoryStats
 from timingwheel import Timer
+
+
+@dataclass(frozen=True, slots=True)
+class PurgatoryStats:
+    """A purgatory's numbers at one moment.
+
+    `pending`: operations that wait. `watch_entries`: pairs of a pending operation and a key it
+    watches. `watched_keys`: keys with at least one such operation. `held`: events that count for
+    later operations, too. `completed`, `failed`, `expired`, `cancelled`: operations that ended so,
+    since the start. `mailbox_commands`: commands posted to the loop since the start.
+    `mailbox_depth`: those of them that it has not received yet.
+    """
+
+    name: str
+    pending: int
+    watch_entries: int
+    watched_keys: int
+    held: int
+    completed: int
+    failed: int
+    expired: int
+    cancelled: int
+    mailbox_commands: int
+    mailbox_depth: int
 
 
 class ObservablePurgatory(Protocol):
@@ -25,7 +49,7 @@ class ObservablePurgatory(Protocol):
         """Whether it is neither closed nor a forked child's copy of its parent's."""
 
 
-# By id, because a subclass may define __eq__ and __hash__ as it likes.
+# Not kept alive. By id, because a subclass may define __eq__ and __hash__ as it likes.
 _purgatories: "weakref.WeakValueDictionary[int, ObservablePurgatory]" = (
     weakref.WeakValueDictionary()
 )

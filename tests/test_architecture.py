@@ -40,12 +40,7 @@ FLOORS = {
         ["purgatory.journal.*"],
         ["purgatory.trace.*", "purgatory.core.*"],
         ["purgatory.bus.*", "purgatory.metrics"],
-        [
-            (
-                "purgatory.registry purgatory.stats purgatory.errors purgatory.durations "
-                "purgatory.durable_files"
-            )
-        ],
+        ["purgatory.registry purgatory.errors purgatory.durations purgatory.durable_files"],
     ],
     "purgatory.service": [
         ["purgatory.service purgatory.service.service"],

@@ -20,12 +20,11 @@ from purgatory.aio.loop_operation import (
     complete_in_loop,
     submit_wait,
 )
-from purgatory.core.journal import Journal
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.outcome_recorder import OnError
-from purgatory.core.start_and_close import DEFAULT_MAX_HELD, Purgatory
+from purgatory.core.outcome_recorder import Journal, OnError
+from purgatory.core.purgatory import DEFAULT_MAX_HELD, Purgatory
 from purgatory.errors import WrongEventLoop
-from purgatory.stats import PurgatoryStats
+from purgatory.registry import PurgatoryStats
 from timingwheel import InlineExecutor, Timer
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Any
 
 from purgatory.aio.loop_delivery import PORTION, LoopDelivery
 from purgatory.core.completion import complete, complete_key
-from purgatory.core.event_arguments import check_limit
+from purgatory.core.held_events import check_limit
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED
 from purgatory.core.operations.operation_state import RELEASED, UNAFFECTED
-from purgatory.core.purgatory import PurgatoryCore
+from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.submission import submit
 from timingwheel.lowlevel import to_ns
 

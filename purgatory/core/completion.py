@@ -1,6 +1,6 @@
 """Completion of a watch key: what is done with the operations that the watch lists return.
 
-Each is called under no lock, by the thread that completes the key. For `purgatory.core.purgatory`
+Each is called under no lock, by the thread that completes the key. For `purgatory_core`
 and `submission`; any thread.
 
 An event that is held is on view before the operations that wait are looked up, and an operation is
@@ -16,8 +16,7 @@ from typing import Final
 from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit
 from purgatory.core.operations.lifecycle import finalize, finish, request_check
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import UNAFFECTED, WON
-from purgatory.core.operations.outcome import CANCELLED, COMPLETED
+from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, UNAFFECTED, WON
 from purgatory.core.watch_lists import WatchLists
 from timingwheel.lowlevel import COMPILED
 

@@ -23,6 +23,17 @@ from timingwheel.lowlevel import new_hot_rlock, now_ns
 UNLIMITED: Final = -1
 
 
+def check_limit(limit: object) -> int:
+    """Return a limit; UNLIMITED for None. Raises TypeError, and ValueError for less than 1."""
+    if limit is None:
+        return UNLIMITED
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is {limit!r}; expected an int or None")
+    if limit < 1:
+        raise ValueError(f"limit is {limit!r}; expected at least 1")
+    return limit
+
+
 class HeldEvent(TimerTask):
     """A completion that is limited, or held until its deadline, or both.
 

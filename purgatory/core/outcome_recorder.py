@@ -1,4 +1,4 @@
-"""OutcomeRecorder: records how the operations of one purgatory end.
+"""OutcomeRecorder: records how the operations of one purgatory end; Journal: who is told.
 
 It takes them off the watch lists, counts and journals their outcomes, reports what user code
 raises, and closes the purgatory's own timer after the last one. Any thread; no method is called
@@ -12,17 +12,16 @@ import logging
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from purgatory.core.journal import Journal
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     JOURNALED,
     OperationOwner,
     OperationState,
+    Outcome,
     first_of,
 )
-from purgatory.core.operations.outcome import Outcome
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
 from timingwheel.lowlevel import LOCKED_SECTIONS, extend_task, to_ns
@@ -33,6 +32,17 @@ log: logging.Logger = logging.getLogger(__name__)
 _COPIES: Final = 8
 
 OnError = Callable[[BaseException, DelayedOperation], object]
+
+
+class Journal(Protocol):
+    """Something that is told each outcome once, by the thread that brought it about."""
+
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        """Write down one outcome. Called under no lock, before the operation's callbacks.
+
+        Must be safe to call from several threads. An exception goes to `on_error` and does not
+        keep the operation from ending.
+        """
 
 
 class OutcomeRecorder(OperationOwner):

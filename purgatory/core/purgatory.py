@@ -1,280 +1,234 @@
-"""Purgatory: its methods that submit, complete and cancel, and its figures.
+"""Purgatory: the class for users; its constructor, `start`, `step` and `close`.
 
-Any thread submits, completes and cancels; the timer's executor expires. Each decision is made under
-one lock, that of the watch lists, an operation or the timer, never two at once, and user code runs
-under none of them. `submission` and `completion` have what is done for an operation and for a key,
-`lifecycle` the race of completion and expiry.
-
-Compiled, hence apart from `start_and_close`, which has the rest of the class.
+The rarely executed half: what is done for each operation is inherited from `PurgatoryCore`, which
+is compiled. This half is not. So its loops release the GIL, and the class can be referenced weakly,
+as the registry of live purgatories does; mypyc's classes cannot be.
 """
 
-from collections.abc import Hashable, Iterable
-from contextvars import Context
+import atexit
+import os
 from datetime import timedelta
-from typing import Any, Final, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from purgatory.bus.commands import CancelForKey, CompleteKey, FailKey
 from purgatory.bus.loop import Bus
-from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.completion import cancel_for_key, check_key, complete, complete_key, fail_key
-from purgatory.core.event_arguments import check_context, check_limit, to_exception
+from purgatory.bus.worker_pool import WorkerPool
+from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.held_events import HeldEvents
-from purgatory.core.keys import check_need, distinct_keys
-from purgatory.core.operations.deferred import DeferredOperation
-from purgatory.core.operations.future import ContextFuture, DeferredFuture
-from purgatory.core.operations.keyed import KeyedOperation
-from purgatory.core.operations.operation import DelayedOperation, attach
-from purgatory.core.operations.operation_state import FORK_COUNTER
-from purgatory.core.outcome_recorder import OutcomeRecorder, OutcomeRecorders
-from purgatory.core.submission import SubmissionTarget, submit
+from purgatory.core.operations.lifecycle import finish
+from purgatory.core.operations.operation_state import CANCELLED, FORK_COUNTER
+from purgatory.core.outcome_recorder import Journal, OnError, OutcomeRecorder
+from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
-from purgatory.stats import PurgatoryStats
-from timingwheel import Timer
-from timingwheel.lowlevel import to_ns
+from purgatory.registry import add_purgatory, live_purgatories
+from timingwheel import Timer, TimerError
+from timingwheel.lowlevel import MAX_WORKERS, to_ms
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_future: Final[type[DeferredFuture]] = DeferredFuture
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+# An event takes about 400 bytes beside its key and its value: forty megabytes.
+DEFAULT_MAX_HELD = 100_000
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class PurgatoryCore:
-    """What `Purgatory` inherits: all that is done for each operation and key."""
+class Purgatory(PurgatoryCore):
+    """Holds delayed operations until a watch key completes them or their timeout passes.
+
+    `timer`: one that others may share, which is then neither started nor closed here; None: one of
+    its own, `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they
+    are logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the
+    metrics in. `executor_workers`: how many threads run what expires, with a timer of its own;
+    default: one, and another whenever one callback takes more than two to four milliseconds.
+    `max_held`: how many events may be held at once, see `complete`.
+
+    With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
+    closes it. All methods may be called from any thread, and from callbacks.
+    """
 
     def __init__(
         self,
-        name: str,
-        timer: Timer,
-        owner: OutcomeRecorder,
-        lists: WatchLists,
-        held: HeldEvents,
-        bus: Bus,
-    ) -> None:
-        self.name = name
-        self.timer = timer
-        # The owner has it as well, but threads count references to that one: see `timer_core`.
-        self._fork_number = FORK_COUNTER.value
-        # Final: see `timingwheel.timer_core`.
-        self._owner: Final = owner
-        self._owners: Final = OutcomeRecorders(owner)
-        self._lists: Final = lists
-        self._held: Final = held
-        self._bus: Final = bus
-        self._target: Final = SubmissionTarget(owner, lists, held, timer)
-
-    def try_complete_else_watch(
-        self, operation: DelayedOperation, keys: Iterable[Hashable]
-    ) -> bool:
-        """Complete an operation now, or let it wait for its keys until its timeout.
-
-        True if this call completed it. The order is check, watch, check: a completion before the
-        watching is seen by the second check, one after it finds the operation in the lists. Keys
-        that occur twice count once.
-
-        Raises TypeError and ValueError for bad arguments and an operation that waits already,
-        PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
-        """
-        if not isinstance(operation, DelayedOperation):
-            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        watch_keys = distinct_keys(keys)
-        _check_open(self)
-        if isinstance(operation, KeyedOperation):
-            check_need(operation.need, len(watch_keys))
-        owner = self._owners.of(operation)
-        return attach(operation, owner) and submit(self._target, operation, watch_keys)
-
-    def check_and_complete(self, key: Hashable) -> int:
-        """Call `try_complete` of all operations that watch a key; how many this call completed.
-
-        Raises PurgatoryClosed.
-        """
-        _check_not_drained(self)
-        return check_key(self._lists, key)
-
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
-        _check_not_drained(self)
-        return cancel_for_key(self._lists, key)
-
-    @overload
-    def defer(
-        self,
-        *keys: Hashable,
-        timeout: float = ...,
-        need: int = ...,
-        context: Context | None = ...,
-    ) -> DeferredFuture: ...
-    @overload
-    def defer(
-        self,
-        *keys: Hashable,
-        timeout: float | timedelta,
-        need: int = ...,
-        context: Context | None = ...,
-    ) -> DeferredFuture: ...
-    def defer(
-        self, *keys: Hashable, timeout: Any = 30.0, need: Any = 1, context: Any = None
-    ) -> DeferredFuture:
-        """Return a future that resolves once `need` distinct keys have been completed.
-
-        `timeout` in seconds, or a timedelta. The result is the value of the key, or with need > 1
-        a dict key -> value. `context`: a `contextvars.Context`; the future's callbacks run in
-        copies of it. Raises TypeError and ValueError for bad arguments, TimerFull, PurgatoryClosed.
-        """
-        watch_keys = distinct_keys(keys)
-        _check_open(self)
-        if type(need) is not int or need != 1:  # any keys can meet that
-            check_need(need, len(watch_keys))
-        operation = DeferredOperation(timeout, need, watch_keys)
-        future: DeferredFuture = _future() if context is None else _context_future(context)
-        future._operation = operation
-        # `attach`, for an operation that only this thread knows
-        operation._op_owner = self._owners.of(operation)
-        try:
-            submit(self._target, operation, watch_keys, is_internal=True)
-        except BaseException:
-            operation.future = None  # no cycle is left behind
-            raise
-        return future
-
-    @overload
-    def complete(
-        self, key: Hashable, value: object = ..., *, limit: int | None = ..., hold: float = ...
-    ) -> int: ...
-    @overload
-    def complete(
-        self, key: Hashable, value: object = ..., *, limit: int | None = ..., hold: timedelta
-    ) -> int: ...
-    def complete(
-        self, key: Hashable, value: object = None, *, limit: Any = None, hold: Any = 0.0
-    ) -> int:
-        """Complete a key: futures that wait for it get `value`, other operations are checked.
-
-        `limit`: it counts for at most so many operations, the longest waiting first; those that it
-        neither completes nor brings nearer are left out. `hold`: for so many seconds (or a
-        timedelta) it also counts for operations submitted later, as if it came then; `limit` bounds
-        both together. It replaces what is held for the key, without `hold` too. How many operations
-        this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
-        `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
-        """
-        _check_not_drained(self)
-        if limit is None and type(hold) is float and not hold and not self._held.holds:
-            return complete_key(self._lists, key, value)
-        return complete(self._lists, self._held, key, value, check_limit(limit), to_ns(hold))
-
-    def complete_later(
-        self,
-        key: Hashable,
-        value: object = None,
+        name: str = "purgatory",
         *,
-        limit: int | None = None,
-        hold: float | timedelta = 0.0,
+        timer: Timer | None = None,
+        on_error: OnError | None = None,
+        journal: Journal | None = None,
+        registry: "CollectorRegistry | None" = None,
+        executor_workers: int | None = None,
+        max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
-        """Post a completion to the purgatory's loop, and return at once.
+        _check_options(name, timer, on_error, registry, executor_workers)
+        self._owns_timer = timer is None
+        pool = None
+        if timer is None:
+            pool = _new_worker_pool(name, executor_workers)
+            timer = Timer(name, executor=pool)
+        lists = WatchLists(name)
+        held = HeldEvents(name, timer, _check_max_held(max_held))
+        owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
+        bus = Bus(name, KeyCommandHandler(lists, held), pool)
+        super().__init__(name, timer, owner, lists, held, bus)
+        if timer.running:
+            owner.enable_gc_untracking()
+        self._registry = registry
+        if registry is not None:
+            from purgatory import metrics  # noqa: PLC0415  # see `purgatory.__getattr__`
 
-        From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
-        is done together, in order for each thread. `hold` counts from then; if too many events are
-        held then, that is logged, and nothing is completed. Raises TypeError and ValueError for bad
-        arguments, PurgatoryClosed.
+            metrics.register(self, registry)
+        add_purgatory(self)
+
+    def start(self) -> None:
+        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+
+        Nothing happens if it runs. Raises PurgatoryClosed.
         """
-        hash(key)
-        _check_open(self)
-        self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold)))
+        self._owner.check_not_forked()
+        self._lists.check_open()
+        if self._owns_timer:
+            self.timer.start(self._bus)
+        else:
+            self._bus.start_loop()
+        if self.timer.running:
+            self._owner.enable_gc_untracking()
 
-    def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
-        """Fail a key: futures that wait for it raise `error`, other operations are checked.
+    def step(self, timeout: float | timedelta = 0.0) -> bool:
+        """Do what was posted and, with a timer of its own, what is due: for use without threads.
 
-        A future of several keys fails whatever its need, unless this key has been completed.
-        `error`: an Exception, or a class of them. What is held for the key stays. How many
-        operations this call ended. Raises TypeError for a bad error, PurgatoryClosed.
+        Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
+        RuntimeError while a loop runs, which does all that.
         """
-        exception = to_exception(error)
-        _check_not_drained(self)
-        return fail_key(self._lists, key, exception)
+        if self._loop_runs():
+            raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
+        delay = self.timer.max_sleep() if self._owns_timer else None
+        seconds = to_ms(timeout) / 1000
+        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        return self._owns_timer and self.timer.advance_clock()
 
-    def fail_later(self, key: Hashable, error: Exception | type[Exception]) -> None:
-        """Post a `fail`, as `complete_later` does a completion."""
-        hash(key)
-        exception = to_exception(error)
-        _check_open(self)
-        self._bus.post(FailKey(key, exception))
+    def close(
+        self,
+        wait: bool = True,
+        cancel_pending: bool = True,
+        timeout: float | timedelta | None = None,
+    ) -> None:
+        """Refuse new operations and end those that wait. May be called again, and from a callback.
 
-    def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
-        """Let the timeout of an operation count anew from now; False if it has ended.
-
-        `timeout`: seconds or a timedelta; shorter than what is left will do. The operation keeps
-        its place among those that wait for its keys. Its `delay_ms` still counts from its
-        submission. Raises TypeError and ValueError for a bad timeout, ValueError for an operation
-        that was not submitted to this purgatory, or is just being submitted, PurgatoryClosed. For
-        futures: `DeferredFuture.extend`.
+        `cancel_pending`: cancel them, so that their futures raise OperationCancelled; False: let
+        them complete or expire for up to `timeout` seconds, then cancel the rest. `wait`: return
+        when all that has happened (with a shared timer, another thread must advance its clock
+        meanwhile; in a `try_complete`, pass a timeout: it may be called while its operation is
+        submitted, which cannot end before it returns). The metrics leave their registry. In a
+        forked child: nothing. Raises TypeError and ValueError for a bad timeout.
         """
-        if not isinstance(operation, DelayedOperation):
-            raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        return self._owner.extend(operation, timeout)
+        if self._owner.forked:
+            return
+        seconds = None if timeout is None else to_ms(timeout) / 1000
+        self._lists.close()
+        self._held.close()  # nothing is submitted any more that it could count for
+        if self._registry is not None:
+            from purgatory import metrics  # noqa: PLC0415  # as above
 
-    def cancel_later(self, key: Hashable) -> None:
-        """Post a `cancel_for_key`, as `complete_later` does a completion."""
-        hash(key)
-        _check_open(self)
-        self._bus.post(CancelForKey(key))
+            metrics.unregister(self, self._registry)
+        self._bus.flush(self._loop_runs, seconds)
+        self._bus.stop_loop(seconds if wait else 0)
+        try:
+            self._finish_pending(wait, cancel_pending, timeout)
+        finally:
+            if not self._loop_runs():
+                self._bus.mailbox.close()
 
-    @property
-    def watched(self) -> int:
-        """How many pairs of pending operation and watched key there are. O(1).
+    def _finish_pending(
+        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+    ) -> None:
+        if cancel_pending:
+            self._cancel_all()
+        if self._owns_timer:
+            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
+            if wait and len(self.timer):  # it was never started: nothing will expire
+                self._cancel_all()
+        elif cancel_pending:
+            return
+        elif wait:
+            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
+            self._cancel_all()
+        elif timeout is not None:
+            self._cancel_all_after(timeout)
 
-        Exact; without the interpreter lock, while other threads change it, about right.
-        """
-        return self._lists.entries
-
-    @property
-    def delayed(self) -> int:
-        """How many operations are pending. O(1); exact as `watched` is."""
-        return self._lists.pending
-
-    def stats(self) -> PurgatoryStats:
-        """Return the figures of this moment. O(1)."""
-        lists, mailbox = self._lists, self._bus.mailbox
-        return PurgatoryStats(
-            name=self.name,
-            pending=lists.pending,
-            watch_entries=lists.entries,
-            watched_keys=len(lists),
-            held=len(self._held),
-            completed=lists.completed,
-            failed=lists.failed,
-            expired=lists.expired,
-            cancelled=lists.cancelled,
-            mailbox_commands=mailbox.sent,
-            mailbox_depth=mailbox.depth,
-        )
-
-    def _check(self) -> None:
-        """Verify every invariant; AssertionError says which one is broken."""
-        self._lists._check()
-        self._held._check()
-        self.timer._check()
+    def _cancel_all(self) -> None:
         for operation in self._lists.all():
-            assert operation._op_outcome is None, operation
+            finish(operation, CANCELLED)
 
-    def __repr__(self) -> str:
-        return f"<Purgatory {self.name!r}, {self.delayed} pending, {self.watched} watched>"
+    def _cancel_all_after(self, timeout: float | timedelta) -> None:
+        try:
+            self.timer.schedule(timeout, self._cancel_all)
+        except TimerError:
+            self._cancel_all()
+
+    def _loop_runs(self) -> bool:
+        return self.timer.running if self._owns_timer else self._bus.loop_runs()
+
+    def _is_live(self) -> bool:
+        """Whether it is neither closed nor a forked child's copy of its parent's."""
+        return not (self._lists.closed or self._owner.forked)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
-def _context_future(context: object) -> DeferredFuture:
-    future: ContextFuture = ContextFuture()
-    future._context = check_context(context)
-    return future
+def _check_options(
+    name: object, timer: object, on_error: object, registry: object, executor_workers: object
+) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected a str")
+    if timer is not None and not isinstance(timer, Timer):
+        raise TypeError(f"timer is {timer!r}; expected a Timer or None")
+    if on_error is not None and not callable(on_error):
+        raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+    if executor_workers is not None and timer is not None:
+        raise ValueError("executor_workers is for a timer of its own; this one has been given")
+    if registry is not None:
+        from purgatory import metrics  # noqa: PLC0415  # as above
+
+        metrics.check_registry(registry)
 
 
-# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+def _check_max_held(max_held: object) -> int:
+    if isinstance(max_held, bool) or not isinstance(max_held, int):
+        raise TypeError(f"max_held is {max_held!r}; expected an int")
+    if max_held < 0:
+        raise ValueError(f"max_held is {max_held!r}; expected at least 0")
+    return max_held
 
 
-def _check_open(core: PurgatoryCore) -> None:
-    if core._fork_number != FORK_COUNTER.value:
-        core._owner.check_not_forked()
-    core._lists.check_open()
+def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
+    if workers is None:
+        return WorkerPool(name, 1, most=MAX_WORKERS)
+    if isinstance(workers, bool) or not isinstance(workers, int):
+        raise TypeError(f"executor_workers is {workers!r}; expected an int")
+    if workers < 1:
+        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
+    return WorkerPool(name, workers)
 
 
-def _check_not_drained(core: PurgatoryCore) -> None:
-    if core._fork_number != FORK_COUNTER.value:
-        core._owner.check_not_forked()
-    core._lists.check_not_drained()
+def _warn_of_unstarted() -> None:
+    """Warn of operations that could not expire, in a program that ends."""
+    for purgatory in live_purgatories():
+        if isinstance(purgatory, Purgatory) and purgatory.delayed:
+            purgatory._owner.warn_if_not_driven()
+
+
+atexit.register(_warn_of_unstarted)
+
+
+def _note_fork() -> None:
+    FORK_COUNTER.value += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)

@@ -25,8 +25,7 @@ from typing import Any, Final, cast
 from purgatory.core._cpython.dict_growth import SETDEFAULT_FAILS_SAFELY
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import OperationState
-from purgatory.core.operations.outcome import Outcome
+from purgatory.core.operations.operation_state import OperationState, Outcome
 from purgatory.core.watch_shards import BySequence, WatchShard, WatchShards
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import (

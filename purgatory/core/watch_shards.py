@@ -17,8 +17,14 @@ from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import COUNTED, OperationState
-from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.operations.operation_state import (
+    CANCELLED,
+    COMPLETED,
+    COUNTED,
+    EXPIRED,
+    OperationState,
+    Outcome,
+)
 from timingwheel.lowlevel import (
     LOCKED_SECTIONS,
     enter_section,

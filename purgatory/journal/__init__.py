@@ -4,7 +4,7 @@
 its files in `files`.
 """
 
-from purgatory.core.journal import Journal
+from purgatory.core.outcome_recorder import Journal
 from purgatory.journal.mailbox import Ended, MailboxJournal
 
 __all__ = ["Ended", "Journal", "MailboxJournal"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from mq import Mailbox
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.outcome import Outcome
+from purgatory.core.operations.operation_state import Outcome
 
 
 @dataclass(frozen=True, slots=True)

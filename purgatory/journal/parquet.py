@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.keyed import KeyedOperation
-from purgatory.core.operations.outcome import Outcome
+from purgatory.core.operations.operation_state import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered
 from purgatory.journal.write_pace import WritePace
 from purgatory.journal.writer import JournalWriter

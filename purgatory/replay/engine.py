@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.purgatory import Purgatory
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.feeder import Feeder
-from purgatory.replay.outcomes import OutcomeCollector, outcome_columns
+from purgatory.replay.operation import OutcomeCollector, outcome_columns
 from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from purgatory.core.completion import complete_key
 from purgatory.core.keys import distinct_keys
-from purgatory.core.purgatory import PurgatoryCore
+from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.submission import submit
 from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
-from purgatory.replay.operation import LONGEST_DELAY_MS, KeyFailed, TraceOperation
-from purgatory.replay.outcomes import OutcomeCollector
+from purgatory.replay.operation import LONGEST_DELAY_MS, KeyFailed, OutcomeCollector, TraceOperation
 from purgatory.replay.timeline import Part, Window
 from purgatory.trace.batches import Columns
 from timingwheel.lowlevel import NS_PER_MS, add_task_at

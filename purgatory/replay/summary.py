@@ -1,9 +1,45 @@
 """ReplaySummary: how many operations of a kind ended how, and how long they waited."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from purgatory.replay.quantiles import WaitQuantiles
 from purgatory.trace import COMPLETED, EXPIRED
+
+# Digits that are kept: a wait below 10 seconds is exact, a longer one to 0.1 %.
+SIGNIFICANT_DIGITS: Final = 4
+
+
+class WaitQuantiles:
+    """Counts durations in milliseconds and returns their quantiles. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._total = 0
+
+    def count(self, waited_ms: int, number: int = 1) -> None:
+        """Count equal waits of 0 ms or more, rounded down to four digits."""
+        unit = 10 ** max(0, len(str(waited_ms)) - SIGNIFICANT_DIGITS)
+        rounded = waited_ms - waited_ms % unit
+        self._counts[rounded] = self._counts.get(rounded, 0) + number
+        self._total += number
+
+    def add(self, other: "WaitQuantiles") -> None:
+        """Add the counts of another `WaitQuantiles`."""
+        for waited_ms, count in other._counts.items():
+            self._counts[waited_ms] = self._counts.get(waited_ms, 0) + count
+        self._total += other._total
+
+    def quantile(self, share: float) -> int | None:
+        """Return the wait that a share of all waits (0 to 1) does not exceed; None if empty.
+
+        By the nearest-rank method: the result is always a wait that was counted.
+        """
+        passed = 0
+        for waited_ms in sorted(self._counts):
+            passed += self._counts[waited_ms]
+            if passed >= share * self._total:
+                return waited_ms
+        return None
 
 
 @dataclass(slots=True)

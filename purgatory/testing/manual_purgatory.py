@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.purgatory import Purgatory
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import to_ns
 

@@ -17,8 +17,7 @@ from purgatory.core.operations.future import (
     DeferredFuture,
 )
 from purgatory.core.operations.keyed import KeyedOperation, end_by_hand
-from purgatory.core.operations.operation_state import RELEASED, first_of
-from purgatory.core.operations.outcome import COMPLETED, FAILED
+from purgatory.core.operations.operation_state import COMPLETED, FAILED, RELEASED, first_of
 from purgatory.errors import OperationCancelled, OperationExpired
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section, to_ns
 

@@ -2,7 +2,7 @@
 
 Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So a
 future has no state of its own: its operation keeps it (see `deferred`), and the costly parts are
-made at their first access (see `lazy_attribute`). A thread that accesses one registers the future
+made at their first access (see `LazyAttribute`). A thread that accesses one registers the future
 with its operation first. That is atomic: either the future is done by then, or the thread that
 resolves it finds it registered, and resolves it as the standard library does.
 
@@ -16,9 +16,8 @@ from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from purgatory.core.operations.lazy_attribute import LazyAttribute
 from timingwheel.lowlevel import keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -60,6 +59,32 @@ class DeferredState(Protocol):
 
     def done(self) -> bool:
         """Whether the operation has ended."""
+
+
+class LazyAttribute(Generic[_T]):
+    """An attribute of a future that `make()` makes at its first access.
+
+    A descriptor in the future's class, under the attribute's name. `on_first_access(future)` is
+    called before the first access has a result. Half of the price of the standard library's future
+    is a condition with its lock, and two lists; most futures here are made by the thousand, and no
+    thread ever waits for them.
+    """
+
+    def __init__(self, make: Callable[[], _T], on_first_access: Callable[[Any], None]) -> None:
+        self._make = make
+        self._on_first_access = on_first_access
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: "concurrent.futures.Future[Any] | None", owner: type) -> Any:
+        if future is None:  # accessed on the class
+            return self
+        self._on_first_access(future)
+        fields = vars(future)
+        # If threads race here, all get the same value. From now on the instance's own attribute is
+        # found before this descriptor.
+        return fields.setdefault(self._name, self._make())
 
 
 def _on_first_access(future: Any) -> None:

@@ -9,13 +9,15 @@ from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.lifecycle import finalize, try_set_outcome
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
+    COMPLETED,
+    FAILED,
     PROGRESSED,
     UNAFFECTED,
     WON,
     OperationOwner,
+    Outcome,
     prepare_operation,
 )
-from purgatory.core.operations.outcome import COMPLETED, FAILED, Outcome
 from timingwheel.lowlevel import (
     COMPILED,
     LOCKED_SECTIONS,

@@ -6,10 +6,10 @@ never while user code runs, and never together with another lock of this package
 callback does, to the purgatory, to other operations, or to its own key, can deadlock. (Operations
 may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 
-`lifecycle` has the race for the outcome and what follows, `callbacks` their order. Compiled, those
-few lines are an atomic section, which takes no lock, or without the interpreter lock one that costs
-little. What is done for each operation is written as functions, there and here: compiled, a method
-of a class that may be subclassed is looked up at each call.
+`lifecycle` has the race for the outcome and what follows. Compiled, those few lines are an atomic
+section, which takes no lock, or without the interpreter lock one that costs little. What is done
+for each operation is written as functions, there and here: compiled, a method of a class that may
+be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
@@ -17,8 +17,14 @@ from typing import Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, finish, request_check
-from purgatory.core.operations.operation_state import UNFINISHED, OperationOwner, OperationState
-from purgatory.core.operations.outcome import CANCELLED, COMPLETED, EXPIRED
+from purgatory.core.operations.operation_state import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    UNFINISHED,
+    OperationOwner,
+    OperationState,
+)
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.

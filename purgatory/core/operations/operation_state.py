@@ -1,18 +1,42 @@
-"""OperationState: the fields and hooks of a delayed operation; OperationOwner: what it belongs to.
+"""OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-`DelayedOperation` is the class for users. This one is beneath it, so that `lifecycle` and
-`callbacks` can work on an operation without importing it. Any thread.
+`DelayedOperation` is the class for users. This one is beneath it, so that `lifecycle`
+can work on an operation without importing it. Any thread.
 """
 
+import enum
 from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
 from purgatory.core._cpython.mypyc_types import mypyc_attr
-from purgatory.core.operations.outcome import Outcome
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
-from timingwheel.lowlevel import ATOMIC_SECTIONS, UNTRACKS_FROM_GC, prepare_task, shared_lock
+from timingwheel.lowlevel import (
+    ATOMIC_SECTIONS,
+    UNTRACKS_FROM_GC,
+    keep_for_ever,
+    prepare_task,
+    shared_lock,
+)
+
+
+class Outcome(enum.StrEnum):
+    """How an operation ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+# Bound once: a look into an enum costs half as much as all that is done for an operation.
+COMPLETED: Final = Outcome.COMPLETED
+FAILED: Final = Outcome.FAILED
+EXPIRED: Final = Outcome.EXPIRED
+CANCELLED: Final = Outcome.CANCELLED
+for outcome in Outcome:  # every operation refers to one
+    keep_for_ever(outcome)
 
 # The stages of finishing, in order. Each is marked as done together with doing it, so that a thread
 # that goes on after an interrupt neither leaves one out nor does it twice.

@@ -7,8 +7,7 @@ import concurrent.futures
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from purgatory.core.operations.future import PENDING, FastResultFuture
-from purgatory.core.operations.lazy_attribute import LazyAttribute
+from purgatory.core.operations.future import PENDING, FastResultFuture, LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.platform.platform import Platform

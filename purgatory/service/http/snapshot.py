@@ -16,10 +16,10 @@ from timingwheel import monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
 
 if TYPE_CHECKING:
-    from purgatory.core.start_and_close import Purgatory
+    from purgatory.core.purgatory import Purgatory
+    from purgatory.registry import PurgatoryStats
     from purgatory.service.server.health.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
-    from purgatory.stats import PurgatoryStats
     from timingwheel import Lateness, WheelLevel
 
 

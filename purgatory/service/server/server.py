@@ -38,7 +38,7 @@ from purgatory.service.store.store import Store
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
-    from purgatory.core.start_and_close import Purgatory
+    from purgatory.core.purgatory import Purgatory
     from purgatory.service.auth.authenticator import SocketSecurity
     from timingwheel import Timer
 

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.core._cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.outcome import Outcome
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.operations.operation_state import Outcome
+from purgatory.core.purgatory import Purgatory
 from purgatory.service.server.deferred_executor import DeferredExecutor
 from purgatory.service.server.health.recent_failures import RecentFailures
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
@@ -220,7 +220,7 @@ class ServerState:
         return None if delay is None else self._next_due_ns
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Pass an outcome on to the open transaction; see `purgatory.core.journal.Journal`."""
+        """Pass an outcome on to the open transaction; see `purgatory.Journal`."""
         assert isinstance(operation, PendingOperation)
         if self.receiver is not None:
             self.receiver.add_outcome(operation, outcome)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.outcome import COMPLETED
+from purgatory.core.operations.operation_state import COMPLETED
 from purgatory.simulation.inprocess.oracle import ThreadOracle
 from purgatory.simulation.inprocess.records import Call, WaitRecord
 from purgatory.simulation.inprocess.scheduler import Scheduler

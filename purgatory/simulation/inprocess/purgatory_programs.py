@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError, InvalidStateError
 from typing import Any, Final
 
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.start_and_close import Purgatory
+from purgatory.core.purgatory import Purgatory
 from purgatory.errors import HeldFull, OperationCancelled, OperationExpired, PurgatoryClosed
 from purgatory.simulation.inprocess.draws import Draws
 from purgatory.simulation.inprocess.operations import (

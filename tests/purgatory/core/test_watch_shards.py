@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from purgatory.core.operations.outcome import Outcome
+from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.watch_lists import WatchLists
 from purgatory.core.watch_shards import SHARDS, WatchShards
 from purgatory.errors import PurgatoryClosed

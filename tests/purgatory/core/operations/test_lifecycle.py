@@ -1,9 +1,10 @@
-"""Lifecycle: the methods of one operation never overlap, and no check is lost."""
+"""Lifecycle: no check is lost, no two methods overlap; nesting and exceptions of callbacks."""
 
 import threading
 
 import pytest
 
+from purgatory.core.operations.lifecycle import MAX_NESTED
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,
@@ -137,3 +138,214 @@ def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
     with op._op_lock:
         assert op.cancel()
     assert harness.purgatory.delayed == 0
+
+
+class TestReentrance:
+    def test_try_complete_may_force_itself_and_say_nothing(self, harness):
+        """A try_complete without a return value completes, but is not counted."""
+        op = Hooked(try_complete=lambda: op.force_complete() and None)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        assert op.calls == ["complete"]
+        assert harness.purgatory.watched == 0
+
+    def test_true_without_force_complete_completes(self, harness):
+        """A try_complete that only returns True completes the operation."""
+        op = Hooked(try_complete=lambda: True)
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert op.calls == ["complete"]
+
+    def test_callbacks_may_use_their_own_key(self, harness):
+        """A callback may complete, cancel and watch the key of its own operation."""
+        p = harness.purgatory
+        other, late = Recorder(), Recorder()
+
+        def callback():
+            other.ready = True
+            assert p.check_and_complete("k") == 1
+            assert p.try_complete_else_watch(late, ["k"]) is False
+
+        op = Hooked(on_complete=callback)
+        p.try_complete_else_watch(op, ["k"])
+        p.try_complete_else_watch(other, ["k"])
+        op.ready = True
+        assert p.check_and_complete("k") == 1
+        assert other.calls == ["complete"]
+        assert (p.watched, p.delayed) == (1, 1)
+        assert p.cancel_for_key("k") == [late]
+        p._check()
+
+    @pytest.mark.parametrize("count", [MAX_NESTED - 1, MAX_NESTED, MAX_NESTED + 1, 3000])
+    def test_a_chain_of_callbacks_has_no_end(self, harness, count):
+        """A long chain of operations that complete each other ends without RecursionError."""
+        p = harness.purgatory
+        order = []
+
+        def link(i):
+            return Hooked(on_complete=lambda: (order.append(i), p.check_and_complete(i + 1)))
+
+        ops = [link(i) for i in range(count)]
+        for i, op in enumerate(ops):
+            p.try_complete_else_watch(op, [i])
+            op.ready = True
+        assert p.check_and_complete(0) == 1
+        assert harness.errors == []
+        assert order == list(range(count))
+        assert (p.watched, p.delayed) == (0, 0)
+        p._check()
+
+    def test_all_who_wait_for_a_key_may_complete_it_again(self, harness):
+        """Each of a thousand callbacks completes the key that all of them watch."""
+        p = harness.purgatory
+        ops = [Hooked(on_complete=lambda: p.check_and_complete("k")) for _ in range(1000)]
+        for op in ops:
+            p.try_complete_else_watch(op, ["k"])
+        for op in ops:
+            op.ready = True
+        p.check_and_complete("k")
+        assert harness.errors == []
+        assert all(op.calls == ["complete"] for op in ops)
+
+    def test_deep_chains_expire_in_order_too(self, harness):
+        """In a chain of expiries each operation gets on_complete, then on_expiration, once."""
+        ops = []
+
+        def expire_next(i):
+            if i + 1 < len(ops):
+                ops[i + 1].run()
+
+        ops.extend(Hooked(on_complete=lambda i=i: expire_next(i)) for i in range(500))
+        ops[0].run()
+        assert all(op.calls == ["complete", "expiration"] for op in ops)
+
+    def test_two_that_complete_each_other_do_not_deadlock(self):
+        """Callbacks on two threads that complete each other's keys do not deadlock."""
+        harness = PurgatoryHarness()
+        p = harness.purgatory
+        for _ in range(1000):
+            a = Hooked(on_complete=lambda: p.complete("b"))
+            b = Hooked(on_complete=lambda: p.complete("a"))
+            p.try_complete_else_watch(a, ["a"])
+            p.try_complete_else_watch(b, ["b"])
+            a.ready = b.ready = True
+            all_in_threads(lambda: p.complete("a"), lambda: p.complete("b"))
+            assert a.calls == b.calls == ["complete"]
+        p._check()
+
+    @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
+    def test_no_lock_of_ours_is_held_in_user_code(self, harness, name):
+        """While a callback runs, another thread may use the same keys and operation."""
+        p = harness.purgatory
+        seen = []
+
+        def use_everything():
+            other = Recorder(30)
+            p.try_complete_else_watch(other, ["k"])
+            p.check_and_complete("k")
+            p.complete("k")
+            p.defer("k", timeout=30).cancel()
+            op.force_complete()
+            op.cancel()
+            return other in p.cancel_for_key("k")
+
+        op = Hooked(5, **{name: lambda: seen.append(in_thread(use_everything))})
+        p.try_complete_else_watch(op, ["k"])
+        if name == "on_cancel":
+            op.cancel()
+        harness.advance(5)
+        assert seen
+        assert all(seen)
+        assert len(op.calls) == len(set(op.calls))
+        assert p.watched == 0
+
+
+class Boom(Exception):
+    pass
+
+
+class TestErrors:
+    @pytest.mark.parametrize("name", ["try_complete", "on_complete", "on_expiration", "on_cancel"])
+    def test_an_exception_is_reported_and_stops_no_other(self, harness, name):
+        """Exceptions of user code go to on_error with the operation; others are not affected."""
+        p = harness.purgatory
+
+        def raise_it():
+            raise Boom(name)
+
+        bad, good = Hooked(5, **{name: raise_it}), Recorder(5)
+        p.try_complete_else_watch(bad, ["k"])
+        p.try_complete_else_watch(good, ["k"])
+        before = len(harness.errors)
+        if name == "on_cancel":
+            assert p.cancel_for_key("k") == [bad, good]
+            assert good.calls == ["cancel"]
+        elif name == "on_expiration":
+            harness.advance(5)
+            assert good.calls == ["complete", "expiration"]
+        else:
+            bad.ready = good.ready = True
+            assert p.check_and_complete("k") == (1 if name == "try_complete" else 2)
+            assert good.calls == ["complete"]
+        assert len(harness.errors) == before + 1
+        assert isinstance(harness.errors[-1][0], Boom)
+        assert harness.errors[-1][1] is bad
+        p._check()
+
+    def test_on_expiration_follows_an_on_complete_that_raised(self, harness):
+        """An exception in on_complete does not keep on_expiration from being called."""
+        op = Hooked(1, on_complete=lambda: 1 / 0)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        harness.advance(1)
+        assert op.calls == ["complete", "expiration"]
+        assert isinstance(harness.errors[0][0], ZeroDivisionError)
+
+    def test_an_answer_without_truth_is_an_error_of_user_code(self, harness):
+        """A result of try_complete that cannot be converted to bool is reported."""
+
+        class Neither:
+            def __bool__(self):
+                raise Boom
+
+        op = Hooked(try_complete=Neither)
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is False
+        assert isinstance(harness.errors[0][0], Boom)
+        assert harness.purgatory.watched == 1
+
+    def test_an_on_error_that_raises_is_logged(self, caplog):
+        """An exception in on_error is logged."""
+
+        def bad(error, operation):
+            raise Boom
+
+        harness = PurgatoryHarness(on_error=bad)
+        op = Hooked(on_complete=lambda: 1 / 0)
+        op.ready = True
+        assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
+        assert "on_error of purgatory 'bench' raised" in caplog.text
+
+    def test_without_on_error_it_is_logged(self, caplog):
+        """Without on_error exceptions are logged, with a traceback."""
+        harness = PurgatoryHarness(on_error=None)
+        op = Hooked(on_complete=lambda: 1 / 0)
+        op.ready = True
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        assert "ZeroDivisionError" in caplog.text
+
+    def test_without_a_purgatory_it_is_logged(self, caplog):
+        """An exception in an operation that was never submitted is logged."""
+        Hooked(on_complete=lambda: 1 / 0).force_complete()
+        assert "ZeroDivisionError" in caplog.text
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+    def test_an_interrupt_goes_to_the_caller_and_loses_nothing(self, harness, kind):
+        """A BaseException reaches the caller; the remaining callbacks are called."""
+
+        def interrupt():
+            raise kind
+
+        op = Hooked(on_complete=interrupt)
+        harness.purgatory.try_complete_else_watch(op, ["k"])
+        with pytest.raises(kind):
+            op.run()
+        assert op.calls == ["complete", "expiration"]
+        assert harness.purgatory.watched == 0
+        harness.purgatory._check()

@@ -1,11 +1,11 @@
-"""WaitQuantiles: quantiles in bounded memory."""
+"""ReplaySummary: its `WaitQuantiles` are quantiles in bounded memory."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory.replay.quantiles import WaitQuantiles
+from purgatory.replay.summary import WaitQuantiles
 
 
 def counted(waits_ms):
