@@ -28,7 +28,7 @@ test-tools: $(VENV)/.test
 
 # The compiled modules, and what is built on them. In a copy, because beside the source Python would
 # import the source.
-SUITE = tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
+SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py tests/test_interpreters.py
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
@@ -117,7 +117,7 @@ $(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	@touch $@
 
 # Built once for all targets that use it, and again when anything in it changes.
-PACKAGED = setup.py build_headers.py build_docstrings.py $(shell find timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
+PACKAGED = setup.py build_headers.py build_docstrings.py $(shell find _purgatory_cpython timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
 $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
 	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel

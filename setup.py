@@ -20,10 +20,10 @@ from build_headers import add_headers
 
 # The modules that run for each timer and each operation. Those that need weak references to their
 # own objects, or whose loops must release the interpreter lock, stay interpreted: see
-# `timingwheel._cpython.atomicity`.
+# `_purgatory_cpython.atomicity`.
 HOT = [
-    "mq/_cpython/atomicity.py",
-    "mq/_cpython/fork.py",
+    "_purgatory_cpython/atomicity.py",
+    "_purgatory_cpython/fork.py",
     "mq/core/abstract_socket.py",
     "mq/core/options.py",
     "mq/core/own.py",
@@ -124,7 +124,6 @@ HOT = [
     "purgatory/simulation/world/sockets.py",
     "purgatory/simulation/world/vfs_file.py",
     "purgatory/simulation/world/world.py",
-    "timingwheel/_cpython/atomicity.py",
     "timingwheel/arguments.py",
     "timingwheel/bucket.py",
     "timingwheel/clocks/clock_reader.py",
@@ -147,16 +146,18 @@ HOT = [
 # Beside them, in C: an extension for each, and the file that it is made of. The streaming store
 # relies on the interpreter lock, and what stands in for it is for the others.
 IN_C = {
-    "mq._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
+    "_purgatory_cpython._main_interpreter": "_purgatory_cpython/_main_interpreter.c",
+    "_purgatory_cpython._sections": "_purgatory_cpython/_sections.c",
     "timingwheel._cpython._gc_tracking": "timingwheel/_cpython/_gc_tracking.c",
-    "timingwheel._cpython._main_interpreter": "timingwheel/_cpython/_main_interpreter.c",
     "timingwheel._cpython._callback_kind": "timingwheel/_cpython/_callback_kind.c",
-    "timingwheel._cpython._free_threading": "timingwheel/_cpython/_free_threading.c",
     "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
 }
-HEADERS = ["timingwheel/_cpython/_module_slots.h"]
+HEADERS = ["_purgatory_cpython/_module_slots.h"]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-del IN_C[f"timingwheel._cpython.{'_streaming_store' if FREE_THREADED else '_free_threading'}"]
+if FREE_THREADED:
+    del IN_C["timingwheel._cpython._streaming_store"]
+else:
+    del IN_C["_purgatory_cpython._sections"]
 
 # Commands that need mypyc's output; others only list what is in the package.
 BUILDING = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}

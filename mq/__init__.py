@@ -8,7 +8,7 @@ Floors, each importing only those below it::
     core/                                          a context: endpoints, slots, reaper, termination
     pipes/                                         commands, pipes, flow control, routing
     queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
-    constants errors _cpython/                     names, errors, what is about CPython
+    constants errors                               names, errors
 
 `import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The queue layers are
 public too.

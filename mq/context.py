@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 from weakref import WeakSet
 
-from mq._cpython import fork
-from mq._cpython.interruptible_lock import new_lock
+from _purgatory_cpython import fork
+from _purgatory_cpython.locks import new_lock
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.errors import ZMQError

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from mq._cpython.interruptible_thread import InterruptibleThread
+from _purgatory_cpython.threads import InterruptibleThread
 from mq.constants import DeviceType, Errno, SocketType
 from mq.context import Context
 from mq.errors import ZMQBindError, ZMQError

@@ -5,7 +5,7 @@ Sending does not change a frame: it may be sent any number of times, from any th
 
 from typing import Any, SupportsIndex
 
-from mq._cpython.interruptible_thread import InterruptibleEvent
+from _purgatory_cpython.threads import InterruptibleEvent
 from mq.constants import Errno, MessageOption
 from mq.errors import ZMQError
 from mq.pipes.message import (

@@ -6,7 +6,7 @@ It converts the data of a program to message parts and back.  Used in the socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mq._cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from mq.constants import Errno
 from mq.errors import ZMQError
 from mq.frame import Frame, contiguous_view, frame_from_part

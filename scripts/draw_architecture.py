@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = ROOT / "docs" / "architecture.txt"
 PICTURES = ROOT / "docs" / "architecture"
-LEAVES_AND_ROOF = ("mq", "purgatory", "timingwheel")
+LEAVES_AND_ROOF = ("_purgatory_cpython", "mq", "purgatory", "timingwheel")
 
 LINE = re.compile(
     r"    (?P<name>\S+)(?: \[(?P<modules>.*?)\])?  +(?P<purpose>.*?)(?: +->(?P<uses>.*))?"

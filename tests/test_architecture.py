@@ -21,6 +21,7 @@ FLOORS = {
         ["timingwheel.lowlevel"],
         ["timingwheel.*"],
         ["timingwheel._cpython.*"],
+        ["_purgatory_cpython.*"],
     ],
     "mq": [
         ["mq.*"],
@@ -28,7 +29,8 @@ FLOORS = {
         ["mq.core.*"],
         ["mq.pipes.*"],
         ["mq.queues.*"],
-        ["mq._cpython.* mq.errors mq.constants"],
+        ["mq.errors mq.constants"],
+        ["_purgatory_cpython.*"],
     ],
     "purgatory": [
         ["purgatory.__main__"],

@@ -23,6 +23,7 @@ NEEDED = [
     "LICENSE",
     "docs",
     "examples",
+    "_purgatory_cpython",
     "mq",
     "purgatory",
     "timingwheel",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.draw_architecture import LEAVES_AND_ROOF
 from tests.testing.java import SHORT_LIVED_OPTIONS
 
 ROOT = Path(__file__).parents[1]
@@ -130,7 +131,7 @@ def test_the_contributors_commands_exist():
 def test_the_tree_names_no_package_index():
     """Programs and pages work with any index, so no address of one is written down."""
     addresses = [f"{index}.org" for index in ("pypi", "pythonhosted")]
-    for top in (".ci", "docs", "examples", "mq", "purgatory", "scripts", "timingwheel", "."):
+    for top in (".ci", "docs", "examples", "scripts", *LEAVES_AND_ROOF, "."):
         for path in (ROOT / top).glob("*" if top == "." else "**/*"):
             if path.is_file() and path.suffix not in {".pyc", ".so"}:
                 text = path.read_text(encoding="utf-8", errors="replace")

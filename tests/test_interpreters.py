@@ -9,7 +9,13 @@ import pytest
 
 from timingwheel import COMPILED
 
-PACKAGES = ["timingwheel", "mq", "purgatory", "purgatory.service.protocol"]
+PACKAGES = [
+    "_purgatory_cpython",
+    "timingwheel",
+    "mq",
+    "purgatory",
+    "purgatory.service.protocol",
+]
 COMPILED_ONLY = pytest.mark.skipif(not COMPILED, reason="plain Python works in any interpreter")
 PLAIN_ONLY = pytest.mark.skipif(COMPILED, reason="what is compiled is for the main interpreter")
 ISOLATED = pytest.mark.parametrize("isolated", [False, True], ids=["shared", "isolated"])

@@ -12,8 +12,8 @@ and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (l
 docs/design.md explains it.
 """
 
+from _purgatory_cpython.atomicity import COMPILED
 from timingwheel import lowlevel
-from timingwheel._cpython.atomicity import COMPILED
 from timingwheel.clocks.clock import ManualClock, monotonic_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
 from timingwheel.executor import InlineExecutor

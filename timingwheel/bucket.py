@@ -27,9 +27,9 @@ So the new numbers come first, then the changes.
 
 from typing import Final
 
-from timingwheel._cpython.atomicity import COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.atomicity import COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel._cpython.mypyc_types import i32, i64
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.counters import TimerCounters
 from timingwheel.locks.rwlock import ReadWriteLock

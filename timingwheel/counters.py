@@ -1,6 +1,6 @@
 """TimerCounters: how many tasks of a timer wait, and how many have ended."""
 
-from timingwheel._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 
 
 class TimerCounters:

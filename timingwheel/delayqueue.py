@@ -11,9 +11,9 @@ from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
-from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.mypyc_types import i32, i64
-from timingwheel._cpython.reentrant_lock import new_hot_rlock
+from _purgatory_cpython.atomicity import LOCKED_SECTIONS
+from _purgatory_cpython.locks import new_hot_rlock
+from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.locks.rwlock import ReadWriteLock
@@ -120,6 +120,6 @@ class DelayQueue:
 def _two_lists() -> list[list[object]]:
     """Return what, once dropped, CPython keeps for the next lists that are made.
 
-    For `SortedKeyList.add`, which is interpreted and makes two: see `_cpython/_lists.h`.
+    For `SortedKeyList.add`, which is interpreted and makes two: see `_purgatory_cpython/_lists.h`.
     """
     return [[], []]

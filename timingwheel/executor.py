@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from timingwheel._cpython.reentrant_lock import new_rlock
+from _purgatory_cpython.locks import new_rlock
 from timingwheel.bucket import TimerTaskList
 
 RunBucket = Callable[[TimerTaskList], None]

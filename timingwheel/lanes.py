@@ -19,9 +19,9 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Final
 
-from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import thread_number
-from timingwheel._cpython.mypyc_types import i64
+from _purgatory_cpython.atomicity import LOCKED_SECTIONS
+from _purgatory_cpython.mypyc_types import i64
+from _purgatory_cpython.sections import thread_number
 from timingwheel.bucket import TimerTaskList
 from timingwheel.locks.lane_lock import LaneLock
 from timingwheel.locks.rwlock import ReadWriteLock

@@ -4,22 +4,22 @@ The second front door of the package. `purgatory` enters here and at `timingwhee
 modules are private. Any thread.
 """
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import (
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.locks import new_condition, new_hot_condition, new_hot_rlock, new_rlock
+from _purgatory_cpython.sections import (
     enter_section,
     keep_for_ever,
     leave_section,
-    new_lock,
     part_of,
     shared_lock,
     sixteenth_of,
     thread_dict,
 )
+from _purgatory_cpython.sections import (
+    new_section_lock as new_lock,
+)
+from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel._cpython.interruptible_condition import new_condition, new_hot_condition
-from timingwheel._cpython.interruptible_thread import InterruptibleEvent, InterruptibleThread
-from timingwheel._cpython.reentrant_lock import new_hot_rlock, new_rlock
-from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S

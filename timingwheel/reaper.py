@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
-from timingwheel._cpython.interruptible_thread import InterruptibleThread
-from timingwheel._cpython.reentrant_lock import new_rlock
+from _purgatory_cpython.locks import new_rlock
+from _purgatory_cpython.threads import InterruptibleThread
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from timingwheel._cpython.mypyc_types import i64, mypyc_attr
-from timingwheel._cpython.reentrant_lock import new_hot_rlock
+from _purgatory_cpython.locks import new_hot_rlock
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from timingwheel.errors import TimerClosed
 from timingwheel.task import TAKEN, TimerTask
 from timingwheel.timer_core import TimerCore, add_task_at

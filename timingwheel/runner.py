@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from _purgatory_cpython.mypyc_types import i64
+from _purgatory_cpython.threads import yield_gil
 from timingwheel._cpython.freezegun import real_seconds
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track
-from timingwheel._cpython.mypyc_types import i64
-from timingwheel._cpython.yield_gil import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.stats import LatenessHistogram

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from timingwheel._cpython.mypyc_types import i32
+from _purgatory_cpython.mypyc_types import i32
 
 # Slots of a new bucket, and by how many it grows: it doubles up to SMALL_CAPACITY, then grows by an
 # eighth, by GROWTH_LIMIT at most.

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from timingwheel._cpython.reentrant_lock import new_rlock
+from _purgatory_cpython.locks import new_rlock
 from timingwheel.clocks.duration import NS_PER_MS
 
 # Upper bounds in milliseconds; one more count is for tasks beyond the last.

@@ -13,9 +13,9 @@ from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final
 
-from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import thread_number
-from timingwheel._cpython.mypyc_types import i32, i64, mypyc_attr, u8
+from _purgatory_cpython.atomicity import LOCKED_SECTIONS
+from _purgatory_cpython.mypyc_types import i32, i64, mypyc_attr, u8
+from _purgatory_cpython.sections import thread_number
 from timingwheel.arguments import check_callback
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 

@@ -9,9 +9,9 @@ from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final, TypeVarTuple, Unpack, overload
 
-from timingwheel._cpython.atomicity import COMPILED, LOCKED_SECTIONS
-from timingwheel._cpython.mypyc_types import i64, mypyc_attr
-from timingwheel._cpython.yield_gil import yield_gil
+from _purgatory_cpython.atomicity import COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.threads import yield_gil
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.clocks.duration import MAX_NOW_NS, to_ns

@@ -21,7 +21,7 @@ time and cascades. "Locked" says that the caller must hold the lock, either side
 
 from typing import Final
 
-from timingwheel._cpython.mypyc_types import i32, i64
+from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
 from timingwheel.delayqueue import DelayQueue
 

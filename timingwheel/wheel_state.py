@@ -11,8 +11,8 @@ interrupt between two steps loses nothing: the next batch continues where that o
 from collections import deque
 from typing import Final, cast
 
-from timingwheel._cpython.atomicity import COMPILED
-from timingwheel._cpython.mypyc_types import i32, i64
+from _purgatory_cpython.atomicity import COMPILED
+from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerTaskList
 from timingwheel.counters import TimerCounters
 from timingwheel.delayqueue import DelayQueue

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from weakref import WeakValueDictionary
 
-from mq._cpython import fork
+from _purgatory_cpython import fork
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core.abstract_socket import AbstractSocket
 from mq.core.endpoints import Endpoints

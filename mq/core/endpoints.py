@@ -11,7 +11,7 @@ chosen the first time.
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
 
-from mq._cpython.interruptible_lock import new_lock
+from _purgatory_cpython.locks import new_lock
 from mq.constants import Errno
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError

@@ -11,7 +11,7 @@ libzmq counts announcements by sequence numbers.  Here they are a set, so that t
 made again, and can arrive again, after an interrupt.
 """
 
-from mq._cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from mq.pipes.commands import Adopt, Command, Term, TermAck, TermReq
 from mq.queues.mailbox import Mailbox
 

@@ -9,7 +9,7 @@ import select
 from threading import Lock, Thread, current_thread
 from typing import Protocol, cast
 
-from mq._cpython.interruptible_thread import InterruptibleThread
+from _purgatory_cpython.threads import InterruptibleThread
 from mq.core.abstract_socket import AbstractSocket
 from mq.core.own import Own
 from mq.pipes.pipe import Pipe

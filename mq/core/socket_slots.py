@@ -9,8 +9,8 @@ from itertools import count
 from threading import Event, Lock
 from typing import TypeVar
 
-from mq._cpython.interruptible_lock import new_lock
-from mq._cpython.interruptible_thread import InterruptibleEvent
+from _purgatory_cpython.locks import new_lock
+from _purgatory_cpython.threads import InterruptibleEvent
 from mq.core.abstract_socket import AbstractSocket
 from mq.errors import ZMQError
 

@@ -10,7 +10,7 @@ Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`
 
 from contextlib import suppress
 
-from mq._cpython.interruptible_lock import new_lock
+from _purgatory_cpython.locks import new_lock
 from mq.core.endpoints import Endpoints
 from mq.core.reaper import Reaper
 from mq.core.socket_slots import SocketSlots

@@ -6,7 +6,7 @@ it knows; the reader reports after every `lwm` of them, its low-water mark.
 
 from typing import Final, NamedTuple
 
-from mq._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 
 # A count of messages that is never reached.
 _NEVER: Final = 2**62

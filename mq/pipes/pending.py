@@ -7,7 +7,7 @@ the connection.  The lock is held while commands go to a mailbox, which has none
 from threading import Lock
 from typing import Any, Protocol
 
-from mq._cpython.interruptible_lock import new_lock
+from _purgatory_cpython.locks import new_lock
 from mq.pipes.commands import Bind, Command, PipeEnd
 from mq.queues.mailbox import Mailbox
 

@@ -26,7 +26,7 @@ twice.  The second is ignored by its receiver, as its state shows that it has ha
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from mq._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from mq.errors import MailboxClosed
 from mq.pipes.commands import (
     ActivateRead,

@@ -5,7 +5,7 @@ not ready is swapped behind the ready ones, and swapped back when it is activate
 is searched in the list per message, only when a pipe is activated or ends.
 """
 
-from mq._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from mq.pipes.pipe import Pipe
 
 

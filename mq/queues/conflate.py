@@ -6,7 +6,7 @@ multipart, and every flush requires a signal: a reader is never known to be awak
 
 from typing import Generic, TypeVar
 
-from mq._cpython.interruptible_lock import new_hot_lock
+from _purgatory_cpython.locks import new_hot_lock
 from mq.queues.ypipe import Empty
 
 T = TypeVar("T")

@@ -36,9 +36,9 @@ from collections import deque
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
-from mq._cpython.atomicity import GIL
-from mq._cpython.fork import FORK_COUNTER, register
-from mq._cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.atomicity import GIL
+from _purgatory_cpython.fork import FORK_COUNTER, register
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from mq.errors import MailboxClosed
 from mq.queues.signaler import Signaler
 

@@ -19,9 +19,9 @@ instead of 0.4 us.
 from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, TypeVar
 
-from mq._cpython.atomicity import ATOMIC_SECTIONS
-from mq._cpython.interruptible_lock import new_hot_lock
-from mq._cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS
+from _purgatory_cpython.locks import new_hot_lock
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from mq.queues.yqueue import MESSAGE_CHUNK, YQueue
 
 T = TypeVar("T")

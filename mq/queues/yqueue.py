@@ -8,7 +8,7 @@ item is there, which also makes the item's value visible.
 from collections import deque
 from typing import Any, Final, Generic, TypeVar
 
-from mq._cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 
 T = TypeVar("T")
 

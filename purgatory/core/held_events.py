@@ -13,7 +13,7 @@ only `__hash__` and `__eq__` of keys run. Any thread.
 from collections.abc import Hashable
 from typing import Final
 
-from purgatory.core._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull

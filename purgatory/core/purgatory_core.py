@@ -13,9 +13,9 @@ from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final, overload
 
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.bus.commands import CancelForKey, CompleteKey, FailKey
 from purgatory.bus.loop import Bus
-from purgatory.core._cpython.mypyc_types import mypyc_attr
 from purgatory.core.completion import cancel_for_key, check_key, complete, complete_key, fail_key
 from purgatory.core.held_events import HeldEvents, check_limit
 from purgatory.core.keys import check_need, distinct_keys

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Hashable
 from typing import Any, Final, cast
 
-from purgatory.core._cpython.dict_growth import SETDEFAULT_FAILS_SAFELY
+from _purgatory_cpython.atomicity import SETDEFAULT_FAILS_SAFELY
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import OperationState, Outcome

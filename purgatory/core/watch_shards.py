@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from types import TracebackType
 from typing import Any, Final
 
-from purgatory.core._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 import mq
-from mq._cpython.atomicity import COMPILED
+from _purgatory_cpython.atomicity import COMPILED
 from tests.mq.interrupted_scenes import SCENES
 from tests.testing.leaks import HANG_TIMEOUT_S, assert_terminates, close_all, new_context
 from tests.testing.mq_interrupts import PlaceInterrupter, TimerInterrupter

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 import mq
-from mq._cpython.atomicity import COMPILED
+from _purgatory_cpython.atomicity import COMPILED
 from mq.sockets.base import SocketBase
 from tests.testing.leaks import assert_terminates, close_all, new_context
 from tests.testing.out_of_memory import Scene, play_in_process

@@ -25,7 +25,7 @@ SEEDS = Path(__file__).with_name("seeds.json")
 WORLDS = 200
 ALL = MUTANTS + THREAD_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
-PACKAGES = ("timingwheel", "mq", "purgatory")
+PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
 SIMULATE = """
 from {} import simulate
 for seed in {}:

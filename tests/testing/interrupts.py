@@ -15,11 +15,13 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import _purgatory_cpython
 import purgatory
 import timingwheel
 
 PURGATORY = str(Path(purgatory.__file__).parent)
 TIMINGWHEEL = str(Path(timingwheel.__file__).parent)
+GROUND_FLOOR = str(Path(_purgatory_cpython.__file__).parent)
 
 _CALLS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
 # CPython does not always trace the instructions of a function that is called from none that is

@@ -12,9 +12,9 @@ from pathlib import Path
 from time import perf_counter
 
 import mq
-from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, is_entering_with
+from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, is_entering_with
 
-PACKAGES = (PURGATORY, TIMINGWHEEL, str(Path(mq.__file__).parent))
+PACKAGES = (GROUND_FLOOR, PURGATORY, TIMINGWHEEL, str(Path(mq.__file__).parent))
 LONGEST_S = 0.01  # some calls wait until they are interrupted
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 

@@ -14,6 +14,7 @@ from collections import Counter
 import pytest
 
 from tests.testing.interrupts import (
+    GROUND_FLOOR,
     TIMINGWHEEL,
     at_every_place,
     interrupted_at,
@@ -340,7 +341,7 @@ def test_an_interrupted_add_wakes_the_reaper(call):
         timer.schedule(5, print)
         waiter.wakes = 0
         delay = timer.delay_to_next()
-        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL,))
+        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL, GROUND_FLOOR))
         first = timer.first_tasks(1)
         if timer.delay_to_next() != delay or first[0].delay_ms == 500:
             assert waiter.wakes, interrupter.where
@@ -357,7 +358,7 @@ def test_an_add_after_an_interrupted_one_wakes_the_reaper(call):
         timer, waiter = started_timer()
         timer.schedule(5, print)
         waiter.wakes = 0
-        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL,))
+        interrupter = interrupted_at(at, lambda: call(timer), (TIMINGWHEEL, GROUND_FLOOR))
         if waiter.wakes:  # the reaper looks, and sleeps again
             timer.delay_to_next()
         waiter.wakes = 0

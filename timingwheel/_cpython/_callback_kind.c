@@ -6,7 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_module_slots.h"
+#include "../../_purgatory_cpython/_module_slots.h"
 
 static PyObject *
 callback_kind(PyObject *Py_UNUSED(module), PyObject *callback)

@@ -10,7 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "_module_slots.h"
+#include "../../_purgatory_cpython/_module_slots.h"
 
 #ifdef Py_GIL_DISABLED
 #define TRACKED 1 /* _PyGC_BITS_TRACKED, from 3.13 to 3.15; the tests notice another one */

@@ -8,7 +8,7 @@ Compiled only, as `gc_tracking`. Any thread.
 
 from typing import TYPE_CHECKING, Final
 
-from timingwheel._cpython.atomicity import COMPILED
+from _purgatory_cpython.atomicity import COMPILED
 
 LOOK_CLOSER: Final = 0  # not known to be callable, or async
 PLAIN: Final = 1  # a function or a bound method, not async

@@ -17,7 +17,7 @@ rather than being slow. Interpreted, both functions do nothing. Any thread.
 
 from typing import TYPE_CHECKING, Final
 
-from timingwheel._cpython.atomicity import COMPILED
+from _purgatory_cpython.atomicity import COMPILED
 
 UNTRACKS_FROM_GC: Final[bool] = COMPILED
 

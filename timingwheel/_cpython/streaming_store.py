@@ -14,7 +14,7 @@ even the C part. Any thread that may change the list.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS
 
 HAS_STREAMING_STORE: Final[bool] = ATOMIC_SECTIONS
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeAlias
 
+from _purgatory_cpython.locks import new_rlock
 from timingwheel._cpython.freezegun import monotonic_ns
-from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
 
 Clock: TypeAlias = Callable[[], int]

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from timingwheel._cpython.free_threading import keep_for_ever
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.sections import keep_for_ever
 from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
-from timingwheel._cpython.mypyc_types import i64, mypyc_attr
 from timingwheel.clocks.clock import Clock, ManualClock, check_reading, monotonic_ms
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, overload
 
-from timingwheel._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000

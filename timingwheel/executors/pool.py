@@ -9,7 +9,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable
 
-from timingwheel._cpython.reentrant_lock import new_rlock
+from _purgatory_cpython.locks import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.executor import RunBucket
 

@@ -32,9 +32,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from _purgatory_cpython.locks import new_rlock
+from _purgatory_cpython.threads import InterruptibleThread
 from timingwheel._cpython.freezegun import real_seconds
-from timingwheel._cpython.interruptible_thread import InterruptibleThread
-from timingwheel._cpython.reentrant_lock import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
 from timingwheel.executor import RunBucket

@@ -11,11 +11,11 @@ queue at the turnstile, so a stream of readers cannot starve the writer. A write
 the queued readers through before the next writer, so a writer that returns for batch after batch
 cannot starve the readers.
 
-Where sections are atomic (`_cpython.atomicity`), most readers do without even that: a section that
-makes no calls may run without the lock while no other thread is inside, because entering and
-leaving would be one with it. See `enter_section`. Worth it: `schedule` takes 3980 instructions
-instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the interpreter lock,
-the same sections take a lock that costs little (`_cpython.free_threading`).
+Where sections are atomic (see `_purgatory_cpython.atomicity`), most readers do without even that: a
+section that makes no calls may run without the lock while no other thread is inside, because
+entering and leaving would be one with it. See `enter_section`. Worth it: `schedule` takes 3980
+instructions instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the
+interpreter lock, the same sections take a lock that costs little (`_purgatory_cpython.sections`).
 
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
@@ -28,11 +28,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
 
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import enter_section, leave_section, new_lock
-from timingwheel._cpython.interruptible_condition import new_hot_condition
-from timingwheel._cpython.mypyc_types import i64
-from timingwheel._cpython.yield_gil import yield_gil
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
+from _purgatory_cpython.locks import new_hot_condition
+from _purgatory_cpython.mypyc_types import i64
+from _purgatory_cpython.sections import enter_section, leave_section, new_section_lock
+from _purgatory_cpython.threads import yield_gil
 
 # Bound once: compiled, that saves a look-up in the module's dict for each section.
 _enter_section: Final = enter_section
@@ -56,7 +56,7 @@ class ReadWriteLock:
     )
 
     def __init__(self) -> None:
-        self._lock: Final[Any] = new_lock()
+        self._lock: Final[Any] = new_section_lock()
         # How often readers hold _lock now, which guards it; kept only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
@@ -100,7 +100,7 @@ class ReadWriteLock:
         """Call a function inside the read side.
 
         For interpreted code: CPython 3.14 may interrupt that between entering the read side and the
-        body of its `with`, and the lock would stay taken (see `_cpython/reentrant_lock.py`).
+        body of its `with`, and the lock would stay taken (see `_purgatory_cpython/locks.py`).
         """
         with self.reading():
             function()

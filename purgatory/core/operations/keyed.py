@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
-from purgatory.core._cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.lifecycle import finalize, try_set_outcome
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (

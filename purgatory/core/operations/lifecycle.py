@@ -27,7 +27,7 @@ import logging
 from collections import deque
 from typing import Final, cast
 
-from purgatory.core._cpython.thread_local import ThreadLocal
+from _purgatory_cpython.threads import ThreadLocal
 from purgatory.core.operations.operation_state import (
     CALLBACKS_DONE,
     CANCELLED,

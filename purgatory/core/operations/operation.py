@@ -15,7 +15,7 @@ be subclassed is looked up at each call.
 from collections.abc import Hashable
 from typing import Final
 
-from purgatory.core._cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, finish, request_check
 from purgatory.core.operations.operation_state import (
     CANCELLED,

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
-from purgatory.core._cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from purgatory.core._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from purgatory.core._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.config import Config
 from purgatory.service.errors import (
     Malformed,

@@ -23,7 +23,7 @@ from purgatory.simulation.inprocess.primitives import (
 from purgatory.simulation.inprocess.scheduler import Scheduler
 from timingwheel import Timer, TimerTask
 
-_PACKAGES: Final = ("timingwheel", "mq", "purgatory")
+_PACKAGES: Final = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
 _SELF: Final = "purgatory.simulation"
 # Loaded at first use, which must not be in a world.
 _LOADED: Final = (concurrent.futures.ProcessPoolExecutor, concurrent.futures.ThreadPoolExecutor)
@@ -84,7 +84,7 @@ def _makers(scheduler: Scheduler) -> list[tuple[Any, str, Any]]:
         return scheduler.now_ns / 1e9
 
     freezegun = sys.modules["timingwheel._cpython.freezegun"]
-    conditions = sys.modules["timingwheel._cpython.interruptible_condition"]
+    conditions = sys.modules["_purgatory_cpython.locks"]
     found: list[tuple[Any, str, Callable[..., Any]]] = [
         (threading, "Lock", lambda: SimulatedLock(scheduler)),
         (threading, "_allocate_lock", lambda: SimulatedLock(scheduler)),

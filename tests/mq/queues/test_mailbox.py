@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq._cpython.atomicity import COMPILED
+from _purgatory_cpython.atomicity import COMPILED
 from mq.errors import MailboxClosed
 from mq.queues.mailbox import Mailbox
 

@@ -6,7 +6,7 @@ import pytest
 
 from purgatory import KeyedOperation, Outcome
 from purgatory.core.operations import callbacks
-from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, interrupted_at
+from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
@@ -223,7 +223,7 @@ ACTIONS = [
 # Between the stages of its drain, the timer itself repairs what an interrupt leaves. Between those
 # of its `close`, what it has taken out is left on the lists, until the purgatory is closed.
 PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
-    (action, (PURGATORY, TIMINGWHEEL))
+    (action, (PURGATORY, TIMINGWHEEL, GROUND_FLOOR))
     for action in ACTIONS
     if action not in ("expire", "hold_ends", "close_timer")
 ]

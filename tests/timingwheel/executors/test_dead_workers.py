@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.testing.interrupts import TIMINGWHEEL, Interrupter
+from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, Interrupter
 from tests.timingwheel.executors.test_worker import (
     HANG,
     Slow,
@@ -127,7 +127,7 @@ killing = pytest.mark.filterwarnings(
 def test_killed_at_every_point(scenario):
     """Wherever an exception from another thread ends a worker, no task is lost or runs twice."""
     for at in itertools.count(1, KILL_EVERY):
-        killer, ledger = KilledAt(at, (TIMINGWHEEL,)), Ledger()
+        killer, ledger = KilledAt(at, (TIMINGWHEEL, GROUND_FLOOR)), Ledger()
         threading.settrace(killer)
         try:
             scenario(ledger)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from timingwheel._cpython.interruptible_condition import HotCondition
+from _purgatory_cpython.locks import HotCondition
 from timingwheel.locks.rwlock import ReadWriteLock
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from purgatory.service.server.memory.estimate import client_bytes
 
 if TYPE_CHECKING:
-    from purgatory.core._cpython.mypyc_types import i64
+    from _purgatory_cpython.mypyc_types import i64
 
 
 class ClientRecord:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from purgatory.core._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
 from purgatory.service.server.health.recent_failures import RecentFailure, failure_text

@@ -11,7 +11,7 @@ import pytest
 from purgatory.service.client.future_results import resolve
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from tests.testing.eventually import eventually
-from tests.testing.interrupts import TIMINGWHEEL, at_every_place, interrupted_at
+from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
 
 
@@ -62,7 +62,7 @@ def test_waiters_are_notified(future):
 
 def test_an_interrupt_of_the_thread_that_resolves():
     """Wherever it comes: when the answer comes again, all that wait for the future go on."""
-    folders = (str(Path(concurrent.futures.__file__).parent), TIMINGWHEEL)
+    folders = (str(Path(concurrent.futures.__file__).parent), TIMINGWHEEL, GROUND_FLOOR)
     at_every_place(lambda place: interrupted_resolve(place, folders), at_least=3)
 
 

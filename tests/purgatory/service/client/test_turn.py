@@ -6,7 +6,7 @@ from pathlib import Path
 from purgatory.service.client import turn as turn_module
 from purgatory.service.client.commands import FlushCommand
 from purgatory.service.client.turn import Turn
-from tests.testing.interrupts import TIMINGWHEEL, at_every_place, interrupted_at
+from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
 
 
@@ -61,7 +61,7 @@ def test_a_thread_that_waits_goes_first():
 
 def test_an_interrupt_of_the_thread_that_gives_it_up():
     """Wherever it comes: that thread gives it up again if it still has it, and others go on."""
-    folders = (TIMINGWHEEL, str(Path(turn_module.__file__).parent))
+    folders = (TIMINGWHEEL, GROUND_FLOOR, str(Path(turn_module.__file__).parent))
     at_every_place(lambda place: interrupted_give_up(place, folders), at_least=2)
 
 

@@ -1,10 +1,10 @@
 """InterruptibleThread, InterruptibleEvent: an interrupt at any place leaves them in order."""
 
-from mq._cpython import interruptible_thread
-from mq._cpython.interruptible_thread import InterruptibleEvent, InterruptibleThread
+from _purgatory_cpython import threads
+from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread
 from tests.testing import interrupted_threads
 
-FOLDERS = (interruptible_thread.__file__,)
+FOLDERS = (threads.__file__,)
 
 
 def test_an_interrupted_start(monkeypatch):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from purgatory.core._cpython.dict_growth import SETDEFAULT_FAILS_SAFELY
+from _purgatory_cpython.atomicity import SETDEFAULT_FAILS_SAFELY
 
 # A dict that is full; in a process of its own, which such a dict may crash.
 PROGRAM = """

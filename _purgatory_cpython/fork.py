@@ -11,7 +11,7 @@ import os
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from mq._cpython.mypyc_types import i64
+from _purgatory_cpython.mypyc_types import i64
 
 
 class Forkable(Protocol):

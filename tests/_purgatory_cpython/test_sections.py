@@ -7,19 +7,19 @@ import threading
 
 import pytest
 
-from timingwheel import Timer
-from timingwheel._cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
-from timingwheel._cpython.free_threading import (
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.sections import (
     enter_section,
     keep_for_ever,
     leave_section,
-    new_lock,
+    new_section_lock,
     part_of,
     shared_lock,
     sixteenth_of,
     thread_dict,
     thread_number,
 )
+from timingwheel import Timer
 
 HANG = 30
 THREADS = 4
@@ -43,9 +43,11 @@ def test_sections_are_atomic_or_locked_if_compiled():
     assert ATOMIC_SECTIONS + LOCKED_SECTIONS == COMPILED
 
 
-@pytest.mark.parametrize("make", [new_lock, lambda: shared_lock(Timer)], ids=["new", "shared"])
+@pytest.mark.parametrize(
+    "make", [new_section_lock, lambda: shared_lock(Timer)], ids=["new", "shared"]
+)
 class TestLock:
-    """What `new_lock` and `shared_lock` return."""
+    """What `new_section_lock` and `shared_lock` return."""
 
     def test_one_thread_at_a_time_is_inside(self, make):
         """No increment is lost."""
@@ -102,7 +104,7 @@ class TestLocked:
 
     def test_sections_exclude_each_other(self):
         """A section is re-entrant, and no increment in one is lost."""
-        lock, count = new_lock(), 0
+        lock, count = new_section_lock(), 0
 
         def work():
             nonlocal count
@@ -122,7 +124,7 @@ class TestLocked:
             with pytest.raises(TypeError):
                 function(object())
         with pytest.raises(RuntimeError):
-            leave_section(new_lock())
+            leave_section(new_section_lock())
 
     def test_threads_have_numbers(self):
         """The same one at each call, and another thread another one."""

@@ -1,21 +1,101 @@
-"""InterruptibleCondition: an interrupt at any place leaves it free, and no notification is lost."""
+"""Locks and conditions: an interrupt at any place leaves them free, and no notification is lost."""
 
+import signal
 import threading
 
 import pytest
 
-from tests.testing.interrupts import at_every_place, interrupted_at
-from tests.testing.leaks import HANG_TIMEOUT_S
-from timingwheel._cpython import interruptible_condition, reentrant_lock
-from timingwheel._cpython.interruptible_condition import (
+from _purgatory_cpython import locks
+from _purgatory_cpython.atomicity import COMPILED
+from _purgatory_cpython.locks import (
     HotCondition,
     InterruptibleCondition,
     new_condition,
     new_hot_condition,
+    new_hot_lock,
+    new_lock,
+    new_rlock,
+)
+from tests.testing.interrupts import at_every_place, interrupted_at
+from tests.testing.leaks import HANG_TIMEOUT_S
+
+FILES = (threading.__file__, locks.__file__)
+INTERRUPTS = 300
+# Compiled, the hot one is for compiled code, and here it is interpreted code that takes it.
+LOCKS = [new_lock, new_rlock] if COMPILED else [new_lock, new_hot_lock, new_rlock]
+
+both = pytest.mark.parametrize("make", [new_condition, new_hot_condition])
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="Windows has no interval timer"
 )
 
-FILES = (threading.__file__, interruptible_condition.__file__, reentrant_lock.__file__)
-both = pytest.mark.parametrize("make", [new_condition, new_hot_condition])
+
+class Interrupted(Exception):
+    """What the signal handler raises."""
+
+
+def interrupt(*_args):
+    raise Interrupted
+
+
+def take_until_interrupted(lock, depth):
+    """Take and leave the lock, to that depth, until a signal comes."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2e-5)
+        while True:
+            with lock:
+                if depth > 1:
+                    with lock:
+                        depth += 0
+    except Interrupted:
+        pass
+
+
+def is_free(lock):
+    """Whether no thread has it."""
+    return not (lock._is_owned() if hasattr(lock, "_is_owned") else lock.locked())
+
+
+@needs_signals
+@pytest.mark.parametrize("new", LOCKS)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_interrupt_leaves_it_free(new, depth):
+    """Whether it comes before the lock is taken, after that or in the body, the lock is left."""
+    lock = new()
+    if depth > 1 and not hasattr(lock, "_is_owned"):
+        pytest.skip("not re-entrant")
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(INTERRUPTS):
+            take_until_interrupted(lock, depth)
+            assert is_free(lock)
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_it_is_a_reentrant_lock():
+    """A thread may take it again; another one gets it when it was left as often."""
+    lock = new_rlock()
+    got = []
+    with lock, lock:
+        thread = threading.Thread(target=lambda: got.append(lock.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+    assert got == [False]
+    assert not lock._is_owned()
+    assert lock.acquire(timeout=1)
+    lock.release()
+
+
+def test_a_condition_may_be_built_on_it():
+    """`threading.Condition` finds what it needs of an RLock."""
+    lock = new_rlock()
+    changed = threading.Condition(lock)
+    with lock, lock:
+        changed.notify_all()
+        assert not changed.wait(timeout=0)
+        assert lock._is_owned()
+    assert not lock._is_owned()
 
 
 def wait(condition, timeout=0.0):

@@ -4,8 +4,6 @@
  * that imports it a second time overwrites those that the first one uses. CPython refuses it only in
  * interpreters with a lock of their own, and only since 3.12. So this module is imported before all
  * compiled ones. Python code cannot ask which interpreter it is in, so this is C.
- *
- * Both `timingwheel` and `mq` have an extension made of this file.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

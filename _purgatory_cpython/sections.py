@@ -1,4 +1,4 @@
-"""What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, and so on.
+"""What stands in for the interpreter lock in compiled code: SectionLock, keep_for_ever, and so on.
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
 costs more than what is done under it: `with` looks up two methods, and a thread that finds it taken
@@ -14,7 +14,7 @@ threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
 
 `enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
 only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
-`with` is needed. Everywhere else `new_lock` is `new_hot_rlock`, for `with`.
+`with` is needed. Everywhere else `new_section_lock` is `new_hot_rlock`, for `with`.
 
 Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
@@ -23,13 +23,13 @@ import os
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from timingwheel._cpython.atomicity import LOCKED_SECTIONS
-from timingwheel._cpython.reentrant_lock import new_hot_rlock
+from _purgatory_cpython.atomicity import LOCKED_SECTIONS
+from _purgatory_cpython.locks import new_hot_rlock
 
 T = TypeVar("T")
 
 if LOCKED_SECTIONS and not TYPE_CHECKING:
-    from timingwheel._cpython._free_threading import (
+    from _purgatory_cpython._sections import (
         SectionLock,
         enter_section,
         free_shared_locks,
@@ -42,12 +42,12 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
         thread_number,
     )
 
-    new_lock = SectionLock
+    new_section_lock = SectionLock
     # Other threads may have been in a section when the process forked. The child's new objects
     # share locks with the parent's.
     os.register_at_fork(after_in_child=free_shared_locks)
 else:
-    new_lock: Final[Callable[[], Any]] = new_hot_rlock
+    new_section_lock: Final[Callable[[], Any]] = new_hot_rlock
 
     def enter_section(lock: object) -> None:
         """Take a lock, as often as the thread likes."""

@@ -1,23 +1,29 @@
-"""InterruptibleThread, InterruptibleEvent: as in `threading`, but interrupts leave them in order.
+"""Threads and events that an interrupt leaves in order; ThreadLocal; yield_gil. Any thread.
 
-`threading.Event` waits in a condition on a plain lock.  An exception from outside (a signal
+`threading.Event` waits in a condition on a plain lock. An exception from outside (a signal
 handler's, or one that another thread sent by `PyThreadState_SetAsyncExc`) that comes in the Python
 code of that condition may find the lock left, and is told as `RuntimeError: release unlocked lock`;
-or it leaves the lock taken, and the thread that sets the event waits for ever.  `Thread.start`
-waits for such an event.
+or it leaves the lock taken, and the thread that sets the event waits for ever. `Thread.start` waits
+for such an event.
 
 Here an event is a lock that is left once it is set: to take and to leave it is one call of a C
-function each.  `timingwheel` has the same.  Interpreted.  Any thread.
+function each.
+
+Never compiled: a compiled `yield_gil` would yield to none, and mypyc does not know subclasses of
+`threading.local`.
 """
 
 import sys
 import threading
+from collections.abc import Callable
 from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class InterruptibleEvent(threading.Event):
-    """A `threading.Event`.  `set` can be interrupted before it has begun or when all is done."""
+    """A `threading.Event`. `set` can be interrupted before it has begun or when all is done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,10 +62,10 @@ class InterruptibleEvent(threading.Event):
 
 
 class InterruptibleThread(threading.Thread):
-    """A `threading.Thread`.  What interrupts `start` comes out of it as it is.
+    """A `threading.Thread`. What interrupts `start` comes out of it as it is.
 
     On 3.11 and 3.12, `threading` takes a thread that runs for one that has ended once an interrupt
-    came in `is_alive` or `join`.  Here it does not.
+    came in `is_alive` or `join`. Here it does not.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -69,7 +75,7 @@ class InterruptibleThread(threading.Thread):
     if sys.version_info < (3, 13) and not TYPE_CHECKING:
 
         def _wait_for_tstate_lock(self, block: bool = True, timeout: float = -1) -> None:
-            """Note that the thread has ended, if it has.  `block`: wait until it has."""
+            """Note that the thread has ended, if it has. `block`: wait until it has."""
             lock = self._tstate_lock
             if lock is None:
                 return
@@ -81,3 +87,18 @@ class InterruptibleThread(threading.Thread):
                 if taken and taken[0]:
                     lock.release()
                     self._stop()
+
+
+class ThreadLocal(threading.local, Generic[T]):
+    """Holds in `value` what `make()` returned when the current thread first asked for it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.value = make()
+
+
+def yield_gil() -> None:
+    """Release the GIL to threads and signal handlers that wait for it.
+
+    A compiled loop keeps the GIL until it calls something that is interpreted. So loops over many
+    tasks call this after each batch.
+    """

@@ -1,7 +1,7 @@
-/* What compiled code needs without the interpreter lock: SectionLock, keep_for_ever, thread_dict,
+/* What stands in for the interpreter lock: SectionLock, keep_for_ever, thread_dict,
  * thread_number, sixteenth_of, part_of.
  *
- * Only free_threading.py imports it, and only on a free-threaded Python.
+ * Only sections.py imports it, and only on a free-threaded Python.
  *
  * A SectionLock is re-entrant, and held for less than a microsecond. So a thread that finds it taken
  * looks again for a while, less and less often: the thread that has it writes to the same line of
@@ -156,7 +156,7 @@ static PyMethodDef lock_methods[] = {
 
 static PyTypeObject SectionLock_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "timingwheel._cpython._free_threading.SectionLock",
+    .tp_name = "_purgatory_cpython._sections.SectionLock",
     .tp_doc = PyDoc_STR("A re-entrant lock, held for a few lines."),
     .tp_basicsize = sizeof(shared[0]), /* no two in one line */
     .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -317,15 +317,15 @@ static PyModuleDef_Slot slots[] = {
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
-    .m_name = "timingwheel._cpython._free_threading",
-    .m_doc = PyDoc_STR("What compiled code needs without the interpreter lock."),
+    .m_name = "_purgatory_cpython._sections",
+    .m_doc = PyDoc_STR("What stands in for the interpreter lock."),
     .m_size = 0,
     .m_methods = methods,
     .m_slots = slots,
 };
 
 PyMODINIT_FUNC
-PyInit__free_threading(void)
+PyInit__sections(void)
 {
     return PyModuleDef_Init(&module);
 }

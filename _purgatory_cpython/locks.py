@@ -1,24 +1,60 @@
-"""InterruptibleCondition: a condition that an interrupt anywhere in its code leaves in order.
+"""Locks and conditions that an interrupt anywhere leaves in order. Any thread.
 
-`threading.Condition` is Python code around a lock. An exception from outside (a signal handler's,
-or one that another thread sent by `PyThreadState_SetAsyncExc`) may come as its `__enter__` or
+An *interrupt* is an exception from outside: a signal handler's, or one that another thread sent
+(`PyThreadState_SetAsyncExc`). CPython 3.14 may raise it between the `__enter__` of a lock and the
+body of its `with`, which then never leaves the lock (its issue 148874, mended in 3.15). It does so
+where `__enter__` is a function of C. After one of Python it looks at nothing before the body
+begins; so there the lock is taken by one of Python, which leaves it again if it is interrupted.
+`__exit__` stays a function of C: one of Python could be interrupted before it has done anything.
+
+Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for modules that
+stay interpreted; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for those that may be
+compiled.
+
+`threading.Condition` is Python code around a lock. An interrupt may come as its `__enter__` or
 `__exit__` begins or ends, and leave the lock taken; or inside `wait`, where it leaves the lock
 free, so that the `with` around raises RuntimeError instead, or a waiter for a thread that waits no
-more, which then takes a notification from one that does.
-
-Here the condition *is* the lock, a re-entrant one, so that `with` calls C functions (on CPython
-3.14, see `reentrant_lock`). A notification of a thread that is interrupted goes to the next one.
-
-`new_condition` is for modules that stay interpreted, `new_hot_condition` for those that may be
-compiled. Interpreted. Any thread.
+more, which then takes a notification from one that does. Here the condition *is* the lock, a
+re-entrant one, so that `with` calls C functions. A notification of a thread that is interrupted
+goes to the next one.
 """
 
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any, Final
 
-from timingwheel._cpython.reentrant_lock import new_hot_rlock, new_rlock
+from _purgatory_cpython.atomicity import COMPILED
+
+if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
+    # The class itself: `threading.RLock` is a function, which cannot be a base.
+    class InterruptibleRLock(type(threading.RLock())):
+        """A `threading.RLock` for `with`; see the module."""
+
+        __slots__ = ()
+
+        def __enter__(self) -> bool:
+            before = self._recursion_count()
+            try:
+                taken = self.acquire()
+            except BaseException:
+                if self._recursion_count() > before:
+                    self.release()
+                raise
+            return taken  # in the `try` it would be outside for a tracer
+
+    # `threading.Lock` cannot be a base.
+    new_lock = new_rlock = InterruptibleRLock
+else:
+    new_lock: Final[Callable[[], threading.Lock]] = threading.Lock
+    new_rlock: Final[Callable[[], threading.RLock]] = threading.RLock
+
+new_hot_lock: Final[Callable[[], AbstractContextManager[Any]]] = (
+    threading.Lock if COMPILED else new_lock
+)
+new_hot_rlock: Final[Callable[[], threading.RLock]] = threading.RLock if COMPILED else new_rlock
 
 _NO_ARGUMENTS: Final[Any] = ((),)
 

@@ -1,1 +1,0 @@
-"""What the core needs for CPython and mypyc alone."""
