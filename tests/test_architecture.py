@@ -45,7 +45,7 @@ FLOORS = {
         ["purgatory.registry purgatory.errors purgatory.durations purgatory.durable_files"],
     ],
     "purgatory.service": [
-        ["purgatory.service purgatory.service.service"],
+        ["purgatory.service"],
         ["purgatory.service.daemon purgatory.service.systemd"],
         ["purgatory.service.gateway.*"],
         ["purgatory.service.http.*", "purgatory.service.worker.*"],
@@ -55,7 +55,7 @@ FLOORS = {
             "purgatory.service.backup.*",
         ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
-        ["purgatory.service.tracing", "purgatory.service.platform.*"],
+        ["purgatory.service.tracing", "purgatory.service.platform"],
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "

@@ -7,7 +7,7 @@ server's other thread, its clients, and other faults.
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.server.health.server_health import READY_BOUND_S, STUCK_S, ServerHealth
+from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S, ServerHealth
 from purgatory.simulation.server_host import ServerHost
 from purgatory.simulation.server_process import ServerProcess
 from purgatory.simulation.troubles import Troubles

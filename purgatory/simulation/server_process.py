@@ -12,7 +12,7 @@ from purgatory.service.protocol import Limits
 from purgatory.service.server.commands import CloseServer
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.network import Network
-from purgatory.service.server.server_parts import ServerParts, build_parts
+from purgatory.service.server.server import ServerParts, build_parts
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.store.store import Store
 from purgatory.simulation.world.machine import Machine

@@ -23,7 +23,7 @@ from purgatory.service.client.outcomes.outcome_handler import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import DeadJob
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Operations, OperationStatus, OutcomeMessage
 
 if TYPE_CHECKING:

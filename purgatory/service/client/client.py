@@ -32,7 +32,7 @@ from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.job_messages import DeadJob
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     NOTHING,
     Operations,

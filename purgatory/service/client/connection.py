@@ -19,8 +19,7 @@ from zmq.utils.monitor import recv_monitor_message
 from purgatory.service import protocol
 from purgatory.service.client.session import Session
 from purgatory.service.errors import Malformed
-from purgatory.service.platform.doorbell import Doorbell
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Doorbell, Platform
 from purgatory.service.protocol import Bye, encode
 
 log: logging.Logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from purgatory.core.operations.future import PENDING, FastResultFuture, LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.errors import OperationFailed, ServiceError
-from purgatory.service.platform.platform import Platform
+from purgatory.service.platform import Platform
 from purgatory.service.protocol import OutcomeMessage, unpack
 from timingwheel.lowlevel import new_condition
 

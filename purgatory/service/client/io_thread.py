@@ -30,7 +30,7 @@ from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable
-from purgatory.service.platform.platform import REAL_PLATFORM, LoopThread, Platform
+from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from purgatory.service.client.job_calls import JobCalls
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.job_messages import DeadJob, EndDead, ReadDead
-from purgatory.service.platform.platform import Platform
+from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,

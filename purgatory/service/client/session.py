@@ -35,7 +35,7 @@ from purgatory.service.job_messages import (
     Jobs,
     Work,
 )
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,

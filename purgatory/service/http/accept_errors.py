@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
+from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

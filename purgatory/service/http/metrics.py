@@ -15,9 +15,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from purgatory.service.server.health.store_activity import COMMIT_BOUNDS_S, CommitTimes
 from purgatory.service.server.records.clients import ClientDepths
 from purgatory.service.server.stats import ServerStats
+from purgatory.service.server.store_activity import COMMIT_BOUNDS_S, CommitTimes
 
 # Values of the moment; all others are counters, from the start of the server.
 _GAUGES: Final = {

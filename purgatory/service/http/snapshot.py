@@ -18,7 +18,7 @@ from timingwheel.lowlevel import NS_PER_MS
 if TYPE_CHECKING:
     from purgatory.core.purgatory import Purgatory
     from purgatory.registry import PurgatoryStats
-    from purgatory.service.server.health.server_health import HealthReport
+    from purgatory.service.server.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
     from timingwheel import Lateness, WheelLevel
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from purgatory.service.platform.boot_time import boot_ns
+from purgatory.service.platform import boot_ns
 
 # A smaller difference is the error of comparing two clocks, not a jump of the wall clock.
 JUMP_MS: Final = 1000

@@ -11,30 +11,37 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
 
-from mq import MailboxClosed
+from mq import Mailbox, MailboxClosed
 from purgatory import metrics
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
-from purgatory.service.server.commands import CloseServer, ReloadAllowList
+from purgatory.service.platform import REAL_PLATFORM, Platform
+from purgatory.service.protocol import Limits
+from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.data_directory import data_directory_lock
-from purgatory.service.server.health.recent_failures import RecentFailure
-from purgatory.service.server.health.server_health import HealthReport, ServerHealth
-from purgatory.service.server.health.store_activity import CommitTimes
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.network.accept_gate import most_descriptors
+from purgatory.service.server.network.network import Network
 from purgatory.service.server.records.clients import ClientDepths
 from purgatory.service.server.records.operation import PendingOperation
-from purgatory.service.server.server_parts import ServerParts, build_parts
-from purgatory.service.server.sockets.accept_gate import most_descriptors
+from purgatory.service.server.recovery import load_state, start_clock
+from purgatory.service.server.request_handler import RequestHandler
+from purgatory.service.server.server_health import HealthReport, RecentFailure, ServerHealth
 from purgatory.service.server.stats import ServerStats
-from purgatory.service.server.validation import limits_of
+from purgatory.service.server.store_activity import CommitTimes
+from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.store.store import Store
+from purgatory.service.version import package_version
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
@@ -289,6 +296,64 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """The loops of a server's two threads, and the handler and the clock that both use in turn."""
+
+    store_loop: StoreLoop
+    network: Network
+    handler: RequestHandler
+    clock: ServiceClock
+
+
+def build_parts(
+    store: Store,
+    limits: Limits,
+    *,
+    figures: Callable[[], dict[str, Any]],
+    ended: Callable[[Exception | None], None],
+    retention_ms: int,
+    max_clients: int,
+    max_memory: int = 0,
+    registry: CollectorRegistry | None = None,
+    sink: JournalSink | None = None,
+    platform: Platform = REAL_PLATFORM,
+    clocks: ClockSources | None = None,
+) -> ServerParts:
+    """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
+
+    `figures`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
+    The rest is of the configuration, or for tests.
+    """
+    validator = RequestValidator(limits)
+    clock = start_clock(store, clocks)
+    state = load_state("service", store, clock, registry, max_memory)
+    handler = RequestHandler(state, store, validator, figures, f"purgatory {package_version()}")
+    mailbox: Mailbox[NetworkCommand] = platform.mailbox()
+    store_loop = StoreLoop(
+        state,
+        store,
+        clock,
+        handler,
+        send=_sender(mailbox),
+        retention_ms=retention_ms,
+        sink=sink,
+        platform=platform,
+    )
+    network = Network(
+        validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform
+    )
+    return ServerParts(store_loop, network, handler, clock)
+
+
+def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
+    def send(command: NetworkCommand) -> None:
+        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
+            mailbox.send(command)
+
+    return send
 
 
 class _RunningServer:

@@ -7,7 +7,9 @@ The timer's clock is moved by hand, once a transaction: all of a transaction hap
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -15,8 +17,6 @@ from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
-from purgatory.service.server.deferred_executor import DeferredExecutor
-from purgatory.service.server.health.recent_failures import RecentFailures
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
@@ -30,9 +30,12 @@ from purgatory.service.server.records.operation import (
 )
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.server.stamp import Stamp
 from purgatory.service.store.journal_tables import JournalPosition
 from timingwheel import Timer
+
+_RunBucket = Callable[[Any], None]
 
 
 class TransactionClock:
@@ -68,6 +71,44 @@ class OutcomeReceiver:
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended."""
         raise NotImplementedError
+
+
+class DeferredExecutor:
+    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
+
+    def __init__(self) -> None:
+        self._buckets: deque[tuple[_RunBucket, Any]] = deque()
+
+    def run(self, enough: Callable[[], bool]) -> None:
+        """Run the buckets in order, until there are no more or `enough` returns True."""
+        while self._buckets and not enough():
+            run, bucket = self._buckets[0]
+            run(bucket)
+            if not len(bucket):  # else it was interrupted
+                self._buckets.popleft()
+
+    def interrupt(self) -> None:
+        """Have `run` return after the present task; called by the task. The rest runs later."""
+        if self._buckets:
+            self._buckets[0][1].take_over()
+
+    def __bool__(self) -> bool:
+        """Return whether any bucket is left."""
+        return bool(self._buckets)
+
+    def execute(self, run: _RunBucket, bucket: Any) -> None:
+        """See `timingwheel.lowlevel.TaskExecutor`."""
+        self._buckets.append((run, bucket))
+
+    def flush(self) -> None:
+        """Do nothing: there is no thread to wake."""
+
+    def resume(self) -> None:
+        """Do nothing: the owner calls `run` again."""
+
+    def close(self, *, wait: bool, timeout: float | None) -> None:
+        """Do nothing: what was not run is still pending on disk."""
+        del wait, timeout
 
 
 class ServerState:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.errors import StoreError
 from purgatory.service.errors import Refused, StoreFailed
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import (
     ClientConnected,
@@ -41,7 +41,7 @@ from purgatory.service.server.commands import (
     StoreReleased,
     TransactionReplies,
 )
-from purgatory.service.server.health.store_activity import StoreActivity
+from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.journal.journal_rows import (
     event_rows,
     extension_rows,
@@ -50,7 +50,6 @@ from purgatory.service.server.journal.journal_rows import (
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
-from purgatory.service.server.reads.fair_queue import FairQueue
 from purgatory.service.server.records.operation import NS_PER_MS
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
@@ -59,6 +58,7 @@ from purgatory.service.server.recovery import (
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
+from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.transactions.transaction_budget import TransactionBudget

@@ -18,7 +18,7 @@ from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
 from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
-from purgatory.service.platform.platform import Platform
+from purgatory.service.platform import Platform
 from purgatory.service.worker.ask_watch import AskWatch
 from purgatory.service.worker.handlers import Handler
 from purgatory.service.worker.held_jobs import HeldJob, HeldJobs

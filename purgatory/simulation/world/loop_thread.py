@@ -7,7 +7,7 @@ threads come before and after each other in all orders.
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.platform.platform import Loop
+from purgatory.service.platform import Loop
 from purgatory.simulation.world.machine import Machine
 from purgatory.simulation.world.world import NS_PER_S
 

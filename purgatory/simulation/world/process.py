@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mq import Mailbox
-from purgatory.service.platform.doorbell import Doorbell
-from purgatory.service.platform.platform import Loop
+from purgatory.service.platform import Doorbell, Loop
 from purgatory.simulation.world.descriptors import Descriptors
 from purgatory.simulation.world.loop_thread import SimulatedThread
 from purgatory.simulation.world.machine import Machine

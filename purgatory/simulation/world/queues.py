@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.platform.doorbell import Doorbell
+from purgatory.service.platform import Doorbell
 from purgatory.simulation.world.descriptors import Descriptors, Wake
 
 

@@ -10,9 +10,9 @@ from purgatory.cli.extras import ExtraMissing, import_extra
 def test_a_missing_package_names_the_extra(monkeypatch):
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "zmq", None)
-    monkeypatch.delitem(sys.modules, "purgatory.service.platform.platform", raising=False)
+    monkeypatch.delitem(sys.modules, "purgatory.service.platform", raising=False)
     with pytest.raises(ExtraMissing, match=r"needs zmq: pip install 'timer-purgatory\[service\]'"):
-        import_extra("purgatory.service.platform.platform", "service")
+        import_extra("purgatory.service.platform", "service")
 
 
 def test_a_missing_module_of_the_package_is_a_defect():

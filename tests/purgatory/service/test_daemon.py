@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.errors import StoreFailed
-from purgatory.service.server.health import server_health
+from purgatory.service.server import server_health
 from purgatory.service.store.store import Store
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG

@@ -1,13 +1,12 @@
 """The front door of the service: its names, their aliases, and what they import."""
 
-import importlib
 import subprocess
 import sys
 
 import pytest
 
 import purgatory.service
-from purgatory.service import ServiceDaemon, errors
+from purgatory.service import errors
 
 
 def test_all_is_what_there_is():
@@ -51,11 +50,6 @@ def test_every_error_is_there():
 def test_names_of_earlier_versions(earlier, name):
     """An alias is the very class that its new name names."""
     assert getattr(purgatory.service, earlier) is getattr(purgatory.service, name)
-
-
-def test_the_module_of_earlier_versions():
-    """`purgatory.service.service` has the daemon under its former name."""
-    assert importlib.import_module("purgatory.service.service").Service is ServiceDaemon
 
 
 def test_importing_the_package_needs_no_extra():

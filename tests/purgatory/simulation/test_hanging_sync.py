@@ -1,6 +1,6 @@
 """HangingSync: a sync that does not return for long, in a world that goes on."""
 
-from purgatory.service.server.health import server_health
+from purgatory.service.server import server_health
 from purgatory.simulation.hanging_sync import HangingSync
 from purgatory.simulation.world.world import NS_PER_S
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatory.service.client.backoff import backoff_s
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.job_messages import How, LeaseEnd
-from purgatory.service.server.health.recent_failures import RecentFailure, RecentFailures
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.server_health import RecentFailure, RecentFailures
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.jobs import JobState
 

@@ -22,7 +22,7 @@ from purgatory.service.server.commands import (
     OutcomePush,
     StoreLoopCommand,
 )
-from purgatory.service.server.sockets.rare_log import RareLog
+from purgatory.service.server.network.rare_log import RareLog
 
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity

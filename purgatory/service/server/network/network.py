@@ -22,7 +22,7 @@ import zmq
 
 from mq import Mailbox
 from purgatory.service.errors import ServerError
-from purgatory.service.platform.platform import REAL_PLATFORM, Platform
+from purgatory.service.platform import REAL_PLATFORM, Platform, sleep
 from purgatory.service.server.commands import (
     CloseServer,
     JournalConfirmed,
@@ -34,15 +34,16 @@ from purgatory.service.server.commands import (
     StoreReleased,
     TransactionReplies,
 )
+from purgatory.service.server.network.accept_gate import (
+    IDLE_CHECK_S,
+    AcceptGate,
+    ArrivalLimit,
+    DescriptorWatch,
+)
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
-from purgatory.service.server.sockets import accept_gate
-from purgatory.service.server.sockets.accept_gate import AcceptGate
-from purgatory.service.server.sockets.arrival_limit import ArrivalLimit
-from purgatory.service.server.sockets.descriptor_watch import IDLE_CHECK_S, DescriptorWatch
-from purgatory.service.server.sockets.options import set_options
-from purgatory.service.server.sockets.sleep import sleep_for
+from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
 from timingwheel.lowlevel import reduce_timer_slack
@@ -170,7 +171,7 @@ class Network:
         if not most_descriptors:
             self._socket.bind(address)
             return
-        listener = accept_gate.bind(self._socket, address)
+        listener = bind(self._socket, address)
         if listener >= 0:
             self._gate = AcceptGate(listener, most_descriptors)
 
@@ -189,7 +190,6 @@ class Network:
     def _serve(self) -> None:
         reduce_timer_slack()
         mailbox, frames = self.descriptors
-        sleep = sleep_for(mailbox, frames)
         descriptors = DescriptorWatch()
         arrivals = ArrivalLimit(self._monotonic)
         while not self.finished():

@@ -29,8 +29,8 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
+from purgatory.service.server.network.router_socket import descriptor_of, end_connection
 from purgatory.service.server.network.waiting_messages import WaitingMessages
-from purgatory.service.server.sockets.peer_connection import descriptor_of, end_connection
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:

@@ -8,11 +8,16 @@ the store loop (see `FairQueue`). A connection of which much waits is left unrea
 Used by the network thread alone.
 """
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
+from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.network.connections import Connection
-from purgatory.service.server.reads.fair_queue import FairQueue
-from purgatory.service.server.sockets.peer_connection import ReadGate, descriptor_of
+from purgatory.service.server.network.router_socket import (
+    descriptor_of,
+    drop_arrivals,
+    take_arrivals,
+)
 
 if TYPE_CHECKING:
     import zmq
@@ -21,6 +26,9 @@ if TYPE_CHECKING:
 AHEAD_BYTES: Final = 4096
 #: What a message takes beside its bytes, so that small ones cannot be too many.
 MESSAGE_BYTES: Final = 256
+#: A connection is left unread while more bytes of it wait, until fewer than the other number do.
+MAX_WAITING: Final = 1 << 20
+FEW_WAITING: Final = 512 << 10
 
 
 class WaitingMessages:
@@ -73,3 +81,35 @@ class WaitingMessages:
         if not gate.bytes:
             del self._gates[connection]
         return connection, message
+
+
+class ReadGate:
+    """Leaves a connection unread while much that it has sent waits.
+
+    What arrives is dropped (see `router_socket`): the peer sends it again, at first after 0.2 s.
+    `descriptor`: that of the connection, negative if none is known.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.bytes: int = 0  # that wait
+        self.is_open: bool = True
+
+    def add(self, size: int) -> None:
+        """Note that so many bytes more wait."""
+        self.bytes += size
+        if self.is_open and self.bytes > MAX_WAITING:
+            self._turn(is_open=False)
+
+    def remove(self, size: int) -> None:
+        """Note that so many bytes wait no longer."""
+        self.bytes -= size
+        if not self.is_open and self.bytes < FEW_WAITING:
+            self._turn(is_open=True)
+
+    def _turn(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        if self._descriptor >= 0:
+            # An error: the connection has ended, or there are no filters.
+            with contextlib.suppress(OSError):
+                (take_arrivals if is_open else drop_arrivals)(self._descriptor)

@@ -7,7 +7,8 @@ were not answered are dropped. Used by the store thread alone.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from purgatory.service.errors import TooManyReads
@@ -30,12 +31,10 @@ from purgatory.service.server.commands import (
     OutcomeFrame,
     TransactionReplies,
 )
+from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.leases.job_frames import JobFrames
-from purgatory.service.server.reads.fair_queue import FairQueue
-from purgatory.service.server.reads.list_answer import answer_list
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
-from purgatory.service.server.reads.query_answer import answer_query
-from purgatory.service.server.reads.repeated_outcomes import RepeatedOutcomes
+from purgatory.service.server.reads.status_answers import answer_list, answer_query
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.store import Store
@@ -43,6 +42,10 @@ from purgatory.service.store.store import Store
 #: How many reads of one client may wait, and how many bytes of requests of all clients.
 READS_PER_CLIENT: Final = 256
 READ_BYTES: Final = 8 << 20
+#: How many outcomes may wait to be repeated to one connection, and to all of them, at most. A
+#: client that has lost its connection submits up to 32 messages again.
+REPEATED_PER_CONNECTION = 1 << 16
+REPEATED = 1 << 18
 
 # Yields None after each portion.
 _Answer = Iterator[NetworkCommand | None]
@@ -190,6 +193,55 @@ class PendingReads:
             self.repeated.remove(route, [record.seq for record in records])
             yield None
         self.repeated.forget(route)
+
+
+class RepeatedOutcomes:
+    """The outcomes that connections have asked for once more, by submitting again.
+
+    They are kept as references to their records, by the route of the connection, and read from the
+    store a frame at a time, when the connection has taken the frame before.
+    """
+
+    def __init__(self) -> None:
+        self._by_route: dict[bytes, dict[int, OutcomeRecord]] = {}  # by sequence number
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many outcomes wait."""
+        return self._count
+
+    def check_room(self, route: bytes) -> None:
+        """Raise TooManyReads if a connection may not ask for more now."""
+        waiting = len(self._by_route.get(route, ()))
+        if waiting >= REPEATED_PER_CONNECTION or (waiting and self._count >= REPEATED):
+            raise TooManyReads(
+                f"{waiting} outcomes wait to be sent again on this connection; read them first"
+            )
+
+    def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
+        """Add outcomes; True if the connection had asked for none before: it has to be served."""
+        known = self._by_route.get(route)
+        waiting = self._by_route.setdefault(route, {})
+        before = len(waiting)
+        for record in records:
+            waiting[record.seq] = record
+        self._count += len(waiting) - before
+        return known is None
+
+    def next_of(self, route: bytes, limit: int) -> list[OutcomeRecord]:
+        """Return up to `limit` outcomes, in the order in which they were added; they stay."""
+        return list(islice(self._by_route.get(route, {}).values(), limit))
+
+    def remove(self, route: bytes, seqs: Iterable[int]) -> None:
+        """Remove outcomes: they were sent, or have been deleted."""
+        waiting = self._by_route.get(route, {})
+        for seq in seqs:
+            if waiting.pop(seq, None) is not None:
+                self._count -= 1
+
+    def forget(self, route: bytes) -> None:
+        """Remove all outcomes of a connection."""
+        self._count -= len(self._by_route.pop(route, ()))
 
 
 _DONE: Final = OutcomeFrame(b"", None, 0)

@@ -8,8 +8,8 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.server.clock import ServiceClock
-from purgatory.service.server.health.store_activity import StoreActivity
 from purgatory.service.server.state import ServerState
+from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.store import Store
 

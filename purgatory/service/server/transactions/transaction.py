@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
-from purgatory.service.server.health.recent_failures import RecentFailure, failure_text
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory.estimate import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import NS_PER_MS, PendingOperation
+from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues

@@ -9,7 +9,7 @@ import zmq
 
 from purgatory.service import Client, RequestTimeout
 from purgatory.service.client import client as client_module
-from purgatory.service.platform.doorbell import CAN_LEND
+from purgatory.service.platform import CAN_LEND
 from purgatory.service.protocol import (
     NOTHING,
     VERSION,

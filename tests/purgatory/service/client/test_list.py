@@ -6,7 +6,7 @@ import pytest
 
 from purgatory.service import AsyncClient
 from purgatory.service.protocol import Query, ReadOperations, Submit
-from purgatory.service.server.reads import list_answer
+from purgatory.service.server.reads import status_answers
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import StepServer, operation, step_server
 
@@ -49,7 +49,7 @@ def test_pages(shop, server, connect):
 @pytest.mark.parametrize("few", [0, 5000])
 def test_filters(shop, monkeypatch, few):
     """By kind, key, client and state, also several of them; whether few wait for a key or many."""
-    monkeypatch.setattr(list_answer, "FEW_WATCHERS", few)
+    monkeypatch.setattr(status_answers, "FEW_WATCHERS", few)
     assert ids(shop.list(kind="kind 1")) == [f"o{n}" for n in range(1, 700, 2)]
     assert ids(shop.list(state="completed")) == [f"o{n}" for n in range(3, 700, 7)]
     assert ids(shop.list(state="cancelled", kind="kind 0")) == ["o0"]
@@ -79,8 +79,8 @@ def test_async(shop, server):
 
 def test_a_request_looks_at_a_bounded_number(step_server, monkeypatch):
     """Between its portions others are served, and one that finds nothing is answered soon."""
-    monkeypatch.setattr(list_answer, "BATCHES", 1)
-    monkeypatch.setattr(list_answer, "MAX_PORTIONS", 3)
+    monkeypatch.setattr(status_answers, "BATCHES", 1)
+    monkeypatch.setattr(status_answers, "MAX_PORTIONS", 3)
     for start in range(0, 1280, 128):
         step_server.submit(*[operation(f"o{n}") for n in range(start, start + 128)])
     step_server.store_loop.read_seconds = 0.0

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from purgatory import Purgatory
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
-from purgatory.service.server.health.server_health import HealthReport
+from purgatory.service.server.server_health import HealthReport
 from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 

@@ -17,7 +17,7 @@ from purgatory.service.http import bounded_protocol
 from purgatory.service.http.accept_errors import AcceptErrors
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
-from purgatory.service.server.sockets import rare_log
+from purgatory.service.server.network import rare_log
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "

@@ -10,7 +10,7 @@ from purgatory import Worker
 from purgatory.service import Client, Config
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.daemon import ServiceDaemon
-from purgatory.service.server.health import recent_failures
+from purgatory.service.server import server_health
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
@@ -43,7 +43,7 @@ def test_due_next():
 
 def test_failed_last(monkeypatch):
     """Operations that failed, and attempts at jobs; the latest first, and no more than are kept."""
-    monkeypatch.setattr(recent_failures, "ERROR_LENGTH", 30)
+    monkeypatch.setattr(server_health, "ERROR_LENGTH", 30)
     with service() as (address, operations), Client(address, name="shop") as client:
         for n in range(12):
             client.submit(f"k{n}", op_id=f"o{n}")

@@ -10,7 +10,7 @@ import pytest
 from purgatory.service import AsyncClient, Client, OutcomeMessage
 from purgatory.service.client.outcomes import outcome_handler as module
 from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled, OutcomeHandler
-from purgatory.service.platform.platform import RealPlatform
+from purgatory.service.platform import RealPlatform
 from purgatory.service.protocol import Raw, unpack_values
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG

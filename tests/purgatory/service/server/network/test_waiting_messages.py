@@ -5,13 +5,13 @@ import random
 import pytest
 import zmq
 
+from purgatory.service.server.fair_queue import CREDIT
 from purgatory.service.server.network.connections import Connection
 from purgatory.service.server.network.waiting_messages import (
     AHEAD_BYTES,
     MESSAGE_BYTES,
     WaitingMessages,
 )
-from purgatory.service.server.reads.fair_queue import CREDIT
 
 SMALL, LARGE = b"s" * 10, b"l" * AHEAD_BYTES
 

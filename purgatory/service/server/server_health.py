@@ -1,4 +1,4 @@
-"""ServerHealth: says whether a server works and whether it is ready, each in a sentence.
+"""ServerHealth: says whether a server works and whether it is ready, and what has failed last.
 
 *Works* means that its threads live and no transaction is stuck: a process that does not work may be
 restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
@@ -6,11 +6,14 @@ told soon after they are due: a server that is not ready may be well again by it
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from purgatory.service.server.health.store_activity import NS_PER_S, StoreActivity
+from purgatory.service.errors import ServiceError
+from purgatory.service.protocol import unpack
+from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 
 #: A server is not ready while a commit takes longer, or the oldest due outcome is later.
 READY_BOUND_S: Final = 5.0
@@ -19,6 +22,9 @@ STUCK_S: Final = 60.0
 #: In the place of a time until something is due: nothing is. A number, as all figures are.
 NEVER: Final = -1.0
 _MS_PER_S: Final = 1000
+#: How many failures are kept, and how many characters of an error.
+KEPT: Final = 10
+ERROR_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +115,41 @@ def _lateness(late_s: float) -> str:
     if late_s <= READY_BOUND_S:
         return ""
     return f"the oldest due outcome is {late_s:.0f} s late; expected at most {READY_BOUND_S:g} s"
+
+
+class RecentFailure(NamedTuple):
+    """What has failed. `attempt`: of a job, which is dead if it was the last one; 0: no job."""
+
+    at_ms: int
+    op_id: str
+    kind: str
+    client: str
+    error: str
+    attempt: int = 0
+    is_dead: bool = False
+
+
+class RecentFailures:
+    """The last KEPT failures, of operations and of attempts at jobs, for the eyes of an operator.
+
+    Nothing is kept on disk. The store thread adds, any thread reads.
+    """
+
+    def __init__(self) -> None:
+        self._rows: deque[RecentFailure] = deque(maxlen=KEPT)
+
+    def add(self, failure: RecentFailure) -> None:
+        """Add one; O(1)."""
+        self._rows.append(failure._replace(error=failure.error[:ERROR_LENGTH]))
+
+    def latest(self) -> list[RecentFailure]:
+        """Return them, the latest first."""
+        return list(reversed(self._rows.copy()))
+
+
+def failure_text(error: bytes) -> str:
+    """Return the error with which a key has failed, type and message, as a text."""
+    try:
+        return ": ".join(str(part) for part in unpack(error)[:2] if part)
+    except (ServiceError, TypeError, KeyError):  # of a client of another kind
+        return ""

@@ -4,7 +4,10 @@ They take these from here alone, so that all of them can be replaced: `purgatory
 server and its clients in one thread, on machines of which nothing is real. Any thread.
 """
 
+import math
 import random
+import select
+import sys
 import threading
 import time
 import uuid
@@ -14,8 +17,81 @@ from typing import Any, Final, Protocol
 import zmq
 
 from mq import Mailbox
-from purgatory.service.platform.boot_time import boot_ns
-from purgatory.service.platform.doorbell import Doorbell
+
+#: Whether descriptors can be lent on this system.
+CAN_LEND: Final = sys.platform == "linux"
+
+
+class Doorbell:
+    """The descriptors that wake the I/O thread of a client, lent to callers now and then.
+
+    A caller that receives its answer itself waits for the descriptors instead of the I/O thread.
+    That thread sleeps on meanwhile: they are taken from under it, and put back, without waking it.
+    This needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready`
+    for one thread at a time.
+    """
+
+    #: Whether callers may be lent the descriptors.
+    can_lend: bool = CAN_LEND
+
+    def __init__(self) -> None:
+        self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
+        self._bell = self._descriptors  # has the others, unless they are lent
+        if sys.platform == "linux":
+            self._bell = select.epoll()
+            self._bell.register(self._descriptors.fileno(), select.EPOLLIN)
+
+    def register(self, descriptor: int) -> None:
+        """Add a descriptor."""
+        self._descriptors.register(descriptor, select.POLLIN)
+
+    def unregister(self, descriptor: int) -> None:
+        """Remove a descriptor."""
+        self._descriptors.unregister(descriptor)
+
+    def sleep(self, seconds: float | None) -> None:
+        """Wait until a descriptor is readable and not lent, `seconds` at most (None: for ever)."""
+        self._bell.poll(seconds)
+
+    def ready(self, seconds: float = 0.0) -> list[int]:
+        """Return the readable descriptors, after at most `seconds` if there are none yet."""
+        return [descriptor for descriptor, _ in self._descriptors.poll(seconds)]
+
+    def lend(self) -> None:
+        """Let `sleep` sleep, whatever descriptor is readable. Only where `CAN_LEND`."""
+        self._bell.modify(self._descriptors.fileno(), 0)
+
+    def take_back(self) -> None:
+        """End `lend`: a descriptor that is readable by now ends the sleep. Idempotent."""
+        self._bell.modify(self._descriptors.fileno(), select.POLLIN)
+
+    def close(self) -> None:
+        """Close what it has opened itself."""
+        self._bell.close()
+        self._descriptors.close()
+
+
+class _Poll:
+    """What `Doorbell` needs of an epoll, by poll(2)."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.register = self._poll.register
+        self.unregister = self._poll.unregister
+
+    def poll(self, seconds: float | None) -> list[tuple[int, int]]:
+        """Wait for at most so many seconds."""
+        return self._poll.poll(None if seconds is None else math.ceil(1000 * seconds))
+
+    def fileno(self) -> int:
+        """Return no descriptor."""
+        return -1
+
+    def modify(self, descriptor: int, events: int) -> None:
+        """Do nothing; see `CAN_LEND`."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Loop(Protocol):
@@ -89,6 +165,23 @@ class Platform(Protocol):
 
         Returns for how long is still to be waited: all of it where threads run.
         """
+
+
+def boot_ns() -> int:
+    """Return nanoseconds since boot; time asleep counts where the system has such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+
+
+def sleep(descriptors: list[int], seconds: float) -> list[int]:
+    """Wait until a descriptor is readable, `seconds` at most; return those that are."""
+    try:
+        return select.select(descriptors, [], [], seconds)[0]  # the most precise
+    except ValueError:  # one is above what select(2) takes; poll(2) sleeps a millisecond longer
+        poller = select.poll()
+        for descriptor in descriptors:
+            poller.register(descriptor, select.POLLIN)
+        return [descriptor for descriptor, _ in poller.poll(math.ceil(1000 * seconds))]
 
 
 class RealPlatform:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.server.reads.fair_queue import CREDIT, FairQueue
+from purgatory.service.server.fair_queue import CREDIT, FairQueue
 
 
 def taken(queue):

@@ -1,4 +1,4 @@
-"""AcceptGate: connections are let in while there are not too many descriptors."""
+"""Connections are let in while there are not too many descriptors, nor too many at a time."""
 
 import contextlib
 import errno
@@ -7,16 +7,27 @@ import resource
 import select
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from purgatory.service import Client
-from purgatory.service.server.sockets import accept_gate, packet_filter
-from purgatory.service.server.sockets.accept_gate import AcceptGate, most_descriptors
+from purgatory.service.server.network import accept_gate, router_socket
+from purgatory.service.server.network.accept_gate import (
+    BEHIND_S,
+    MAX_ARRIVALS,
+    WINDOW_S,
+    AcceptGate,
+    ArrivalLimit,
+    DescriptorWatch,
+    most_descriptors,
+)
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
+
+LINE = "no connection can be accepted at present: Too many open files"
 
 
 @pytest.fixture
@@ -93,7 +104,7 @@ def test_it_counts_now_and_then(listener):
 
 def test_a_system_without_filters(listener, monkeypatch, caplog):
     """All are let in, as before; there is a line about it a minute at most."""
-    monkeypatch.setattr(packet_filter, "_SO_ATTACH_FILTER", 9999)
+    monkeypatch.setattr(router_socket, "_SO_ATTACH_FILTER", 9999)
     counted = Counted(listener, 8)
     for count in (9, 1, 9):
         counted.check(count)
@@ -176,3 +187,102 @@ def test_it_is_closed_while_too_many_come_at_a_time(listener):
     assert not lets_in(listener, 0.1)
     counted.gate.check()
     assert lets_in(listener, HANG)
+
+
+class Arrivals:
+    """A limit that is asked once a step of a hundredth of a second."""
+
+    def __init__(self):
+        self.time = 0.0
+        self.count = 0
+        self.limit = ArrivalLimit(lambda: self.time)
+
+    def come(self, count, *, behind=True, seconds=0.01):
+        self.time += seconds
+        self.count += count
+        return self.limit.is_exceeded(self.count, behind=behind)
+
+
+def test_any_number_may_come_while_the_thread_keeps_up():
+    """As after a restart of the server, when all come again."""
+    arrivals = Arrivals()
+    assert not any(arrivals.come(1000, behind=False) for _ in range(100))
+
+
+def test_few_may_come_while_it_is_behind():
+    """Until it has caught up, or until the next window begins."""
+    arrivals = Arrivals()
+    assert not arrivals.come(MAX_ARRIVALS + 1, seconds=BEHIND_S / 2)
+    assert arrivals.come(0, seconds=BEHIND_S)
+    assert not arrivals.come(0, behind=False)
+    assert not arrivals.come(1)
+    assert arrivals.come(0, seconds=2 * BEHIND_S)
+    assert not arrivals.come(0, seconds=WINDOW_S)
+    assert not arrivals.come(MAX_ARRIVALS)
+    assert arrivals.come(1)
+
+
+def test_a_busy_server_lets_some_in():
+    """However long it has been behind: as many in each window."""
+    arrivals = Arrivals()
+    assert not any(arrivals.come(MAX_ARRIVALS, seconds=WINDOW_S) for _ in range(100))
+
+
+def test_one_line_a_minute_without_descriptors(monkeypatch, caplog):
+    """However often it is checked."""
+    now = [1000.0]
+    watch = DescriptorWatch(lambda: now[0])
+    copied = []
+
+    def refuse(descriptor):
+        copied.append(descriptor)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", refuse)
+    for _ in range(1200):
+        watch.check(7)
+        now[0] += 0.1
+    first, second = caplog.messages
+    assert first == LINE
+    assert second.startswith(f"{LINE} (and ")
+    assert len(copied) <= 120
+
+
+@contextlib.contextmanager
+def no_descriptors():
+    """Let the process open no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("words", [b"", b"\xff" + bytes(8) + b"\x7f\x03", b"GET / HTTP/1.1\r\n"])
+def test_out_of_descriptors(serve, connect, peer, caplog, words):
+    """The clients that are there are served; others are as soon as there is room."""
+    server = serve()
+    client = connect(server)
+    client.stats()
+    host, port = server.address.removeprefix("tcp://").split(":")
+    late = peer(server)
+    strangers = [socket.socket() for _ in range(50)]
+    for one in strangers:
+        one.settimeout(HANG)
+    with no_descriptors():
+        for one in strangers:
+            one.connect((host, int(port)))
+            one.sendall(words)
+        deadline = time.monotonic() + HANG
+        count = 0
+        while LINE not in caplog.messages or count < 20:
+            assert time.monotonic() < deadline
+            client.defer(f"k{count}", timeout=HANG)
+            client.flush()
+            count += 1
+    assert caplog.messages.count(LINE) == 1
+    late.hello()
+    assert client.complete("k0") == 1
+    for one in strangers:
+        one.close()

@@ -5,7 +5,7 @@ that come. One that its peer has closed counts, too, until its requests have bee
 descriptor is left, ZeroMQ tries to accept again without a pause, which takes a core.
 
 To unbind would end all connections that have come that way. So the kernel is told to drop what
-arrives at the listening socket (see `packet_filter`). What is connected goes on. Peers that are not
+arrives at the listening socket (see `router_socket`). What is connected goes on. Peers that are not
 try again by themselves, at first after a second. Linux and TCP only; used by the network thread
 alone.
 """
@@ -15,16 +15,10 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import zmq
-from zmq.utils.monitor import recv_monitor_message
-
-from purgatory.service.server.sockets.packet_filter import drop_arrivals, take_arrivals
-from purgatory.service.server.sockets.rare_log import CANNOT_ACCEPT, RareLog
-
-if TYPE_CHECKING:
-    Router = zmq.Socket[bytes]
+from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
+from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
 #: Connections take no more than that share of the memory, by this estimate of one that sends what
 #: is not read at once.
@@ -36,8 +30,15 @@ _CHECK_S: Final = 0.1
 _OTHERS: Final = 128
 # As many are left to the process, for what it opens now and then.
 _LEFT: Final = 32
-# The milliseconds that libzmq may take to report what it did in `bind`.
-_REPORT_MS: Final = 1000
+#: The network thread cannot keep up if it has had frames to read for so many seconds.
+BEHIND_S: Final = 0.05
+#: Then so many connections may come in a window of so many seconds.
+MAX_ARRIVALS: Final = 30
+WINDOW_S: Final = 1.0
+#: Seconds between two looks whether a descriptor is left, at least, and at most while nothing
+#: happens.
+CHECK_S: Final = 1.0
+IDLE_CHECK_S: Final = 5.0
 
 
 def most_descriptors(max_clients: int, max_memory: int) -> int:
@@ -58,18 +59,6 @@ def open_descriptors() -> int:
         return 0
     except OSError:  # there is none left to look
         return sys.maxsize
-
-
-def bind(router: "Router", address: str) -> int:
-    """Bind a socket; returns the descriptor that listens, -1 if none is known. Raises ZMQError."""
-    monitor = router.get_monitor_socket(zmq.EVENT_LISTENING)
-    try:
-        router.bind(address)
-        is_tcp = address.startswith("tcp:") and monitor.poll(_REPORT_MS)
-        return int(recv_monitor_message(monitor)["value"]) if is_tcp else -1
-    finally:
-        router.disable_monitor()
-        monitor.close(0)
 
 
 class AcceptGate:
@@ -119,3 +108,64 @@ class AcceptGate:
             (take_arrivals if is_open else drop_arrivals)(self._listener)
         except OSError as error:  # a system without filters: then it accepts all, as before
             self._log.add(error.strerror or str(error))
+
+
+class ArrivalLimit:
+    """Tells when too many new connections keep the network thread busy.
+
+    A socket reads from its connections by turns. So what one sends waits for a frame of each other
+    one that has some, also of those that their peers have closed meanwhile: a peer that comes anew
+    a thousand times a second keeps all others waiting, however little it asks for. So while the
+    network thread cannot keep up, few connections are let in. Where it can, any number may come, as
+    after a restart. `now`: the monotonic clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._caught_up = self._window = now()
+        self._before = 0  # arrivals before the window
+
+    def is_exceeded(self, arrivals: int, *, behind: bool) -> bool:
+        """Tell whether to let no more in for now.
+
+        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read.
+        """
+        now = self._now()
+        if not behind:
+            self._caught_up = now
+        if now >= self._window + WINDOW_S:
+            self._window, self._before = now, arrivals
+        return now - self._caught_up > BEHIND_S and arrivals - self._before > MAX_ARRIVALS
+
+
+class DescriptorWatch:
+    """Logs one line a minute while no other descriptor can be opened.
+
+    ZeroMQ says nothing of connections that it cannot accept. It goes on trying, serves the
+    connections that there are, and closes those that do not finish their handshake in time. Asking
+    it to report failures is no way out: it stops altogether when its reports are not read.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._next_check = now()
+        self._log = RareLog(CANNOT_ACCEPT, now)
+
+    def check(self, descriptor: int) -> None:
+        """Try to copy an open descriptor, if it is time, and log if that cannot be done."""
+        now = self._now()
+        if now < self._next_check:
+            return
+        self._next_check = now + CHECK_S
+        error = _copy_error(descriptor)
+        if error:
+            self._log.add(error)
+
+
+def _copy_error(descriptor: int) -> str:
+    """Return why a descriptor cannot be copied; empty if it can be."""
+    try:
+        os.close(os.dup(descriptor))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -3,14 +3,9 @@
 import pytest
 import zmq
 
-from purgatory.service.server.sockets import packet_filter
-from purgatory.service.server.sockets.peer_connection import (
-    FEW_WAITING,
-    MAX_WAITING,
-    ReadGate,
-    descriptor_of,
-    end_connection,
-)
+from purgatory.service.server.network import router_socket
+from purgatory.service.server.network.router_socket import descriptor_of, end_connection
+from purgatory.service.server.network.waiting_messages import FEW_WAITING, MAX_WAITING, ReadGate
 from tests.testing.purgatory_harness import HANG
 
 HANG_MS = int(1000 * HANG)
@@ -98,7 +93,7 @@ def test_what_is_no_connection(descriptor, tmp_path):
 
 def test_a_system_without_filters(make, monkeypatch):
     """All is read, as it was before there were gates."""
-    monkeypatch.setattr(packet_filter, "_SO_ATTACH_FILTER", 9999)
+    monkeypatch.setattr(router_socket, "_SO_ATTACH_FILTER", 9999)
     pair = make()
     ReadGate(pair.descriptor).add(MAX_WAITING + 1)
     pair.dealer.send(b"x")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from purgatory.service.server.health.server_health import (
+from purgatory.service.server.server_health import (
     NEVER,
     READY_BOUND_S,
     STUCK_S,
     ServerHealth,
 )
-from purgatory.service.server.health.store_activity import COMMIT_BOUNDS_S, StoreActivity
+from purgatory.service.server.store_activity import COMMIT_BOUNDS_S, StoreActivity
 
 START_NS = 1_000_000_000_000
 

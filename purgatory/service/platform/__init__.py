@@ -1,1 +1,0 @@
-"""What the service takes from the machine that it runs on."""

@@ -1,0 +1,228 @@
+"""The answers about the states of operations, in portions: to a query of ids, and to a list.
+
+A query looks each distinct id up once; what has ended is read from the store, a few at a time. A
+list reads operations from the store in order of their numbers, a few batches at a time, so a
+request that matches few of a million keeps no other waiting. It looks at a bounded number of them;
+then it is answered, also with none, and the client asks for the rest. Used by the store thread
+alone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from purgatory.service.errors import TooLarge
+from purgatory.service.protocol import (
+    NOTHING,
+    Failure,
+    Operations,
+    OperationStatus,
+    Query,
+    ReadOperations,
+    States,
+    encode,
+)
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.operation_batches import StoredOperation
+from purgatory.service.store.store import Store, StoredOutcome
+
+#: Ids that are looked up in one portion.
+PORTION: Final = 32
+#: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
+VALUES_SHARE: Final = 8
+#: Operations in an answer, at most, and bytes of their results and payloads.
+MAX_LISTED: Final = 500
+VALUE_BYTES: Final = 1 << 17
+#: Batches that are read in one portion, and portions of a request.
+BATCHES: Final = 4
+MAX_PORTIONS: Final = 200
+#: Operations that wait for a key are looked up by it if they are not more than that.
+FEW_WATCHERS: Final = 5000
+_NOTHING: Final = Raw(NOTHING)
+_EMPTY_BYTES: Final = 2 * len(NOTHING)
+
+_Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
+#: Finds an operation by its id.
+Find = Callable[[str], PendingOperation | OutcomeRecord | None]
+
+
+def answer_query(
+    request: Query, find: Find, store: Store, max_bytes: int
+) -> Iterator[bytes | None]:
+    """Yield None after each portion, and the frame of the answer last. Raises StoreError.
+
+    An answer of more than `max_bytes` is a failure instead, unless it is about one id. Results and
+    payloads are left out from where they take a part of that.
+    """
+    times = Counter(request.op_ids)  # distinct ids, in order
+    ids = list(times)
+    found: dict[str, Raw] = {}
+    size = 0
+    room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
+    for start in range(0, len(ids), PORTION):
+        for status in _look_up(ids[start : start + PORTION], find, store):
+            room -= _fit_values(status, room, times[status.op_id])
+            found[status.op_id] = raw = Raw(encode(status))
+            size += len(raw) * times[status.op_id]
+        if size > max_bytes and len(request.op_ids) > 1:
+            message = f"the answer has more than {max_bytes} bytes; ask for fewer ids at a time"
+            yield encode(Failure(request.seq, TooLarge.code, message))
+            return
+        yield None
+    yield _encode_states(request.seq, [found[op_id] for op_id in request.op_ids])
+
+
+def answer_list(
+    request: ReadOperations, owner: str | None, state: ServerState, store: Store
+) -> Iterator[bytes | None]:
+    """Yield None after each portion, and the frame of the answer last. Raises StoreError.
+
+    `owner`: see `ServerState.find`.
+    """
+    limit = min(max(1, request.limit), MAX_LISTED)
+    after, room = request.after, VALUE_BYTES
+    found: list[OperationStatus] = []
+    for _ in range(MAX_PORTIONS):
+        rows = _next_rows(request, after, state, store)
+        matches = [match for row in rows if (match := _match(request, owner, row, state))]
+        taken = matches[: limit - len(found)]
+        for status in _statuses(taken, store):
+            room -= _fit_values(status, room)
+            found.append(status)
+        is_full = len(found) >= limit
+        after = taken[-1][0].number if is_full else rows[-1].number if rows else after
+        if is_full or not rows:
+            yield encode(Operations(request.seq, found, after if rows else None))
+            return
+        yield None
+    yield encode(Operations(request.seq, found, after))
+
+
+def _next_rows(
+    request: ReadOperations, after: int, state: ServerState, store: Store
+) -> list[StoredOperation]:
+    """Return the operations to look at next, in order; none: there are no more."""
+    if request.key is None:
+        return store.some_operations(after, BATCHES)
+    watchers = state.purgatory._lists.watchers_of(request.key)
+    if len(watchers) > FEW_WATCHERS:  # to sort them would take long
+        return store.some_operations(after, BATCHES)
+    numbers = [one.number for one in state.watchers_of(request.key) if one.number > after]
+    found = store.by_numbers(numbers[:MAX_LISTED])
+    return [found[number] for number in sorted(found)]
+
+
+def _match(
+    request: ReadOperations, owner: str | None, row: StoredOperation, state: ServerState
+) -> _Match | None:
+    """Return an operation with what is known of it, if it matches."""
+    if request.kind not in (None, row.kind) or request.client not in (None, row.client):
+        return None
+    entry = state.find(row.op_id, owner)
+    if entry is None or entry.number != row.number:
+        return None  # another client's, or deleted
+    if request.key is not None and (
+        request.key not in row.keys or not isinstance(entry, PendingOperation)
+    ):
+        return None
+    name = entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
+    return (row, entry) if request.state in (None, name) else None
+
+
+def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
+    seqs = [entry.seq for _, entry in matches if isinstance(entry, OutcomeRecord)]
+    ended = {}
+    for start in range(0, len(seqs), MAX_LISTED):
+        for outcome, row in store.outcomes_by_seqs(seqs[start : start + MAX_LISTED]):
+            ended[outcome.number] = _ended_status(outcome, row)
+    for row, entry in matches:
+        if isinstance(entry, PendingOperation):
+            yield _pending_status(entry, row.payload)
+        elif entry.number in ended:
+            yield ended[entry.number]
+
+
+def _fit_values(status: OperationStatus, room: int, times: int = 1) -> int:
+    """Leave result and payload out if they do not fit; returns how many bytes of room they take."""
+    size = len(status.result) + len(status.payload)
+    if size <= _EMPTY_BYTES:
+        return 0
+    if size * times <= room:
+        return size * times
+    status.result = status.payload = _NOTHING
+    status.left_out = size
+    return 0
+
+
+def _encode_states(seq: int, states: list[Raw]) -> bytes:
+    """Encode `States` of statuses that are encoded already."""
+    return encode((States.__struct_config__.tag, seq, states))
+
+
+def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[OperationStatus]:
+    ended: dict[int, OutcomeRecord] = {}
+    pending: list[PendingOperation] = []
+    for op_id in op_ids:
+        entry = find(op_id)
+        if entry is None:
+            yield OperationStatus(op_id, "unknown")
+        elif isinstance(entry, OutcomeRecord):
+            ended[entry.seq] = entry
+        else:
+            pending.append(entry)
+    yield from _pending_statuses(pending, store)
+    if ended:
+        for outcome, row in store.outcomes_by_seqs(list(ended)):
+            yield _ended_status(outcome, row)
+
+
+def _pending_statuses(
+    operations: list[PendingOperation], store: Store
+) -> Iterator[OperationStatus]:
+    numbers = [operation.number for operation in operations if operation.has_payload]
+    stored = store.by_numbers(numbers) if numbers else {}
+    for operation in operations:
+        row = stored.get(operation.number)
+        yield _pending_status(operation, None if row is None else row.payload)
+
+
+def _pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
+    """Return the state of an operation that waits."""
+    return OperationStatus(
+        operation.op_id,
+        "pending",
+        operation.kind,
+        operation.client.name,
+        list(operation.keys),
+        operation.need,
+        operation.submitted_ms,
+        operation.due_ms,
+        keys_done=list(operation.values or ()),
+        payload=_raw(payload),
+    )
+
+
+def _ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
+    """Return the state of an operation that has ended."""
+    return OperationStatus(
+        row.op_id,
+        outcome.outcome,
+        row.kind,
+        row.client,
+        list(row.keys),
+        row.need,
+        row.submitted_ms,
+        row.deadline_ms,
+        outcome.at_ms,
+        outcome.by_key,
+        result=_raw(outcome.result),
+        payload=_raw(row.payload),
+    )
+
+
+def _raw(value: bytes | None) -> Raw:
+    return Raw(value) if value else _NOTHING

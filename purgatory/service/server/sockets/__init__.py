@@ -1,1 +1,0 @@
-"""What the threads of a server that have sockets need of these, and of descriptors."""
