@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, copysign, floor, log10
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.page.chart import Chart, LegendEntry, kind_css
-from purgatory.spark.report.page.scales import Scale, counts, percent
-from purgatory.spark.report.page.svg import Plot, draw
+from purgatory.spark.report.page.charts import Chart, LegendEntry, kind_css
+from purgatory.spark.report.page.plot import Plot, Scale, count_scale, draw, percent_scale
 
 NAMES = {
     "timingwheel": "timingwheel",
@@ -64,7 +63,7 @@ def lateness(by_peer: Mapping[str, Sequence[float]]) -> Chart:
         shown = [tick for tick in LATE_TICKS if least <= tick <= most]
         ticks = [(_signed_log(tick), time(tick)) for tick in shown]
         x = Scale(_signed_log(least), _signed_log(most), ticks)
-        plot = Plot(narrow, 360, x, percent(), heads=("late by at most", "timers"))
+        plot = Plot(narrow, 360, x, percent_scale(), heads=("late by at most", "timers"))
         for peer, curve in by_peer.items():
             shares = [100 * place / (len(curve) - 1) for place in range(len(curve))]
             plot.line(zip(map(_signed_log, curve), shares, strict=True), STYLES[peer])
@@ -106,7 +105,7 @@ def rates(by_profile: Mapping[str, Steps]) -> Chart:
 
     def paint(narrow: bool) -> Plot:
         heads = ("requests a second, wanted", "reached")
-        plot = Plot(narrow, 300, counts(most, 4), counts(most), heads=heads)
+        plot = Plot(narrow, 300, count_scale(most, 4), count_scale(most), heads=heads)
         plot.line([(0, 0), (most, most)], "range")
         for number, steps in enumerate(by_profile.values()):
             plot.line([(step["target"], step["actual"]) for step in steps], kind_css(number))
@@ -135,7 +134,7 @@ def request_costs(by_profile: Mapping[str, Steps], seconds: float) -> Chart:
 
     def paint(narrow: bool) -> Plot:
         points = [point for line in lines.values() for point in line]
-        x, y = (counts(max(values), 4) for values in zip(*points, strict=True))
+        x, y = (count_scale(max(values), 4) for values in zip(*points, strict=True))
         heads = ("requests a second, wanted", "CPU us a request")
         plot = Plot(narrow, 300, x, y, heads=heads)
         for number, line in enumerate(lines.values()):

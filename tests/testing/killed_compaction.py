@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from purgatory.spark.stream.compaction.archive import Archive, merge_parquet
+from purgatory.spark.stream.compaction import Archive, merge_parquet
 
 
 def joined_session():

@@ -2,15 +2,16 @@
 
 from itertools import cycle
 
-from purgatory.spark.report.content import Report
-from purgatory.spark.report.findings import Action, Finding
-from purgatory.spark.report.rows import (
+from purgatory.spark.report.content import (
+    Action,
     Bin,
     Change,
     CurvePoint,
+    Finding,
     HotKey,
     Kind,
     KindSummary,
+    Report,
     Suggestion,
     WeekHour,
     WheelRow,

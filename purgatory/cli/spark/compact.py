@@ -43,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    module = import_extra("purgatory.spark.stream.compaction.archive", "spark")
+    module = import_extra("purgatory.spark.stream.compaction", "spark")
     with command_session(arguments) as spark:
         merge = functools.partial(module.merge_parquet, spark)
         archive = module.Archive(spark, arguments.checkpoint, arguments.archive, merge)

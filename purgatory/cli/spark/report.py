@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
 from purgatory.cli.extras import import_extra
@@ -69,9 +70,9 @@ def _run(arguments: argparse.Namespace) -> int:
     page = None if arguments.html is None else reporting.OutputFile(arguments.html)
     data = None if arguments.export is None else reporting.DataDirectory(arguments.export)
     conf = reporting.settings_for(arguments.journal, arguments.against)
-    progress_module = import_extra("purgatory.spark.report.progress", "spark")
+    progress_module = import_extra("purgatory.spark.progress", "spark")
     with (
-        progress_module.ReportProgress() as progress,
+        progress_module.Progress("starting Spark", clock=time.monotonic) as progress,
         command_session(arguments, conf) as spark,
     ):
         reporting.report_journal(

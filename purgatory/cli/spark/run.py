@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from purgatory.spark.stream.entry import CheckpointEntry
+    from purgatory.spark.stream.output import TopicOutput
     from purgatory.spark.stream.query import Stream
     from purgatory.spark.stream.sources import Source
-    from purgatory.spark.stream.topic_output import TopicOutput
 
 _TABLES = ("operations", "events", "extensions")
 
@@ -184,9 +184,9 @@ def _stream(
     spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]
 ) -> CheckpointEntry:
     stream_module = import_extra("purgatory.spark.stream.query", "spark")
-    progress_module = import_extra("purgatory.spark.stream.progress", "spark")
+    progress_module = import_extra("purgatory.spark.progress", "spark")
     stopping = threading.Event()
-    with progress_module.StreamProgress() as progress, _stop_on_signal(stopping.set):
+    with progress_module.Progress("starting the stream") as progress, _stop_on_signal(stopping.set):
         operations, events, extensions = (
             _source(spark, arguments, table, options, stopping) for table in _TABLES
         )
@@ -246,7 +246,7 @@ def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
             "--outcomes-topic: no broker; with sources that are directories, it is --outcomes-"
             "option kafka.bootstrap.servers=HOST:PORT"
         )
-    module = import_extra("purgatory.spark.stream.topic_output", "spark")
+    module = import_extra("purgatory.spark.stream.output", "spark")
     found: TopicOutput = module.TopicOutput(arguments.outcomes_topic, servers, options)
     return found
 

@@ -3,12 +3,14 @@
 The outcomes equal those of a replay, to the millisecond. Pure DataFrame transformations of built-in
 functions: no session, no action, no UDF. Any thread may call.
 
-How it works: the deadlines come first, if there are extensions (`deadlines`). Then the operations
-and watch keys and the events are sorted together, by key and time, to find the first event of each
-operation and key (`first_events`). That is one sort, however often a key occurs, where a join of
-operations and events on a hot key would produce every pair. A window over each operation orders
-those first events; the event at place `need` decides, if it is in time, or an earlier one that has
-failed.
+How it works: the deadlines come first, if there are extensions. An extension applies if it comes at
+or before the deadline in force, which does not depend on events. So a fold over the extensions of
+each operation, in order of time, finds the deadlines; extensions after the end are then left out.
+The operations and watch keys and the events are sorted together, by key and time, to find the first
+event of each operation and key (`first_events`). That is one sort, however often a key occurs,
+where a join of operations and events on a hot key would produce every pair. A window over each
+operation orders those first events; the event at place `need` decides, if it is in time, or an
+earlier one that has failed.
 
 Operations need no distinct `op_id`: each row has an outcome of its own.
 """
@@ -20,9 +22,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from purgatory.spark.batch.deadlines import deadline_at, with_extensions
 from purgatory.spark.batch.first_events import AT, HAS_FAILED, HELD_SINCE, SEQ, first_events
-from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED, OPERATIONS, OUTCOMES
+from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED, OPERATIONS, OUTCOMES, SEQUENCE
 
 # The place of an event among those that are first for a key of the operation, counted from 1.
 _PLACE: Final = "_place"
@@ -109,3 +110,41 @@ def _outcome_columns(deciding: DataFrame, *, extended: bool) -> list[Column]:
         "lateness_ms": F.lit(0).cast("bigint"),
     }
     return [columns.get(name, F.col(name)).alias(name) for name in OUTCOMES.names]
+
+
+# The deadline by the timeout of the submission, and the extensions since then.
+EXTENDED: Final = ("_first_deadline_ms", "_extensions")
+
+
+def with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
+    """Add the columns `EXTENDED` to operations, and set `deadline_ms` to the last deadline."""
+    first, given = map(F.col, EXTENDED)
+    since = F.filter(
+        F.coalesce(given, F.array()), lambda one: one["at_ms"] >= F.col("submitted_ms")
+    )
+    rows = operations.withColumnRenamed("deadline_ms", EXTENDED[0])
+    rows = rows.join(_by_operation(extensions), "op_id", "left").withColumn(EXTENDED[1], since)
+    return rows.withColumn("deadline_ms", _last_deadline(first, given))
+
+
+def deadline_at(time_ms: Column) -> Column:
+    """Return the deadline in force when an operation ends."""
+    first, given = map(F.col, EXTENDED)
+    return _last_deadline(first, F.filter(given, lambda one: one["at_ms"] <= time_ms))
+
+
+def _by_operation(extensions: DataFrame) -> DataFrame:
+    """Collect the extensions of each operation, in the order in which they apply."""
+    seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in extensions.columns else F.lit(0)
+    deadline = F.col("at_ms") + F.col("timeout_ms")
+    one = F.struct("at_ms", seq.alias("seq"), deadline.alias("deadline_ms"))
+    return extensions.groupBy("op_id").agg(F.sort_array(F.collect_list(one)).alias(EXTENDED[1]))
+
+
+def _last_deadline(first: Column, extensions: Column) -> Column:
+    # Of several at one instant each applies, and the last one wins: none ends before its instant.
+    return F.aggregate(
+        extensions,
+        first,
+        lambda last, one: F.when(one["at_ms"] <= last, one["deadline_ms"]).otherwise(last),
+    )

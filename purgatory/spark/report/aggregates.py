@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from purgatory.spark.report.rows import ValueCount
+from purgatory.spark.report.content import ValueCount
 
 LABELS: Final = ("total", "kind")
 # Unless exact, values of more digits are rounded up to so many, as those of a replay are.

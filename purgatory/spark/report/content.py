@@ -1,4 +1,4 @@
-"""The content of a report: plain rows that fit into memory.
+"""The content of a report: named tuples that fit into memory, one class for each table.
 
 `report` computes it; page, terminal and files show it. Immutable; any thread may use it.
 """
@@ -7,21 +7,167 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from purgatory.spark.report.findings import Finding
-    from purgatory.spark.report.rows import (
-        Bin,
-        Change,
-        CurvePoint,
-        HotKey,
-        Kind,
-        KindSummary,
-        Suggestion,
-        WeekHour,
-        WheelRow,
-    )
+from purgatory.spark.report import formatting
+
+
+class Kind(NamedTuple):
+    """What a row is about: all kinds (`total`), one, or the small ones."""
+
+    total: bool
+    name: str | None
+
+    def __str__(self) -> str:
+        if self.total:
+            return "all kinds"
+        if self.name is None:
+            return "other kinds"
+        return formatting.name(self.name) or "(no kind)"
+
+
+class ValueCount(NamedTuple):
+    """The number of operations with one value of a measure, by outcome."""
+
+    value: int
+    completed: int
+    failed: int
+    expired: int
+    cancelled: int
+
+    @property
+    def ended(self) -> int:
+        """The number of operations, whatever their outcome."""
+        return self.completed + self.failed + self.expired + self.cancelled
+
+
+class CurvePoint(NamedTuple):
+    """What a timeout achieves: share completed and average wait; see `curves`.
+
+    `mean_wait_ms`: the restricted mean, the average time until an operation completes or its
+    timeout ends it. `watched`: number of operations that waited so long, on which the estimate is
+    based.
+    """
+
+    kind: Kind
+    timeout_ms: int
+    share: float
+    mean_wait_ms: float
+    watched: int
+
+
+class KindSummary(NamedTuple):
+    """The outcomes and waits of a kind; quantiles are at `histograms.QUANTILES`.
+
+    `submitted`: number of rows in the table of operations, None without one. `timeouts_ms`: the
+    shortest, the median and the longest timeout. `now`: what these timeouts achieve by the estimate
+    of `curves`, with the median as `timeout_ms`. `completed_waited_ms`: waits of the completed
+    ones, empty if there are none.
+    """
+
+    kind: Kind
+    submitted: int | None
+    operations: int
+    completed: int
+    failed: int
+    expired: int
+    cancelled: int
+    timeouts_ms: tuple[int, int, int]
+    now: CurvePoint
+    completed_waited_ms: tuple[int, ...]
+    lateness_ms: tuple[int, ...]
+    distinct_timeouts: int = 1
+
+
+class Change(NamedTuple):
+    """A kind in both periods; None where it did not occur.
+
+    `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent;
+    None if they do not.
+    """
+
+    kind: Kind
+    now: KindSummary | None
+    earlier: KindSummary | None
+    waits_ms: tuple[int | None, int | None]
+    earlier_waits_ms: tuple[int | None, int | None]
+
+
+class Bin(NamedTuple):
+    """The number of operations that ended in one bin of time."""
+
+    kind: Kind
+    start_ms: int
+    completed: int
+    failed: int
+    expired: int
+    cancelled: int
+
+
+class WeekHour(NamedTuple):
+    """The operations submitted in one hour of the week (UTC): how many, and how many expired.
+
+    `weekday`: 0 is Monday.
+    """
+
+    weekday: int
+    hour: int
+    operations: int
+    expired: int
+
+
+class HotKey(NamedTuple):
+    """A key with the numbers of its watchers (None: unknown) and completions."""
+
+    kind: Kind
+    key: str
+    watched: int | None
+    completed: int
+
+
+class Suggestion(NamedTuple):
+    """The shortest timeout for a wanted share; None if none is known."""
+
+    kind: Kind
+    wanted: float
+    point: CurvePoint | None
+
+
+class WheelRow(NamedTuple):
+    """A timing wheel of other dimensions; see `wheel_tuning.compare_wheels`."""
+
+    tick_ms: int
+    wheel_size: int
+    levels: int
+    buckets: float
+    cascades: int
+    cascades_per_operation: float
+    moves_per_operation: float
+    wakeups: int
+    wakeups_per_second: float
+    lateness_ms: float
+    max_lateness_ms: int
+
+
+class Action(Enum):
+    """What to do with the timeout of a kind."""
+
+    SHORTEN = "shorten"
+    LENGTHEN = "lengthen"
+    TRY_LONGER = "try longer"
+    CHECK_KEYS = "check keys"
+
+
+class Finding(NamedTuple):
+    """What to do with the timeouts of a kind.
+
+    `proposed`: None unless the action is to shorten or to lengthen.
+    """
+
+    summary: KindSummary
+    action: Action
+    proposed: CurvePoint | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from math import log10
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.report.rows import CurvePoint, Kind
+from purgatory.spark.report.content import CurvePoint, Kind
 
 if TYPE_CHECKING:
     from purgatory.spark.report.histograms import Histogram

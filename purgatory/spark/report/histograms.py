@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from purgatory.spark.report.rows import Kind, ValueCount
+from purgatory.spark.report.content import Kind, ValueCount
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
 ALL_KINDS: Final = Kind(True, None)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
-from purgatory.spark.report.figures import all_figures
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
+from purgatory.spark.report.tables import all_figures
 from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
 from purgatory.spark.session import SHORT_WORK

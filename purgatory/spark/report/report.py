@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING, Final
 from pyspark import StorageLevel
 
 from purgatory.spark.report import aggregates, curves, wheel_memory, wheel_tuning
-from purgatory.spark.report.changes import compare
-from purgatory.spark.report.content import Report
-from purgatory.spark.report.findings import Finding, find
+from purgatory.spark.report.comparison import compare
+from purgatory.spark.report.content import (
+    Bin,
+    Finding,
+    HotKey,
+    Kind,
+    KindSummary,
+    Report,
+    Suggestion,
+    ValueCount,
+    WeekHour,
+    WheelRow,
+)
+from purgatory.spark.report.findings import find, weight
 from purgatory.spark.report.histograms import (
     ALL_KINDS,
     Histogram,
     bin_width_ms,
     quantiles,
     with_total,
-)
-from purgatory.spark.report.rows import (
-    Bin,
-    HotKey,
-    Kind,
-    KindSummary,
-    Suggestion,
-    ValueCount,
-    WeekHour,
-    WheelRow,
 )
 from purgatory.spark.tables import schema
 
@@ -235,7 +236,7 @@ def _findings(
         find(row, kind_curves[row.kind], waits[row.kind]) for row in summaries if not row.kind.total
     )
     found = (finding for finding in of_kinds if finding is not None)
-    return tuple(sorted(found, key=attrgetter("weight"), reverse=True))
+    return tuple(sorted(found, key=weight, reverse=True))
 
 
 def _bins(ends: Mapping[Kind, Histogram]) -> tuple[Bin, ...]:

@@ -12,9 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from purgatory.spark.report import changes, formatting
-from purgatory.spark.report.advice import Advice, all_advice, headline
-from purgatory.spark.report.cells import (
+from purgatory.spark.report import formatting
+from purgatory.spark.report.comparison import changes_in_words
+from purgatory.spark.report.findings import Advice, all_advice, headline
+from purgatory.spark.report.tables import (
     key_cells,
     summary_cells,
     summary_heads,
@@ -39,7 +40,7 @@ def print_report(report: Report, console: Console) -> None:
         return
     _print_advice(console, headline(report), all_advice(report))
     if report.changes:
-        said = changes.in_words(list(report.changes))
+        said = changes_in_words(list(report.changes))
         _print_advice(console, "What changed" if said else "Nothing changed notably.", said)
     one_kind = len(report.summaries) == 2
     summaries = [row for row in report.summaries if not (one_kind and row.kind.total)]

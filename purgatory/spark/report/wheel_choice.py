@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from purgatory.spark.report import formatting
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.rows import WheelRow
+    from purgatory.spark.report.content import WheelRow
 
 DEFAULT_TICK_MS: Final = 1
 DEFAULT_WHEEL_SIZE: Final = 20

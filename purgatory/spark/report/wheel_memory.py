@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from purgatory.spark.report.rows import WheelRow
+from purgatory.spark.report.content import WheelRow
 from purgatory.spark.report.wheel_tuning import (
     MAX_WAIT_MS,
     WheelSize,

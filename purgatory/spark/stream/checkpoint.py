@@ -24,10 +24,9 @@ from urllib.parse import urlsplit
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import file_system_for
-from purgatory.spark.stream.control import ControlSource
 from purgatory.spark.stream.entry import CheckpointEntry
-from purgatory.spark.stream.json_files import read_json_object
-from purgatory.spark.stream.output import StreamOutput
+from purgatory.spark.stream.event_time import ControlSource
+from purgatory.spark.stream.output import StreamOutput, read_json_object
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from purgatory.trace.rows import INT64_MIN
@@ -37,6 +38,25 @@ class CheckpointEntry:
         """Return the entry of a micro-batch without rows."""
         return replace(self, batch=batch)
 
+    def __str__(self) -> str:
+        counts = self.counts
+        parts = [
+            f"batch {self.batch}",
+            f"event time {_formatted_time(self.closed_ms)}",
+            f"{counts['operations']:,} operations",
+            f"{counts['completed']:,} completed",
+            *([f"{counts['failed']:,} failed"] if counts["failed"] else []),
+            f"{counts['expired']:,} expired",
+            f"{self.pending:,} pending",
+        ]
+        for fate in ("late", "rejected"):
+            rows = sum(
+                counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events")
+            )
+            if rows:
+                parts.append(f"{rows:,} rows {fate}")
+        return ", ".join(parts)
+
     @classmethod
     def of_shards(cls, batch: int, facts: Sequence[Mapping[str, Any]]) -> CheckpointEntry:
         """Return the entry of a micro-batch from the facts of all shards."""
@@ -50,3 +70,11 @@ class CheckpointEntry:
             max(one["last_deadline_ms"] for one in facts),
             counts,
         )
+
+
+def _formatted_time(closed_ms: int) -> str:
+    """Format a time as a date, or as ms if no calendar reaches it."""
+    try:
+        return datetime.fromtimestamp(closed_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return "not begun" if closed_ms < 0 else f"{closed_ms} ms"

@@ -13,22 +13,30 @@ which have its number. A micro-batch that is repeated has the same rows, and rep
 own file sink also writes each row once, but lists the files in a log that only Spark reads: pandas
 or DuckDB would see the files of a killed micro-batch, too.
 
+A Kafka topic can have the outcomes, too, at least once: `TopicOutput`.
+
 One thread at a time, as for the checkpoint.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
-from purgatory.spark.stream.json_files import read_json_object
-from purgatory.spark.stream.parquet_writer import write_parquet
+from purgatory.spark.stream.sources import KAFKA, missing_connector
+from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from purgatory.spark.filesystem import FileSystem
+
 
 OUTCOMES: Final = ""  # in the output directory itself
 LATE: Final = "_late"  # with a directory for each table
@@ -120,3 +128,65 @@ class StreamOutput:
 def batch_of(name: str) -> int:
     """Return the micro-batch that has published a file, by its name."""
     return int(name.split("-")[1])
+
+
+def read_json_object(file_system: FileSystem, path: str) -> dict[str, Any]:
+    """Read a file with one JSON object; `CheckpointMismatch` if damaged."""
+    try:
+        found = json.loads(file_system.read(path))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise CheckpointMismatch(f"{path}: damaged: not the JSON object that was written")
+    return found
+
+
+# Above this number of rows, one file would keep a single task busy for long.
+MAX_ROWS_PER_FILE: Final = 500_000
+
+
+def write_parquet(rows: DataFrame, count: int, path: str) -> None:
+    """Write `count` rows, replacing a directory; do nothing for none."""
+    if count:
+        rows.coalesce(-(-count // MAX_ROWS_PER_FILE)).write.mode("overwrite").parquet(path)
+
+
+_SERVERS: Final = "kafka.bootstrap.servers"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutput:
+    """A Kafka topic for outcomes, beside the output directory.
+
+    Kafka's sink of Spark has no transactions. So a micro-batch sends its outcomes before they are
+    published in the output, and one that is repeated after a failure sends them again. The message
+    of an outcome is then the same, byte for byte: its key is the operation's id, its value a JSON
+    object with the columns of an outcome. A consumer that keeps what it has seen, by key, drops
+    repeats.
+
+    `servers`: host:port, or several separated by commas. `options` are those of Spark's sink. The
+    session needs Spark's Kafka connector.
+    """
+
+    topic: str
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, spark: SparkSession) -> None:
+        """Raise `SparkError` if Spark has no Kafka connector. Contacts no broker."""
+        try:
+            given = {_SERVERS: self.servers, "subscribe": self.topic}
+            spark.read.format(KAFKA).options(**given).load()
+        except AnalysisException as error:
+            raise missing_connector(spark, f"kafka:{self.topic}") from error
+
+    def send(self, outcomes: DataFrame) -> None:
+        """Send outcomes, and wait until the brokers have acknowledged them."""
+        messages = outcomes.select(
+            F.col("op_id").alias("key"),
+            F.to_json(F.struct(*schema.OUTCOMES.names), {"ignoreNullFields": "false"}).alias(
+                "value"
+            ),
+        )
+        given = {_SERVERS: self.servers, **self.options, "topic": self.topic}
+        messages.write.format(KAFKA).mode("append").options(**given).save()

@@ -41,7 +41,7 @@ from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream import processor
 from purgatory.spark.stream.checkpoint import Checkpoint
 from purgatory.spark.stream.entry import CheckpointEntry
-from purgatory.spark.stream.idle import IdleClock
+from purgatory.spark.stream.event_time import IdleClock
 from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
 from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from purgatory.spark.stream.output import TopicOutput
     from purgatory.spark.stream.sources import Source
-    from purgatory.spark.stream.topic_output import TopicOutput
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 

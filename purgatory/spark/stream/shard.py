@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, key_hash
-from purgatory.spark.stream.pending import INT64_MIN, ShardOperation, Watchers
+from purgatory.spark.stream.shard_state import INT64_MIN, ShardOperation, Watchers
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.shard_state import ShardState

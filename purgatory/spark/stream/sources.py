@@ -45,7 +45,7 @@ from purgatory.spark.tables.timestamps import (
 )
 
 if TYPE_CHECKING:
-    from purgatory.spark.stream.control import ControlSource
+    from purgatory.spark.stream.event_time import ControlSource
 
 # A checked row of a stream: its `table`, its time, the columns of both tables (null for those of
 # the other one), the `reason` for a rejection (null for a good row) and the rejected row itself,

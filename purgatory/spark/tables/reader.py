@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -31,7 +33,6 @@ from pyspark.sql.types import (
 )
 
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
-from purgatory.spark.tables.local_table import local_table
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
     EXTENSIONS_TABLE,
@@ -355,3 +356,13 @@ def _format_of(name: str) -> tuple[str, str] | None:
 def _plain_name(uri: str) -> str:
     """Return a file's name, a local one without its scheme."""
     return re.sub("^file:/+", "/", uri)
+
+
+def local_table(
+    spark: SparkSession, schema: StructType, rows: Iterable[Sequence[object]] = ()
+) -> DataFrame:
+    """Make a DataFrame of rows with values in the schema's order."""
+    named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return spark.createDataFrame(
+        pa.Table.from_pylist(named, schema=to_arrow_schema(schema)), schema
+    )

@@ -9,23 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.report import changes, figures, formatting
-from purgatory.spark.report.advice import all_advice, headline
+from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.aggregates import DIGITS
-from purgatory.spark.report.cells import (
-    change_cells,
-    key_cells,
-    summary_cells,
-    summary_heads,
-    timeout_cells,
-    timeout_heads,
-    wheel_cells,
-    without_empty_columns,
-)
+from purgatory.spark.report.comparison import changes_in_words
+from purgatory.spark.report.content import Action
 from purgatory.spark.report.curves import shortest_timeout
-from purgatory.spark.report.findings import Action
-from purgatory.spark.report.page import count_charts, wait_charts
-from purgatory.spark.report.page.chart import numbered_kinds
+from purgatory.spark.report.findings import all_advice, headline
+from purgatory.spark.report.page import charts
+from purgatory.spark.report.page.charts import numbered_kinds
 from purgatory.spark.report.page.html import (
     advice_list,
     details,
@@ -36,11 +27,20 @@ from purgatory.spark.report.page.html import (
     section,
     table,
 )
+from purgatory.spark.report.tables import (
+    change_cells,
+    key_cells,
+    summary_cells,
+    summary_heads,
+    timeout_cells,
+    timeout_heads,
+    wheel_cells,
+    without_empty_columns,
+)
 from purgatory.spark.report.wheel_choice import choose_wheel
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Report
-    from purgatory.spark.report.rows import Change, HotKey
+    from purgatory.spark.report.content import Change, HotKey, Report
 
 # At most so many kinds have a drawing of the timeouts to choose from.
 _MAX_CHOICES: Final = 3
@@ -97,7 +97,7 @@ def _to_do(report: Report) -> str:
 def _changes(report: Report) -> str:
     if not report.changes:
         return ""
-    said = changes.in_words(list(report.changes))
+    said = changes_in_words(list(report.changes))
     heads = ["kind", *("operations", "completed", "half within", "99 % within")]
     rows = [change_cells(change) for change in _merged(report.changes)]
     title = "Earlier \N{RIGHTWARDS ARROW} now"
@@ -107,7 +107,7 @@ def _changes(report: Report) -> str:
             advice_list(said, "ul")
             if said
             else paragraph("Nothing that is more than chance, and large enough to matter."),
-            table(title, heads, rows, figures.changes(report)),
+            table(title, heads, rows, tables.changes(report)),
         ],
     )
 
@@ -129,16 +129,13 @@ def _timeouts(report: Report) -> str:
             "wait on average until they complete or it ends them: with longer timeouts more "
             "complete, and all that do not are pending for longer."
         ),
-        *(
-            figure(wait_charts.timeout_choice(report, kind))
-            for kind in chosen or [next(iter(kinds))]
-        ),
+        *(figure(charts.timeout_choice(report, kind)) for kind in chosen or [next(iter(kinds))]),
     ]
     if len(kinds) > 1:
-        parts.append(figure(wait_charts.survival(report)))
+        parts.append(figure(charts.survival(report)))
     rows = [timeout_cells(report, kind) for kind in kinds]
     title = "Shortest timeout for a share of completions, and the average wait with it"
-    parts.append(table(title, timeout_heads(report), rows, figures.timeouts(report)))
+    parts.append(table(title, timeout_heads(report), rows, tables.timeouts(report)))
     parts.append(
         paragraph(
             "Not seen: no outcome tells of a timeout long enough. In brackets: how "
@@ -154,12 +151,12 @@ def _ends(report: Report) -> str:
     kinds = numbered_kinds(report)
     rows = [summary_cells(row) for row in report.summaries if row.kind in kinds]
     heads, cells = without_empty_columns(summary_heads(), rows)
-    parts = [figure(count_charts.ends_over_time(report))]
+    parts = [figure(charts.ends_over_time(report))]
     if len(kinds) > 1:
-        parts.insert(0, figure(count_charts.outcome_shares(report)))
-        parts.append(figure(count_charts.completions_of_kinds(report)))
+        parts.insert(0, figure(charts.outcome_shares(report)))
+        parts.append(figure(charts.completions_of_kinds(report)))
     parts.append(
-        table("By kind; waits are those of the completed", heads, cells, figures.kinds(report))
+        table("By kind; waits are those of the completed", heads, cells, tables.kinds(report))
     )
     return section("How operations ended", parts)
 
@@ -168,12 +165,10 @@ def _waits(report: Report) -> str:
     parts = []
     if any(row.completed for row in report.summaries):
         title = "Waits of the operations that completed"
-        parts.append(
-            figure(wait_charts.quantiles(report, title, lambda row: row.completed_waited_ms))
-        )
+        parts.append(figure(charts.quantiles(report, title, lambda row: row.completed_waited_ms)))
     if any(any(row.lateness_ms) for row in report.summaries):
         title = "Lateness: handled minus due"
-        parts.append(figure(wait_charts.quantiles(report, title, lambda row: row.lateness_ms)))
+        parts.append(figure(charts.quantiles(report, title, lambda row: row.lateness_ms)))
     else:
         parts.append(paragraph("Nothing was handled late."))
     return section("Waits and lateness", parts)
@@ -182,9 +177,9 @@ def _waits(report: Report) -> str:
 def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
-    parts = [figure(count_charts.submissions_by_hour(report))]
+    parts = [figure(charts.submissions_by_hour(report))]
     if any(row.expired for row in report.week):
-        parts.append(figure(count_charts.expired_by_hour(report)))
+        parts.append(figure(charts.expired_by_hour(report)))
     return section("Hours of the week", parts)
 
 
@@ -192,7 +187,7 @@ def _hot_keys(report: Report) -> str:
     total = [row for row in report.hot_keys if row.kind.total]
     if not total:
         return section("Hot keys", [paragraph("No key was used more than once.")])
-    parts = [figure(count_charts.hot_keys(report, total))]
+    parts = [figure(charts.hot_keys(report, total))]
     kinds = [kind for kind in numbered_kinds(report) if not kind.total]
     if len(kinds) > 1:
         of_kinds = [row for kind in kinds for row in report.hot_keys if row.kind == kind]
@@ -232,8 +227,8 @@ def _wheels(report: Report) -> str:
                 "Recommended is, of those that are at most a percent of the median timeout late, "
                 "the one that wakes least; the default (1 ms, 20 slots) unless that saves a fifth."
             ),
-            figure(count_charts.wheels(report, choice.row)),
-            table("Wheels", heads, rows, figures.wheels(report)),
+            figure(charts.wheels(report, choice.row)),
+            table("Wheels", heads, rows, tables.wheels(report)),
         ],
     )
 

@@ -1,15 +1,10 @@
 """`purgatory spark run`, its progress and its metrics."""
 
-import io
-
 import pytest
 from prometheus_client import CollectorRegistry
-from rich.console import Console
 
 from purgatory.cli.entry_point import main
-from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.metrics import StreamMetrics
-from purgatory.spark.stream.progress import StreamProgress, describe
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
@@ -105,29 +100,6 @@ def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
     assert value("event_time_seconds") == 0.049
     assert value("batch_seconds") > 0
     assert value("running") == 0
-
-
-def test_in_a_terminal_one_line_changes(spark):
-    """The line is removed at the end."""
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=True, width=200)
-    with StreamProgress(console) as progress:
-        progress.show(CheckpointEntry(batch=7, pending=1_234))
-    assert "batch 7" in text.getvalue() or "starting" in text.getvalue()
-
-
-def test_a_line_tells_where_a_stream_stands():
-    """Also for times that no calendar reaches."""
-    assert describe(CheckpointEntry()).startswith("batch -1, event time not begun, 0 operations")
-    assert "event time 9223372036854775807 ms" in describe(CheckpointEntry(closed_ms=2**63 - 1))
-    counts = dict(CheckpointEntry().counts) | {
-        "late_events": 2,
-        "late_operations": 1,
-        "rejected_events": 4,
-    }
-    assert describe(CheckpointEntry(counts=counts)).endswith(
-        "0 pending, 3 rows late, 4 rows rejected"
-    )
 
 
 def test_extensions_held_and_failed_events(spark, feed, arguments, capsys):

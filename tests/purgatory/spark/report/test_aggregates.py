@@ -3,7 +3,7 @@
 from collections import Counter
 
 from purgatory.spark.report import aggregates
-from purgatory.spark.report.rows import ValueCount
+from purgatory.spark.report.content import ValueCount
 from purgatory.trace import Operation
 from tests.testing.journals import make_outcome, operations_frame, outcomes_frame, random_outcomes
 

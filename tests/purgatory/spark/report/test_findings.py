@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from purgatory.spark.report.advice import headline, timeout_advice
-from purgatory.spark.report.content import Report
-from purgatory.spark.report.findings import Action
+from purgatory.spark.report.content import Action, Report
+from purgatory.spark.report.findings import headline, timeout_advice
 from purgatory.spark.report.histograms import ALL_KINDS
 from tests.testing.journals import finding_of, make_outcome, report_of
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from purgatory.spark.report.content import ValueCount
 from purgatory.spark.report.histograms import QUANTILES, bin_width_ms, in_total, quantiles
-from purgatory.spark.report.rows import ValueCount
 
 
 def nearest_rank(values):

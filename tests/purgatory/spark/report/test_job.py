@@ -17,7 +17,6 @@ from purgatory.spark.report.job import (
     report_journal,
     settings_for,
 )
-from purgatory.spark.report.progress import ReportProgress
 from purgatory.spark.session import SHORT_WORK
 from tests.testing.journals import outcomes_frame, random_outcomes
 
@@ -113,20 +112,6 @@ def test_data_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SparkError, match="file: cannot be made: File exists"):
         DataDirectory(str(tmp_path / "file"))
-
-
-def test_progress_in_a_log_and_on_a_terminal():
-    """A log gets a line for each step and its time; a terminal one line that is rewritten."""
-    times = iter((10.0, 10.0, 13.24))
-    log = StringIO()
-    with ReportProgress(Console(file=log), clock=lambda: next(times)) as progress:
-        progress.show("[hot] keys")
-    assert log.getvalue() == "  0.0 s  starting Spark\n  3.2 s  [hot] keys\n"
-    terminal = StringIO()
-    with ReportProgress(Console(file=terminal, force_terminal=True)) as progress:
-        progress.show("hot keys")
-    assert "hot keys" in terminal.getvalue()
-    assert " s  " not in terminal.getvalue()
 
 
 def test_settings_follow_the_size(tmp_path):

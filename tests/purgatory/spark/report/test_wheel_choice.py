@@ -1,6 +1,6 @@
 """The wheel that a report recommends."""
 
-from purgatory.spark.report.rows import WheelRow
+from purgatory.spark.report.content import WheelRow
 from purgatory.spark.report.wheel_choice import choose_wheel
 
 

@@ -9,9 +9,8 @@ import random
 import pytest
 
 from purgatory.spark.stream import bucket_table
-from purgatory.spark.stream.pending import INT64_MIN
 from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
-from purgatory.spark.stream.shard_state import MAPS, ShardState
+from purgatory.spark.stream.shard_state import INT64_MIN, MAPS, ShardState
 from purgatory.trace import Outcome
 from tests.testing.traces import expected, joined_full, random_full_traces
 

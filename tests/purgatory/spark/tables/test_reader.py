@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
-from purgatory.spark.tables.reader import find_files, read_events, read_operations
+from purgatory.spark.tables.reader import find_files, local_table, read_events, read_operations
+from purgatory.spark.tables.schema import OPERATIONS
 from purgatory.trace import SkippedRows
 from purgatory.trace import read_events as read_events_in_process
 from purgatory.trace import read_operations as read_operations_in_process
@@ -339,3 +340,15 @@ def test_an_empty_parquet_file_is_named_in_one_line(spark, tmp_path):
     with pytest.raises(TableError, match=r"e\.parquet: an empty file is no Parquet") as caught:
         read_events(spark, str(tmp_path / "e.parquet"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [("o", None, -(2**63), 2**63 - 1, ["a", "日本"], 1), (None,) * 6]]
+)
+def test_rows_come_back(spark, rows, capsys):
+    """Nulls, lists and the ends of 64 bits are kept; the plan contains the table itself."""
+    table = local_table(spark, OPERATIONS, rows)
+    assert table.schema == OPERATIONS
+    assert rows == [tuple(row) for row in table.collect()]
+    table.explain()
+    assert "LocalTableScan" in capsys.readouterr().out

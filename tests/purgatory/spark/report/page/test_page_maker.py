@@ -10,9 +10,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from purgatory.spark.report.content import Report
+from purgatory.spark.report.content import Bin, CurvePoint, Kind, KindSummary, Report, Suggestion
 from purgatory.spark.report.page.page_maker import make_page
-from purgatory.spark.report.rows import Bin, CurvePoint, Kind, KindSummary, Suggestion
 from purgatory.spark.report.terminal import print_report
 from tests.testing.reports import ALL, HOSTILE, report, summary
 

@@ -1,17 +1,18 @@
-"""Rows of a checkpoint that advance event time without input: a file each time, in `control/`.
+"""Advances event time without input: by rows of a checkpoint, a file each time, in `control/`.
 
 Their times only grow, and a shard takes the largest. So a file is needed until its times are in
 the state: Spark deletes it when it plans the micro-batch after the one that has read it
 (`cleanSource`), which is after that one was committed. A run that was killed in between leaves
 files that Spark never looks at again; `discard_applied` deletes these when the next run begins.
 
-One thread at a time, as for the checkpoint.
+One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from purgatory.spark.filesystem import FileSystem
     from purgatory.spark.stream.entry import CheckpointEntry
+
 
 _SCHEMA: Final = StructType(
     [StructField("table", StringType()), StructField("time_ms", LongType())]
@@ -76,3 +78,42 @@ def _reached_ms(table: str, entry: CheckpointEntry) -> int:
         return entry.closed_ms
     newest_ms = entry.newest_ms.get(table.removeprefix(REACHED), INT64_MIN)
     return max(newest_ms, entry.closed_ms)
+
+
+class IdleClock:
+    """Lets event time go on with the clock while a source is idle.
+
+    A quiet source and one that has stopped look alike, so this is the user's choice. A source that
+    had no row for `idle_seconds` counts as having reached the newest time of all sources, plus the
+    time since the last row of any of them. The time goes into the stream as a row of `control`, so
+    a micro-batch that is repeated sees the same.
+    """
+
+    def __init__(
+        self, control: ControlSource, tables: Sequence[str], idle_seconds: float | None
+    ) -> None:
+        now = time.monotonic()
+        self._control = control
+        self._tables = tables
+        self._idle_seconds = idle_seconds
+        self._rows = dict.fromkeys(tables, -1)  # of each source so far
+        self._since = dict.fromkeys(tables, now)  # when the last of them were seen
+        self._newest_ms = 0  # of all sources, when the last row was seen
+        self._next = now
+
+    def tick(self, entry: CheckpointEntry, now: float) -> None:
+        """Look at the clock, in seconds; at most once in `idle_seconds` a row is added."""
+        if self._idle_seconds is None or not entry.newest_ms:
+            return
+        for table in self._tables:
+            rows = sum(entry.counts[f"{fate}{table}"] for fate in ("", "late_"))
+            if rows != self._rows[table]:
+                self._rows[table], self._since[table] = rows, now
+                self._newest_ms = max(entry.newest_ms.values())
+        idle = [t for t in self._tables if now - self._since[t] >= self._idle_seconds]
+        if idle and now >= self._next and entry.pending:
+            elapsed_ms = round((now - max(self._since.values())) * 1000)
+            reached_ms = self._newest_ms + elapsed_ms
+            reached = [{"table": f"{REACHED}{table}", "time_ms": reached_ms} for table in idle]
+            self._control.add(reached)
+            self._next = now + self._idle_seconds

@@ -1,8 +1,8 @@
 """What changed against an earlier period."""
 
-from purgatory.spark.report.changes import compare, in_words
+from purgatory.spark.report.comparison import changes_in_words, compare
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.histograms import ALL_KINDS
-from purgatory.spark.report.rows import Kind
 from tests.testing.journals import make_outcome, report_of
 
 
@@ -13,7 +13,7 @@ def period(waits, kind="a"):
 
 def said(now, earlier):
     """Return the changes in words."""
-    return in_words(compare(report_of(now), report_of(earlier)))
+    return changes_in_words(compare(report_of(now), report_of(earlier)))
 
 
 def test_more_expire_and_are_slower():

@@ -1,7 +1,4 @@
-"""Changes: what differs between a report and that of an earlier period.
-
-Pure functions; any thread may call.
-"""
+"""Compares a report with that of an earlier period. Pure functions; any thread may call."""
 
 from __future__ import annotations
 
@@ -9,14 +6,12 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.advice import Advice
+from purgatory.spark.report.content import Change
 from purgatory.spark.report.curves import shortest_timeout
-from purgatory.spark.report.findings import MIN_OPERATIONS
-from purgatory.spark.report.rows import Change
+from purgatory.spark.report.findings import MIN_OPERATIONS, Advice
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Report
-    from purgatory.spark.report.rows import Kind
+    from purgatory.spark.report.content import Kind, Report
 
 # A share has changed if the difference is a percent, and more than chance gives in one of 370
 # comparisons (three standard errors). A wait has changed if it is a quarter longer or shorter.
@@ -41,7 +36,7 @@ def _waits(report: Report, kind: Kind) -> tuple[int | None, int | None]:
     return half and half.timeout_ms, nearly_all and nearly_all.timeout_ms
 
 
-def in_words(changes: list[Change]) -> list[Advice]:
+def changes_in_words(changes: list[Change]) -> list[Advice]:
     """Name the changes that are more than chance, and the kinds that came or went."""
     kinds = [change for change in changes if not change.kind.total]
     # With one kind, the row of all kinds says the same.

@@ -4,7 +4,7 @@ import pytest
 
 from purgatory.spark.errors import RejectedRows
 from purgatory.spark.filesystem import LocalFileSystem
-from purgatory.spark.stream.control import ControlSource
+from purgatory.spark.stream.event_time import ControlSource
 from purgatory.spark.stream.packing import CLOSE
 from purgatory.trace import KeyEvent, Operation
 from tests.testing.stream_input import StreamInput

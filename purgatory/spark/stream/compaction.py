@@ -11,7 +11,7 @@ Each file appears there whole, by one rename. So a reader that lists the archive
 no outcome twice. A merge has four steps, and a process may end before and after each:
 
 1. write the merged file into the staging directory;
-2. add the merge to the log of the checkpoint (`merge_log`);
+2. add the merge to the log of the checkpoint (`MergeLog`);
 3. rename the merged file to its name in the archive, unless that exists;
 4. if that exists, delete the files that were merged.
 
@@ -24,19 +24,23 @@ Any thread may call, one at a time; any number of processes.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from purgatory.spark.errors import SparkError, wrapping_spark_errors
+from purgatory.spark.errors import CheckpointMismatch, SparkError, wrapping_spark_errors
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream.checkpoint import read_last_entry, read_settings
-from purgatory.spark.stream.compaction.merge_log import Merge, MergeLog
-from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
+from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of, read_json_object
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from purgatory.spark.filesystem import FileSystem
+
 
 # Writes one Parquet file from several, into a directory.
 MergeFiles: TypeAlias = Callable[[Sequence[str], str], object]
@@ -155,3 +159,48 @@ def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
         held += sizes[name]
     if group:
         yield group
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A file that is made of those of the micro-batches `first` to `last`.
+
+    `output` is "" for outcomes, else the directory within the output. `files` were merged. The
+    file is written to the directory `staged`, and becomes `target`.
+    """
+
+    output: str
+    first: int
+    last: int
+    files: int
+    staged: str
+    target: str
+
+
+class MergeLog:
+    """The merges of an archive in the order in which they were decided: `path` of the checkpoint.
+
+    A checkpoint is on a file system that creates a file or refuses to, so of two processes one gets
+    a number. Records stay: without them a process that slept for long could take a number again.
+    """
+
+    def __init__(self, file_system: FileSystem, path: str) -> None:
+        self._file_system = file_system
+        self._path = path
+
+    def last(self) -> tuple[int, Merge | None]:
+        """Return the last number and its merge; -1 and None if there is none."""
+        names = [name for name in self._file_system.names(self._path) if name.isdigit()]
+        if not names:
+            return -1, None
+        path = f"{self._path}/{names[-1]}"
+        try:
+            return int(names[-1]), Merge(**read_json_object(self._file_system, path))
+        except TypeError as error:
+            raise CheckpointMismatch(f"{path}: damaged: {error}") from None
+
+    def add(self, number: int, merge: Merge) -> None:
+        """Decide on a merge; `SparkError` if another process has taken the number."""
+        text = json.dumps(asdict(merge))
+        if not self._file_system.create(f"{self._path}/{number:09}", text):
+            raise SparkError(f"{self._path}: another process merges this output, too")

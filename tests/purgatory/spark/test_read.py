@@ -19,8 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from purgatory.journal.files import JournalFiles
 from purgatory.spark.errors import TableError
-from purgatory.spark.read import register
-from purgatory.spark.read.source import JournalReader, JournalSource
+from purgatory.spark.read import JournalReader, JournalSource, register
 from purgatory.trace import Operation, read_outcomes, write_operations, write_outcomes
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 from tests.testing.journals import make_outcome, random_outcomes

@@ -1,0 +1,56 @@
+"""Shows on stderr what a command is doing.
+
+Made and closed by the main thread. One thread at a time calls `show`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+
+
+class Progress:
+    """Shows each step, in a `with` block that begins with the step `first`.
+
+    A terminal gets one line that is rewritten; a log gets a line for each step. With a `clock`,
+    that line begins with the seconds since the start, and `first` has one, too.
+    """
+
+    def __init__(
+        self,
+        first: str,
+        console: Console | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._first = first
+        self._console = console or Console(stderr=True, highlight=False)
+        self._clock = clock
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._stack.enter_context(self._console.status(self._first))
+        if self._clock is not None:
+            self._start = self._clock()
+            self.show(self._first)
+        return self
+
+    def show(self, step: object) -> None:
+        """Show that a step begins, or what one has done."""
+        if self._console.is_terminal:
+            self._status.update(str(step))
+        else:
+            time = "" if self._clock is None else f"{self._clock() - self._start:5.1f} s  "
+            self._console.print(f"{time}{step}", markup=False, soft_wrap=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()

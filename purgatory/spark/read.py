@@ -1,0 +1,307 @@
+"""A data source for notebooks, `purgatory`: the tables of a journal as DataFrames.
+
+    register(spark)
+    spark.read.format("purgatory").load("DATA_DIR")  # outcomes
+    spark.read.format("purgatory").option("table", "operations").load("DATA_DIR")
+
+Spark calls it in Python processes of its own: the driver's plans a read, the executors' read files.
+So these need this package, pyarrow, and the files. Any thread may call the functions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from purgatory.spark.errors import TableError
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace import (
+    TraceError,
+    read_events,
+    read_extensions,
+    read_operations,
+    read_outcomes,
+    tables,
+)
+from purgatory.trace.formats import files_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+
+NAME: Final = "purgatory"
+_FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
+
+
+class _Table:
+    """A table that can be read: its schema, time column, and how files of text are read."""
+
+    def __init__(self, schema: StructType, time_column: str, read: Any) -> None:
+        self.schema, self.time_column, self.read = schema, time_column, read
+
+
+_TABLES: Final = {
+    "outcomes": _Table(OUTCOMES, tables.OUTCOMES.time_column, read_outcomes),
+    "operations": _Table(OPERATIONS, tables.OPERATIONS.time_column, read_operations),
+    "events": _Table(EVENTS, tables.EVENTS.time_column, read_events),
+    "extensions": _Table(EXTENSIONS, tables.EXTENSIONS.time_column, read_extensions),
+}
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `purgatory` known to a session, and let Spark pass filters to it.
+
+    The option `table` is `outcomes` (the default), `operations`, `events` or `extensions`. Reads
+    only the columns of `schema(...)`, if that is given: Spark tells a data source in Python its
+    filters, but not the columns that a query needs.
+    """
+    spark.conf.set(_FILTERS_SETTING, "true")
+    spark.dataSource.register(JournalSource)
+
+
+class JournalSource(DataSource):
+    """A table of a journal; see `register`. Raises `TableError`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._path = options.get("path", "")
+        self._name = options.get("table", "outcomes")
+        if not self._path:
+            raise TableError("no path; expected load(PATH) of a journal or a data directory")
+        if self._name not in _TABLES:
+            raise TableError(f"table is {self._name!r}; expected one of {', '.join(_TABLES)}")
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Return all columns of the table."""
+        return _TABLES[self._name].schema
+
+    def reader(self, schema: StructType) -> JournalReader:
+        """Return a reader of some columns."""
+        known = self.schema()
+        for field in schema:
+            if field.name not in known.names or field.dataType != known[field.name].dataType:
+                expected = ", ".join(f"{c.name} {c.dataType.simpleString()}" for c in known)
+                found = f"{field.name} {field.dataType.simpleString()}"
+                raise TableError(f"column {found} is not in {self._name}; expected {expected}")
+        return JournalReader(self._path, self._name, schema)
+
+
+class _File(InputPartition):
+    """One file of a table, which one task reads."""
+
+
+class JournalReader(DataSourceReader):
+    """Reads columns of a table, file by file; Spark copies it to the processes that read."""
+
+    def __init__(self, path: str, table: str, schema: StructType) -> None:
+        self._path, self._table, self._schema = path, table, schema
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep the filters for reading less; Spark evaluates all of them again."""
+        self._filters = filters
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the files that can have rows that meet the filters."""
+        times = time_range(self._filters, _TABLES[self._table].time_column)
+        found = find_files(self._path, self._table)
+        # Spark plans no query without a partition.
+        return [_File(file) for file in found if may_contain(file, times)] or [_File(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a file: Arrow batches of Parquet, rows of text files."""
+        file = partition.value
+        if file is None:
+            return iter(())
+        if file.suffix != ".parquet":
+            return self._read_text(file)
+        return read_batches(file, to_arrow_schema(self._schema), arrow_condition(self._filters))
+
+    def _read_text(self, file: Any) -> Iterator[tuple[Any, ...]]:
+        names = self._schema.names
+        try:
+            with _TABLES[self._table].read(file) as rows:
+                for row in rows:
+                    values = row._asdict()
+                    yield tuple(_plain(values[name]) for name in names)
+        except TraceError as error:
+            raise TableError(str(error)) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Spark takes it: keys as a list."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+_SCHEME: Final = re.compile(r"(\w[\w+.-]+):/+")
+# A directory of a server has the journal in this one.
+_JOURNAL: Final = "journal"
+_DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)")
+_DAY_MS: Final = 86_400_000
+_FIRST_DAY: Final = dt.date(1970, 1, 1).toordinal()
+
+
+def find_files(path: str, table: str) -> list[Path]:
+    """Find the files of a table, sorted by name.
+
+    `path`: a server's data directory, a journal, or the table itself. Raises `TableError`.
+    """
+    try:
+        return files_of(_table_path(_local(path), table))
+    except TraceError as error:
+        raise TableError(str(error)) from error
+
+
+def _local(path: str) -> Path:
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return Path(path)
+    if scheme[1] != "file":
+        raise TableError(
+            f"{path}: the data source reads files of this machine; use spark.read.parquet, or "
+            "purgatory.spark.tables.journal_tables.read_journal, which also checks the rows"
+        )
+    return Path("/" + path[scheme.end() :])
+
+
+def _table_path(path: Path, table: str) -> Path:
+    if (path / _JOURNAL).is_dir():
+        path /= _JOURNAL
+    if not path.is_dir():
+        return path
+    found = [entry for entry in sorted(path.iterdir()) if entry.name.partition(".")[0] == table]
+    if len(found) > 1:
+        names = ", ".join(entry.name for entry in found)
+        raise TableError(f"{path}: has several tables of {table}: {names}")
+    return found[0] if found else path
+
+
+def may_contain(file: Path, times: Range) -> bool:
+    """Say whether a file can have rows of these times, by the date of its directory."""
+    date = _DATE.fullmatch(file.parent.name)
+    if date is None:
+        return True
+    first = (dt.date.fromisoformat(date[1]).toordinal() - _FIRST_DAY) * _DAY_MS
+    return times.overlaps(first, first + _DAY_MS - 1)
+
+
+def read_batches(
+    file: Path, schema: pa.Schema, condition: ds.Expression | None
+) -> Iterator[pa.RecordBatch]:
+    """Read the columns of `schema` of the rows that meet a condition.
+
+    Only these columns are read, and only row groups in which such rows can be. A column that the
+    file lacks is null.
+    """
+    dataset = ds.dataset(str(file), schema=schema, format="parquet")
+    batches = dataset.to_batches(columns=schema.names, filter=condition)
+    return (batch for batch in batches if batch.num_rows)
+
+
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**63 - 1
+
+
+class Range(NamedTuple):
+    """The times from `first` to `last`, Unix ms, both included."""
+
+    first: int = _LEAST
+    last: int = _MOST
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Say whether a time of another range is in this one."""
+        return first <= self.last and self.first <= last
+
+    def narrowed(self, first: int, last: int) -> Range:
+        """Return the times that are also in another range."""
+        return Range(max(self.first, first), min(self.last, last))
+
+
+def arrow_condition(filters: Iterable[Filter]) -> ds.Expression | None:
+    """Return the condition that all filters make together; None without one that Arrow has.
+
+    Rows that meet all filters meet it. Spark evaluates the filters again, so it may be true of more
+    rows.
+    """
+    conditions = [found for each in filters if (found := _condition(each)) is not None]
+    return reduce(and_, conditions) if conditions else None
+
+
+def _condition(each: Filter) -> ds.Expression | None:
+    match each:
+        case Not(EqualTo((name,), value)):
+            return ds.field(name) != value
+        case IsNull((name,)):
+            return ds.field(name).is_null()
+        case IsNotNull((name,)):
+            return ds.field(name).is_valid()
+        case In((name,), values) if None not in values:
+            return ds.field(name).isin(list(values))
+        case (
+            EqualTo((name,), value)
+            | GreaterThan((name,), value)
+            | GreaterThanOrEqual((name,), value)
+            | LessThan((name,), value)
+            | LessThanOrEqual((name,), value)
+        ):
+            return _COMPARISONS[type(each)](ds.field(name), value)
+    return None
+
+
+_COMPARISONS: Final[Mapping[type[Filter], Callable[[ds.Expression, Any], ds.Expression]]] = {
+    EqualTo: eq,
+    GreaterThan: gt,
+    GreaterThanOrEqual: ge,
+    LessThan: lt,
+    LessThanOrEqual: le,
+}
+
+
+def time_range(filters: Iterable[Filter], column: str) -> Range:
+    """Return the times that a column of Unix ms can have."""
+    times = Range()
+    for each in filters:
+        match each:
+            case EqualTo((name,), int(value)) if name == column:
+                times = times.narrowed(value, value)
+            case GreaterThan((name,), int(value)) | GreaterThanOrEqual((name,), int(value)) if (
+                name == column
+            ):
+                times = times.narrowed(value, _MOST)
+            case LessThan((name,), int(value)) | LessThanOrEqual((name,), int(value)) if (
+                name == column
+            ):
+                times = times.narrowed(_LEAST, value)
+    return times

@@ -1,0 +1,454 @@
+"""The charts of a page: each has a drawing, a legend, a text, and the data behind it.
+
+Pure; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from purgatory.spark.report import formatting, tables
+from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.page.plot import (
+    Plot,
+    Scale,
+    count_scale,
+    draw,
+    duration_scale,
+    name_scale,
+    percent_scale,
+    rate,
+    rate_scale,
+    time_scale,
+)
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.content import (
+        CurvePoint,
+        HotKey,
+        Kind,
+        KindSummary,
+        Report,
+        WeekHour,
+        WheelRow,
+    )
+    from purgatory.spark.report.tables import Figure
+
+
+# At most so many kinds have a bar of their own; so many lines are shown until the reader chooses.
+MAX_BARS: Final = 12
+SHOWN_LINES: Final = 4
+OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
+_COLOURS: Final = 6
+_ROW: Final = 26  # pixels of a bar
+
+
+class LegendEntry(NamedTuple):
+    """A colour and what it stands for.
+
+    `css`: the class of its elements. `shown`: whether they are shown at first; None if the reader
+    cannot hide them.
+    """
+
+    css: str
+    label: str
+    shown: bool | None = None
+
+
+class Chart(NamedTuple):
+    """A chart: title, two SVG elements, a text alternative, data, and legend."""
+
+    title: str
+    svg: str
+    alternative: str
+    data: Figure | None = None
+    legend: Sequence[LegendEntry] = ()
+
+
+def numbered_kinds(report: Report) -> dict[Kind, int]:
+    """Return the kinds to show and their numbers: all together, then each; with one, only that."""
+    kinds = {row.kind: number for number, row in enumerate(report.summaries)}
+    return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
+
+
+def kind_legend(kinds: Mapping[Kind, int]) -> list[LegendEntry]:
+    """Give each kind a colour, and the reader the choice of the kinds that are shown."""
+    if len(kinds) < 2:
+        return []
+    return [LegendEntry(kind_css(n), str(kind), n <= SHOWN_LINES) for kind, n in kinds.items()]
+
+
+def kind_css(number: int) -> str:
+    """Return the classes of a kind's elements: which it is, its colour and its dashes."""
+    return f"k{number} c{number % _COLOURS} d{number // _COLOURS}"
+
+
+def outcome_legend(outcomes: Iterable[str]) -> list[LegendEntry]:
+    """Name the colours of outcomes."""
+    return [LegendEntry(outcome, outcome) for outcome in outcomes]
+
+
+def row_names(labels: Iterable[str], *, narrow: bool) -> list[str]:
+    """Shorten names to what an axis has room for."""
+    return [formatting.name(label, 16 if narrow else 32) for label in labels]
+
+
+def rows_height(rows: Sequence[object]) -> int:
+    """Return the height of a chart with a row for each of `rows`."""
+    return 60 + _ROW * len(rows)
+
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def ends_over_time(report: Report) -> Chart:
+    """Draw the number of operations that ended over time, by outcome."""
+    width = report.bin_ms
+    counts = _counts_by_bin(report)
+    highest = max(map(sum, counts.values()))
+    present = [o for n, o in enumerate(OUTCOMES) if any(row[n] for row in counts.values())]
+
+    def paint(narrow: bool) -> Plot:
+        plot = _plot_over_time(report, highest, "ended", narrow=narrow)
+        for start, row in counts.items():
+            floor = 0
+            for outcome, count in zip(OUTCOMES, row, strict=True):
+                if count:
+                    tip = f"{formatting.utc_time(start, width)}: {count:,} {outcome}"
+                    plot.box((start, start + width), (floor, floor + count), outcome, tip)
+                    floor += count
+        return plot
+
+    peak = max(counts, key=lambda start: sum(counts[start]))
+    alternative = (
+        f"Bars, {formatting.duration(width)} each, of operations that ended. Most, {highest:,}, in "
+        f"the {formatting.duration(width)} from {formatting.utc_time(peak, width)} UTC."
+    )
+    title = f"Ends over time, each bar {formatting.duration(width)}"
+    data = tables.Figure(
+        "ends", ("start_ms", *OUTCOMES), [(at, *row) for at, row in counts.items()]
+    )
+    return Chart(title, draw(paint), alternative, data, outcome_legend(present))
+
+
+def _counts_by_bin(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the counts by outcome of each bin, all kinds together."""
+    sums: dict[int, tuple[int, ...]] = {}
+    for row in report.bins:
+        before = sums.get(row.start_ms, (0,) * len(OUTCOMES))
+        sums[row.start_ms] = tuple(map(int.__add__, before, row[2:]))
+    return sums
+
+
+def _plot_over_time(report: Report, highest: int, what: str, *, narrow: bool) -> Plot:
+    edges = (report.bins[0].start_ms, report.bins[-1].start_ms + report.bin_ms)
+    head = f"{what} per {formatting.duration(report.bin_ms)}"
+    x, y = time_scale(edges, narrow=narrow), count_scale(highest)
+    return Plot(narrow, 280, x, y, heads=("", head))
+
+
+def completions_of_kinds(report: Report) -> Chart:
+    """Draw completed operations over time, for each kind."""
+    kinds = {kind: n for kind, n in numbered_kinds(report).items() if not kind.total}
+    lines = {kind: [row for row in report.bins if row.kind == kind] for kind in kinds}
+    highest = max((row.completed for row in report.bins), default=0)
+    starts = range(report.bins[0].start_ms, report.bins[-1].start_ms + report.bin_ms, report.bin_ms)
+
+    def paint(narrow: bool) -> Plot:
+        plot = _plot_over_time(report, highest, "completed", narrow=narrow)
+        for kind, rows in lines.items():
+            counts = dict.fromkeys(starts, 0) | {row.start_ms: row.completed for row in rows}
+            middle = report.bin_ms / 2
+            plot.line(((at + middle, n) for at, n in counts.items()), kind_css(kinds[kind]))
+        return plot
+
+    totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
+    alternative = f"Lines of completions over the same time. In all: {', '.join(totals)}."
+    title = "Completed over time, by kind"
+    return Chart(title, draw(paint), alternative, tables.ends(report), kind_legend(kinds))
+
+
+def outcome_shares(report: Report) -> Chart:
+    """Draw the shares of each kind that completed, failed, expired and were cancelled."""
+    rows = [row for row in report.summaries if row.kind in numbered_kinds(report)][:MAX_BARS]
+
+    def paint(narrow: bool) -> Plot:
+        labels = row_names((str(row.kind) for row in rows), narrow=narrow)
+        plot = Plot(narrow, rows_height(rows), percent_scale(), name_scale(labels), down=True)
+        for place, row in enumerate(rows):
+            left = 0.0
+            for outcome in OUTCOMES:
+                share = getattr(row, outcome) / row.operations
+                if share:
+                    tip = f"{row.kind}: {formatting.share(share)} {outcome}"
+                    x, y = (left, left + 100 * share), (place - 0.35, place + 0.35)
+                    plot.box(x, y, outcome, tip)
+                    left += 100 * share
+        return plot
+
+    said = (f"{row.kind} {formatting.share(row.completed / row.operations)}" for row in rows)
+    alternative = f"Bars with the share that completed: {', '.join(said)}."
+    legend = outcome_legend(o for o in OUTCOMES if any(getattr(row, o) for row in rows))
+    return Chart("Outcomes by kind", draw(paint), alternative, tables.kinds(report), legend)
+
+
+def submissions_by_hour(report: Report) -> Chart:
+    """Draw how many operations were submitted in each hour of the week."""
+    busiest = max(report.week, key=lambda row: row.operations)
+    said = f"Most, {busiest.operations:,}, on {_hour(busiest)}."
+    return _heat_map(
+        report,
+        "Operations submitted, by hour of the week (UTC)",
+        lambda row: row.operations,
+        formatting.number,
+        said,
+    )
+
+
+def expired_by_hour(report: Report) -> Chart:
+    """Draw which share of the operations submitted in each hour of the week expired."""
+    worst = max(report.week, key=_expired_share)
+    said = f"Most, {formatting.share(_expired_share(worst))}, on {_hour(worst)}."
+    title = "Share that expired, by hour of the week of the submission (UTC)"
+    return _heat_map(report, title, _expired_share, formatting.share, said)
+
+
+def _expired_share(row: WeekHour) -> float:
+    return row.expired / row.operations
+
+
+def _hour(row: WeekHour) -> str:
+    return f"{_DAYS[row.weekday]} {row.hour:02d}:00"
+
+
+def _heat_map(
+    report: Report,
+    title: str,
+    value: Callable[[WeekHour], float],
+    shown: Callable[[float], str],
+    said: str,
+) -> Chart:
+    highest = max(map(value, report.week)) or 1
+
+    def paint(narrow: bool) -> Plot:
+        hours = Scale(0, 24, [(h, f"{h:02d}") for h in range(0, 24, 6 if narrow else 2)])
+        plot = Plot(narrow, 236 if narrow else 250, hours, name_scale(_DAYS), down=True)
+        for row in report.week:
+            x, y = (row.hour, row.hour + 1), (row.weekday - 0.5, row.weekday + 0.5)
+            tip = f"{_hour(row)}: {shown(value(row))} ({row.operations:,} operations)"
+            # The square root, so that differences between small values are visible.
+            depth = f"{0.06 + 0.94 * (value(row) / highest) ** 0.5:.2f}"
+            plot.box(x, y, "heat", tip, fill_opacity=depth)
+        return plot
+
+    legend = [LegendEntry("heat", f"up to {shown(highest)}; lighter is less")]
+    alternative = f"A field for each hour of the week, darker for more. {said}"
+    return Chart(title, draw(paint), alternative, tables.week(report), legend)
+
+
+def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
+    """Draw the hottest keys, with their numbers."""
+    watched = any(row.watched is not None for row in keys)
+    highest = max(max(row.watched or 0, row.completed) for row in keys)
+
+    def paint(narrow: bool) -> Plot:
+        labels = row_names((row.key for row in keys), narrow=narrow)
+        x = count_scale(highest * 1.2, 2 if narrow else 4)
+        plot = Plot(narrow, rows_height(keys), x, name_scale(labels), down=True)
+        for place, row in enumerate(keys):
+            tip = _key_in_words(row)
+            if watched:
+                plot.box((0, row.watched or 0), (place - 0.38, place + 0.38), "range", tip)
+            inner = 0.2 if watched else 0.38
+            plot.box((0, row.completed), (place - inner, place + inner), "completed", tip)
+            longest = max(row.watched or 0, row.completed)
+            plot.text(plot.x(longest) + 4, plot.y(place) + 4, formatting.count(longest))
+        return plot
+
+    legend = [LegendEntry("completed", "operations that it completed")]
+    if watched:
+        legend.insert(0, LegendEntry("range", "operations that watch it"))
+    said = "; ".join(map(_key_in_words, keys[:3]))
+    alternative = f"Bars of the {len(keys)} hottest keys. First: {said}."
+    return Chart("The hottest keys", draw(paint), alternative, tables.hot_keys(report), legend)
+
+
+def _key_in_words(row: HotKey) -> str:
+    watched = "" if row.watched is None else f"watched by {row.watched:,}, "
+    return f"{formatting.name(row.key)} {watched}completed {row.completed:,}"
+
+
+def wheels(report: Report, chosen: WheelRow) -> Chart:
+    """Draw how often wheels of each tick and size wake their thread, and mark the chosen one."""
+    rows = report.wheels
+    sizes = sorted({row.wheel_size for row in rows})
+    ticks = sorted({row.tick_ms for row in rows})
+
+    def paint(narrow: bool) -> Plot:
+        x = Scale(
+            -0.3, len(ticks) - 0.7, [(n, formatting.duration(t)) for n, t in enumerate(ticks)]
+        )
+        y = rate_scale([row.wakeups_per_second for row in rows])
+        plot = Plot(narrow, 260, x, y, heads=("tick", "wake-ups a second"))
+        for number, size in enumerate(sizes):
+            of_size = [row for row in rows if row.wheel_size == size]
+            places = [(ticks.index(row.tick_ms), rate(row.wakeups_per_second)) for row in of_size]
+            plot.line(places, kind_css(number))
+            for row, place in zip(of_size, places, strict=True):
+                css = "chosen" if row == chosen else kind_css(number)
+                tip = f"size {size}: {formatting.number(row.wakeups_per_second)} a second"
+                plot.dot(*place, css, tip)
+        return plot
+
+    legend = [LegendEntry(kind_css(n), f"size {size}") for n, size in enumerate(sizes)]
+    legend.append(LegendEntry("chosen", "recommended"))
+    calm = min(rows, key=lambda row: row.wakeups_per_second)
+    alternative = (
+        f"A line a wheel size. Fewest wake-ups: {formatting.number(calm.wakeups_per_second)} a "
+        f"second at a tick of {formatting.duration(calm.tick_ms)} and size {calm.wheel_size}. "
+        f"Recommended: {formatting.number(chosen.wakeups_per_second)} at "
+        f"{formatting.duration(chosen.tick_ms)} and size {chosen.wheel_size}."
+    )
+    return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
+
+
+_NAMES = [f"p{100 * q:g}" for q in QUANTILES]
+_HEADS = ("time since submission", "still waiting")
+
+
+def timeout_choice(report: Report, kind: Kind) -> Chart:
+    """Draw how many of a kind still wait after a time, and the timeouts to choose from."""
+    curve = report.curves[kind]
+    summary = next(row for row in report.summaries if row.kind == kind)
+    points = [s.point for s in report.suggestions if s.kind == kind and s.point is not None]
+    proposed = next((f.proposed for f in report.findings if f.summary.kind == kind), None)
+
+    def paint(narrow: bool) -> Plot:
+        marks = _marks(summary, points, proposed, narrow=narrow)
+        drawn = [*_seen(curve), *(value for value, _, _ in marks)]
+        plot = Plot(
+            narrow,
+            330,
+            duration_scale(drawn, narrow=narrow),
+            percent_scale(),
+            heads=_HEADS,
+            top=_label_lines(marks),
+        )
+        plot.line(_still_waiting(curve), "c1", steps=True)
+        plot.markers(marks)
+        return plot
+
+    said = [
+        f"{formatting.share(p.share)} within {formatting.duration(p.timeout_ms)}" for p in points
+    ]
+    now = formatting.duration(summary.timeouts_ms[1])
+    alternative = (
+        f"A falling curve of the operations of {kind} that still wait. Completed: "
+        f"{', '.join(dict.fromkeys(said)) or 'none'}. The timeout now: {now}, which completes "
+        f"{formatting.share(summary.now.share)}."
+    )
+    title = f"Timeouts for {kind}"
+    legend = [
+        LegendEntry("c1", "still waiting (estimate)"),
+        LegendEntry("now", "timeout now" if _uniform(summary) else "median timeout now"),
+        LegendEntry("candidate", "shortest timeout for a share of completions"),
+        *([LegendEntry("proposed", "proposed")] if proposed else []),
+    ]
+    data = tables.curves(report, kind)
+    return Chart(title, draw(paint), alternative, data, legend)
+
+
+def _uniform(summary: KindSummary) -> bool:
+    return summary.timeouts_ms[0] == summary.timeouts_ms[2]
+
+
+def _marks(
+    summary: KindSummary, points: Sequence[CurvePoint], proposed: CurvePoint | None, *, narrow: bool
+) -> list[tuple[float, str, str]]:
+    """Return the vertical lines of a choice: each timeout once, with what it costs."""
+    marks = {}
+    for point in points:
+        cost = "" if narrow else f", wait {formatting.duration(point.mean_wait_ms)}"
+        label = f"{formatting.share(point.share)}: {formatting.duration(point.timeout_ms)}{cost}"
+        marks[point.timeout_ms] = (label, "candidate")
+    if proposed is not None:
+        label = f"proposed: {formatting.duration(proposed.timeout_ms)}"
+        marks[proposed.timeout_ms] = (label, "proposed")
+    now = summary.timeouts_ms[1]
+    marks[now] = (f"now: {formatting.duration(now)}", "now")
+    return [(value, *mark) for value, mark in marks.items()]
+
+
+def _label_lines(marks: Sequence[object]) -> int:
+    return min(4, len(marks))
+
+
+def survival(report: Report) -> Chart:
+    """Draw how many operations of each kind still wait after a time."""
+    kinds = numbered_kinds(report)
+    curves = {kind: report.curves[kind] for kind in kinds}
+
+    def paint(narrow: bool) -> Plot:
+        drawn = [wait for curve in curves.values() for wait in _seen(curve)]
+        x = duration_scale(drawn, narrow=narrow)
+        plot = Plot(narrow, 320, x, percent_scale(), heads=_HEADS)
+        for kind, curve in curves.items():
+            plot.line(_still_waiting(curve), kind_css(kinds[kind]), steps=True)
+        for kind, _, point in report.suggestions:
+            if point is not None and kind in kinds:
+                reached, within = (
+                    formatting.share(point.share),
+                    formatting.duration(point.timeout_ms),
+                )
+                place = point.timeout_ms, 100 * (1 - point.share)
+                plot.dot(*place, kind_css(kinds[kind]), f"{kind}: {reached} within {within}")
+        return plot
+
+    said = (
+        f"of {kind} {formatting.share(1 - curve[-1].share)} after "
+        f"{formatting.duration(curve[-1].timeout_ms)}"
+        for kind, curve in [*curves.items()][: SHOWN_LINES + 1]
+    )
+    alternative = (
+        f"Falling curves of the operations that still wait, at their ends: {', '.join(said)}."
+    )
+    title = "Still waiting after a time, by kind"
+    return Chart(title, draw(paint), alternative, tables.curves(report), kind_legend(kinds))
+
+
+def _seen(curve: Sequence[CurvePoint]) -> list[float]:
+    """Return the waits of a curve without those within which almost nothing completes."""
+    return [p.timeout_ms for p in curve if p.share >= 0.005] or [p.timeout_ms for p in curve]
+
+
+def _still_waiting(curve: Sequence[CurvePoint]) -> list[tuple[float, float]]:
+    return [(0, 100), *((p.timeout_ms, 100 * (1 - p.share)) for p in curve)]
+
+
+def quantiles(
+    report: Report, title: str, values: Callable[[KindSummary], tuple[int, ...]]
+) -> Chart:
+    """Draw quantiles of a duration by kind."""
+    kinds = numbered_kinds(report)
+    rows = [row for row in report.summaries if row.kind in kinds and values(row)][:MAX_BARS]
+
+    def paint(narrow: bool) -> Plot:
+        x = duration_scale([v for row in rows for v in values(row)], narrow=narrow)
+        labels = row_names((str(row.kind) for row in rows), narrow=narrow)
+        plot = Plot(narrow, rows_height(rows), x, name_scale(labels), down=True)
+        for place, row in enumerate(rows):
+            plot.line([(values(row)[0], place), (values(row)[-1], place)], "range")
+            for number, (name, value) in enumerate(zip(_NAMES, values(row), strict=True)):
+                tip = f"{row.kind}: {name} {formatting.duration(value)}"
+                plot.dot(value, place, f"c{number}", tip)
+        return plot
+
+    alternative = f"{'; '.join(_quantiles_in_words(row.kind, values(row)) for row in rows[:5])}."
+    legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(_NAMES)]
+    return Chart(title, draw(paint), alternative, tables.kinds(report), legend)
+
+
+def _quantiles_in_words(kind: Kind, values: Sequence[int]) -> str:
+    pairs = zip(_NAMES, map(formatting.duration, values), strict=True)
+    return f"{kind} {', '.join(f'{name} {value}' for name, value in pairs)}"

@@ -1,0 +1,242 @@
+"""The tables of a report: as cells for page and terminal, and as data for CSV files.
+
+In the data, durations and times are in ms, shares from 0 to 1; the kind of rows about all kinds
+together is empty, and `total` is 1 there. Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from purgatory.spark.report.content import (
+    Bin,
+    CurvePoint,
+    HotKey,
+    Kind,
+    KindSummary,
+    WeekHour,
+    WheelRow,
+)
+from purgatory.spark.report.findings import MIN_OPERATIONS
+from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
+from purgatory.spark.report.histograms import QUANTILES
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.content import Change, Kind, Report
+
+
+_ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
+
+
+def without_empty_columns(
+    heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """Drop columns of zeros and nothing: few journals have failed or late operations."""
+    columns = [
+        (head, *cells)
+        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+        if not _ZEROS.issuperset(cells)
+    ]
+    kept, *kept_rows = zip(*columns, strict=True)
+    return kept, kept_rows
+
+
+def summary_heads() -> list[str]:
+    """Return the heads of `summary_cells`."""
+    return [
+        *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
+        *(f"wait p{100 * q:g}" for q in QUANTILES),
+        f"late p{100 * QUANTILES[-1]:g}",
+    ]
+
+
+def summary_cells(row: KindSummary) -> list[str]:
+    """Return a kind's counts, shares, waits of completed operations, and lateness."""
+    unended = NOTHING if row.submitted is None else count(max(0, row.submitted - row.operations))
+    shares = (row.completed, row.failed, row.expired, row.cancelled)
+    waits = row.completed_waited_ms or (None,) * len(QUANTILES)
+    return [
+        str(row.kind),
+        unended,
+        count(row.operations),
+        *(share(n / row.operations) for n in shares),
+        *map(duration, waits),
+        duration(row.lateness_ms[-1]),
+    ]
+
+
+def timeout_heads(report: Report) -> list[str]:
+    """Return the heads of `timeout_cells`."""
+    return ["kind", "now", *map(share, _wanted(report))]
+
+
+def _wanted(report: Report) -> list[float]:
+    return sorted({row.wanted for row in report.suggestions})
+
+
+def timeout_cells(report: Report, kind: Kind) -> list[str]:
+    """Return a kind's median timeout and the shortest ones for the wanted shares, with waits."""
+    summary = next(row for row in report.summaries if row.kind == kind)
+    points = {row.wanted: row.point for row in report.suggestions if row.kind == kind}
+    now = f"{duration(summary.timeouts_ms[1])}\nwait {duration(summary.now.mean_wait_ms)}"
+    return [str(kind), now, *(_timeout(points.get(wanted)) for wanted in _wanted(report))]
+
+
+def _timeout(point: CurvePoint | None) -> str:
+    if point is None:
+        return "not seen"
+    few = f" ({count(point.watched)})" if point.watched < MIN_OPERATIONS else ""
+    return f"{duration(point.timeout_ms)}{few}\nwait {duration(point.mean_wait_ms)}"
+
+
+def key_cells(row: HotKey) -> list[str]:
+    """Return the cells of a hot key: name, watched, completed."""
+    return [name(row.key), count(row.watched), count(row.completed)]
+
+
+def change_cells(change: Change) -> list[str]:
+    """Return the cells of a change: earlier and now of each figure."""
+    periods = (change.earlier, change.now)
+    waits = (change.earlier_waits_ms, change.waits_ms)
+    pairs = [
+        [count(row and row.operations) for row in periods],
+        [share(row and row.completed / row.operations) for row in periods],
+        *([duration(of[place]) for of in waits] for place in (0, 1)),
+    ]
+    return [str(change.kind), *(_pair(*pair) for pair in pairs)]
+
+
+def _pair(earlier: str, now: str) -> str:
+    return now if earlier == now else f"{earlier} \N{RIGHTWARDS ARROW} {now}"
+
+
+def wheel_cells(row: WheelRow, *, chosen: bool = False) -> list[str]:
+    """Return the cells of a row of the wheel tuning table; a chosen one is marked."""
+    mark = " \N{CHECK MARK}" if chosen else ""
+    size = f"{duration(row.tick_ms)} \N{MULTIPLICATION SIGN} {count(row.wheel_size)}{mark}"
+    return [
+        size.replace(" ", "\N{NO-BREAK SPACE}"),
+        count(row.levels),
+        number(row.buckets),
+        number(row.cascades_per_operation),
+        number(row.moves_per_operation),
+        number(row.wakeups_per_second),
+        duration(row.lateness_ms),
+        duration(row.max_lateness_ms),
+    ]
+
+
+class Figure(NamedTuple):
+    """The data of a figure: the name of its file without suffix, heads, rows."""
+
+    name: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+    def csv(self) -> str:
+        """Return the data as CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.heads)
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+
+_LABELS: Final = ("total", "kind")
+
+
+def _labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Figure:
+    """Make a figure of rows with the kind first."""
+    return Figure(name, (*_LABELS, *fields[1:]), [(*_label(row[0]), *row[1:]) for row in rows])
+
+
+def _label(kind: Kind) -> tuple[int, str]:
+    return int(
+        kind.total
+    ), "" if kind.total else "(other kinds)" if kind.name is None else kind.name
+
+
+def all_figures(report: Report) -> list[Figure]:
+    """Return the data of all figures of a report."""
+    figures = [kinds(report), timeouts(report), curves(report), ends(report), week(report)]
+    figures += [hot_keys(report)] if report.hot_keys else []
+    figures += [wheels(report)] if report.wheels else []
+    figures += [changes(report)] if report.changes else []
+    return figures
+
+
+def kinds(report: Report) -> Figure:
+    """Return counts, waits, timeouts and lateness by kind."""
+    names = [f"p{100 * q:g}" for q in QUANTILES]
+    heads = [
+        *KindSummary._fields[1:7],
+        *(f"timeout_{which}_ms" for which in ("min", "median", "max")),
+        *("completed_share_estimated", "mean_wait_restricted_ms"),
+        *(f"completed_wait_{name}_ms" for name in names),
+        *(f"lateness_{name}_ms" for name in names),
+    ]
+    rows = [
+        (
+            *row[:7],
+            *row.timeouts_ms,
+            row.now.share,
+            row.now.mean_wait_ms,
+            *(row.completed_waited_ms or [None] * len(names)),
+            *row.lateness_ms,
+        )
+        for row in report.summaries
+    ]
+    return _labelled("kinds", ("kind", *heads), rows)
+
+
+def timeouts(report: Report) -> Figure:
+    """Return the suggested timeouts; without figures where none is known."""
+    rows = [
+        (row.kind, row.wanted, *(row.point[1:] if row.point else [None] * 4))
+        for row in report.suggestions
+    ]
+    return _labelled("timeouts", ("kind", "wanted_share", *CurvePoint._fields[1:]), rows)
+
+
+def curves(report: Report, only: Kind | None = None) -> Figure:
+    """Return the completion curves, or that of one kind."""
+    points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
+    return _labelled("curves", CurvePoint._fields, points)
+
+
+def ends(report: Report) -> Figure:
+    """Return the operations that ended over time."""
+    return _labelled("ends-by-kind", Bin._fields, report.bins)
+
+
+def week(report: Report) -> Figure:
+    """Return the operations by hour of the week."""
+    return Figure("week", WeekHour._fields, report.week)
+
+
+def hot_keys(report: Report) -> Figure:
+    """Return the hot keys."""
+    return _labelled("hot-keys", HotKey._fields, report.hot_keys)
+
+
+def wheels(report: Report) -> Figure:
+    """Return the wheels that were compared."""
+    return Figure("wheels", WheelRow._fields, report.wheels)
+
+
+def changes(report: Report) -> Figure:
+    """Return the kinds in both periods."""
+    names = ("operations", "completed", "expired", "half_complete_ms", "p99_complete_ms")
+    heads = [*names, *(f"earlier_{name}" for name in names)]
+    rows = [(c.kind, *_period(c, earlier=False), *_period(c, earlier=True)) for c in report.changes]
+    return _labelled("changes", ("kind", *heads), rows)
+
+
+def _period(change: Change, *, earlier: bool) -> tuple[int | None, ...]:
+    row = change.earlier if earlier else change.now
+    waits = change.earlier_waits_ms if earlier else change.waits_ms
+    counts = (None,) * 3 if row is None else (row.operations, row.completed, row.expired)
+    return (*counts, *waits)
