@@ -3,7 +3,7 @@
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
 thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
 which compiled code keeps until its next such call. Where `ATOMIC_SECTIONS` is True, some sections
-rely on that instead of taking a lock (see `timingwheel.locks.rwlock`, `mq.queues.ypipe`). A
+rely on that instead of taking a lock (see `timingwheel.rwlock`, `mq.queues.ypipe`). A
 free-threaded Python gives no such promise, whether its GIL is on now or not: it may be on only
 while some extension is imported. Interpreted code releases the GIL between any two lines.
 

@@ -24,9 +24,6 @@ CONTRACT = {
     purgatory: "DelayedOperation KeyedOperation Outcome Purgatory PurgatoryClosed PurgatoryError",
 }
 
-# Names that left timingwheel.__all__ for lowlevel; old programs still find them.
-FORMER = "ConditionWaiter Handover HIDES Reaper STEPS Waiter add_task hide show to_ms"
-
 # pyzmq's tree of errors has one class that is no ZMQBaseError.
 BASES = {
     timingwheel: timingwheel.TimerError,
@@ -88,13 +85,6 @@ def test_every_error_is_exported_and_has_one_base(package):
         assert issubclass(error, BASES[package]), error
         assert is_named(package, error.__name__), error
         assert getattr(package, error.__name__) is error
-
-
-@pytest.mark.parametrize("name", FORMER.split())
-def test_former_names_are_still_there(name):
-    """An alias serves programs that import a name which moved to lowlevel."""
-    assert hasattr(timingwheel, name)
-    assert not is_named(timingwheel, name)
 
 
 @pytest.mark.parametrize("package", [timingwheel, mq], ids=door)

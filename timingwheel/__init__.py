@@ -6,17 +6,16 @@ for code that builds on a timer.
 
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket` (a timer
 and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (levels of slots),
-`locks` and `wheel_state` (all of these under one lock), `lanes` (one of these, or one a thread),
-`runner` and `executor` (they run what is due), `reaper` (the thread that advances the clock),
+`rwlock` and `wheel_state` (all of these under one lock), `lanes` (one of these, or one a thread),
+`runner` and `executors` (they run what is due), `reaper` (the thread that advances the clock),
 `timer_core`, `recurring` and `timer` (all of it).
 docs/design.md explains it.
 """
 
 from _purgatory_cpython.atomicity import COMPILED
-from timingwheel import lowlevel
 from timingwheel.clocks.clock import ManualClock, monotonic_ms
 from timingwheel.errors import TimerClosed, TimerError, TimerForked, TimerFull
-from timingwheel.executor import InlineExecutor
+from timingwheel.executors.executor import InlineExecutor
 from timingwheel.recurring import Recurring
 from timingwheel.stats import Lateness, TimerStats, WheelLevel
 from timingwheel.task import TimerTask
@@ -38,15 +37,3 @@ __all__ = [
     "WheelLevel",
     "monotonic_ms",
 ]
-
-# Aliases: public names that moved to `lowlevel`, some of them by their former name.
-ConditionWaiter = lowlevel.ConditionWaiter
-Handover = lowlevel.TaskExecutor
-Reaper = lowlevel.Reaper
-Waiter = lowlevel.Waiter
-HIDES = lowlevel.UNTRACKS_FROM_GC
-STEPS = lowlevel.ATOMIC_SECTIONS
-add_task = lowlevel.add_task
-hide = lowlevel.gc_untrack
-show = lowlevel.gc_track
-to_ms = lowlevel.to_ms

@@ -31,20 +31,23 @@ from _purgatory_cpython.atomicity import COMPILED, LOCKED_SECTIONS
 from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
-from timingwheel.counters import TimerCounters
-from timingwheel.locks.rwlock import ReadWriteLock
-from timingwheel.slot_capacity import (
-    COMPACTION_STEP,
-    MIN_CAPACITY,
-    RETAINED_CAPACITY,
-    growth_of,
-    is_sparse,
-)
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, NEW, TAKEN, TaskList, TimerTask
 
 # From that far behind the end, a slot was written so long ago that the nearer caches hold it no
 # more: half a megabyte of tasks has passed through them since.
 STREAMING_STORE_DISTANCE: Final = 4096
+
+# Slots of a new bucket, and by how many it grows: it doubles up to SMALL_CAPACITY, then grows by an
+# eighth, by GROWTH_LIMIT at most.
+MIN_CAPACITY: Final = 16
+SMALL_CAPACITY: Final = 256
+GROWTH_LIMIT: Final = 4096
+# A bucket from which all was cancelled keeps that many: it may be used again.
+RETAINED_CAPACITY: Final = 32
+# Slots that a compaction pass reads whenever a slot is needed: more than are added meanwhile, so
+# that the pass ends.
+COMPACTION_STEP: Final = 4 * GROWTH_LIMIT
 
 # Bound once: compiled, that saves a look-up in the module's dict for each task.
 _UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
@@ -52,6 +55,22 @@ _gc_untrack: Final = gc_untrack
 _gc_track: Final = gc_track
 _HAS_STREAMING_STORE: Final = HAS_STREAMING_STORE
 _clear_slot_streaming: Final = clear_slot_streaming
+
+
+class TimerCounters:
+    """How many tasks of a timer wait or have ended. Guarded by its lock; statistics read without.
+
+    `reaper_runs`: whether a reaper's thread holds the timer, and so all these tasks.
+    """
+
+    __slots__ = ("backlog", "cancelled", "fired", "pending", "reaper_runs")
+
+    def __init__(self) -> None:
+        self.pending: i64 = 0  # in the wheel
+        self.backlog: i64 = 0  # dispatched to the executor, not started
+        self.fired: i64 = 0
+        self.cancelled: i64 = 0
+        self.reaper_runs: bool = False
 
 
 class TimerTaskList(TaskList):
@@ -151,12 +170,13 @@ class TimerTaskList(TaskList):
     def _grow_or_compact(self) -> None:
         """Make room for at least one task at the end. Locked."""
         used = self._end - self._head
-        if self._compact_read or is_sparse(used, self._count):
+        if self._compact_read or used > 2 * self._count + GROWTH_LIMIT:  # worth a pass
             for _ in range(COMPACTION_STEP):
                 if not self._compact_step():
                     break
         if self._end == self._capacity:
-            grown = growth_of(self._capacity)
+            doubled = min(self._capacity, SMALL_CAPACITY)
+            grown = min(max(self._capacity >> 3, doubled), GROWTH_LIMIT)
             more: list[TimerTask | None] = [None] * grown  # a collection may run here
             capacity = self._capacity + grown
             slots = self._slots

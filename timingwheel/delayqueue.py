@@ -14,9 +14,8 @@ from sortedcontainers import SortedKeyList
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.locks import new_hot_rlock
 from _purgatory_cpython.mypyc_types import i32, i64
-from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.bucket import TimerCounters, TimerTaskList
+from timingwheel.rwlock import ReadWriteLock
 
 
 class DelayQueue:

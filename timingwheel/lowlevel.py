@@ -21,7 +21,7 @@ from _purgatory_cpython.sections import (
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
-from timingwheel.executor import TaskExecutor
+from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task

@@ -8,6 +8,7 @@ task out of its bucket, under the lock, decides what happens next: it cancels th
 again, or runs it. No other thread does any of these until the task is in a bucket again.
 """
 
+import inspect
 from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
@@ -16,7 +17,7 @@ from typing import Any, Final
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.mypyc_types import i32, i64, mypyc_attr, u8
 from _purgatory_cpython.sections import thread_number
-from timingwheel.arguments import check_callback
+from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_kind
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
 # States of an entry that is in no list, kept in _tt_index: written only with the list, locked.
@@ -26,6 +27,7 @@ CANCELLED: Final = -3
 
 # Bound once: compiled, that saves a look-up in the module's dict for each task.
 _thread_number: Final = thread_number
+_callback_kind: Final = callback_kind
 
 
 class _RunOverrideCache:
@@ -41,6 +43,22 @@ class _RunOverrideCache:
 
 
 _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
+
+
+def check_callback(name: str, callback: Any) -> bool:
+    """Raise TypeError for what is no callable, and for a coroutine function.
+
+    A timer's threads have no event loop: they would make the coroutine and drop it. Returns whether
+    the callback is known to refer to nothing but its module.
+    """
+    kind = _callback_kind(callback)
+    if kind == LOOK_CLOSER:
+        if not callable(callback):
+            raise TypeError(f"{name} is {callback!r}; expected a callable")
+        if inspect.iscoroutinefunction(callback) or inspect.isasyncgenfunction(callback):
+            got = f"{callback!r}, a coroutine function"
+            raise TypeError(f"{name} is {got}; expected a function that is not async")
+    return kind == STATELESS
 
 
 def _runner_of(context: object) -> Callable[..., object]:

@@ -11,7 +11,9 @@ whole drain. The executor's threads take tasks from the detached buckets and run
 
 import concurrent.futures
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
@@ -19,24 +21,20 @@ from types import TracebackType
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from timingwheel._cpython.freezegun import real_seconds
-from timingwheel.arguments import check_callback, check_count
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
 from timingwheel.clocks.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
-from timingwheel.executor import TaskExecutor
-from timingwheel.executors.choice import executor_for
-from timingwheel.executors.clock_leader import ClockLeader
-from timingwheel.executors.refused import RefusedBuckets
-from timingwheel.executors.worker import WorkerExecutor
-from timingwheel.fork import refuse_after_fork
+from timingwheel.executors.executor import TaskExecutor
+from timingwheel.executors.pool import RefusedBuckets, executor_for
+from timingwheel.executors.worker import ClockLeader, WorkerExecutor
 from timingwheel.lanes import Lanes
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
-from timingwheel.task import TimerTask
+from timingwheel.task import TimerTask, check_callback
 from timingwheel.timer_core import TimerCore, add_task_at
 
 _Args = TypeVarTuple("_Args")  # the arguments of a callback
@@ -45,6 +43,9 @@ JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its ti
 # The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
+
+
+_MAX_COUNT = 2**61
 
 
 class Timer(TimerCore):
@@ -81,9 +82,9 @@ class Timer(TimerCore):
         if on_error is not None:
             check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
-        check_count("wheel_size", wheel_size, 2)
+        _check_count("wheel_size", wheel_size, 2)
         if max_pending is not None:
-            check_count("max_pending", max_pending, 1)
+            _check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
         lanes = Lanes(tick_ns, wheel_size, reader.now_ns(), limited=max_pending is not None)
@@ -96,7 +97,7 @@ class Timer(TimerCore):
         self._waiters: tuple[Waiter, ...] = ()
         self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
-        refuse_after_fork(self)
+        _timers.add(self)
 
     def __bool__(self) -> bool:
         """Return True, with or without pending tasks."""
@@ -405,3 +406,26 @@ class Timer(TimerCore):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
         return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}; expected an int")
+    if value < least:
+        raise ValueError(f"{name} is {value!r}; expected at least {least}")
+    if value > _MAX_COUNT:
+        raise ValueError(f"{name} is {value!r}; expected at most {_MAX_COUNT}")
+
+
+_timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
+
+
+def _refuse_in_child() -> None:
+    """Let all calls of a timer's copy in a forked child raise: it has none of the threads."""
+    for timer in list(_timers):
+        timer._lanes.poison(
+            TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
+        )
+
+
+os.register_at_fork(after_in_child=_refuse_in_child)

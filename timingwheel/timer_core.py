@@ -16,7 +16,7 @@ from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader
 from timingwheel.clocks.duration import MAX_NOW_NS, to_ns
 from timingwheel.errors import TimerClosed, TimerError, TimerFull
-from timingwheel.executor import TaskExecutor
+from timingwheel.executors.executor import TaskExecutor
 from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.task import TimerTask
 from timingwheel.wheel_state import WheelState, bucket_of

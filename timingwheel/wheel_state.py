@@ -13,11 +13,10 @@ from typing import Final, cast
 
 from _purgatory_cpython.atomicity import COMPILED
 from _purgatory_cpython.mypyc_types import i32, i64
-from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
+from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS, TimingWheel

@@ -32,7 +32,7 @@ THREAD_MUTANTS = [
     ),
     Mutant(
         "a drain does not wait for the thread that adds",
-        TIMER + "locks/rwlock.py",
+        TIMER + "rwlock.py",
         "                self._writer = me\n            self._lock.acquire()\n",
         "                self._writer = me\n",
     ),

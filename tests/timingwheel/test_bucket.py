@@ -5,10 +5,8 @@ import random
 import pytest
 
 from timingwheel import TimerTask
-from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
-from timingwheel.locks.rwlock import ReadWriteLock
-from timingwheel.slot_capacity import GROWTH_LIMIT
+from timingwheel.bucket import GROWTH_LIMIT, TimerCounters, TimerTaskList
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, TAKEN
 
 

@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from timingwheel.bucket import TimerTaskList
-from timingwheel.counters import TimerCounters
+from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.delayqueue import DelayQueue
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.rwlock import ReadWriteLock
 
 
 def bucket(expiration_ns):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timingwheel.counters import TimerCounters
+from timingwheel.bucket import TimerCounters
 from timingwheel.delayqueue import DelayQueue
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.rwlock import ReadWriteLock
 from timingwheel.wheel import TimingWheel
 from timingwheel.wheel_state import WheelState
 

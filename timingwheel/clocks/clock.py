@@ -71,8 +71,6 @@ class ManualClock:
             alive = [known for known in self._listeners if known() is not None]
             self._listeners = [*alive, weakref.WeakMethod(listener)]
 
-    on_move = on_advance  # its former name
-
     def _move(self, amount_ns: int, *, relative: bool) -> None:
         with self._lock:
             now_ns = self._now_ns + amount_ns if relative else amount_ns

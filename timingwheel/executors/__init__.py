@@ -1,1 +1,1 @@
-"""Executors with threads: a timer's own workers, a user's pool, and what runs refused buckets."""
+"""Executors: a timer's own workers, a user's pool, or the thread that advances the clock."""

@@ -1,8 +1,8 @@
-"""PoolExecutor: runs tasks in a `concurrent.futures.Executor` of the user's.
+"""executor_for, PoolExecutor: where the tasks of a timer run, by its argument `executor`.
 
-The pool may refuse a bucket, or drop its jobs (`shutdown(cancel_futures=True)`): then the tasks are
-run elsewhere, see `refused`. Any thread. The lock is re-entrant: a finalizer in the thread that
-holds it may add a task.
+A user's pool may refuse a bucket, because it was shut down, or drop its jobs
+(`shutdown(cancel_futures=True)`): then `RefusedBuckets` runs the tasks, so none is lost. Any
+thread. The lock is re-entrant: a finalizer in the thread that holds it may add a task.
 """
 
 import concurrent.futures
@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 from _purgatory_cpython.locks import new_rlock
 from timingwheel.bucket import TimerTaskList
-from timingwheel.executor import RunBucket
+from timingwheel.executors.executor import InlineExecutor, RunBucket, TaskExecutor
+from timingwheel.executors.worker import FiredCount, WorkerExecutor
+from timingwheel.runner import TaskRunner
 
 Refuse = Callable[[TimerTaskList, BaseException], None]
 
@@ -93,3 +95,57 @@ def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
     if not future.cancelled():  # an exception from another thread ended it
         error.__cause__ = future.exception()
     return error
+
+
+class RefusedBuckets:
+    """Runs refused buckets in a worker of the timer's own, started with the first of them."""
+
+    def __init__(self, name: str, counts: FiredCount, runner: TaskRunner) -> None:
+        self._workers = WorkerExecutor(name, counts)
+        self._runner = runner
+
+    def run(self, bucket: TimerTaskList, error: BaseException) -> None:
+        """Run a bucket that was refused with `error`, and report that for each of its tasks.
+
+        If the system has no thread left, the tasks run here.
+        """
+        tasks = bucket.left()
+        try:
+            self._workers.execute(self._runner.run, bucket)
+            self._workers.flush()
+        except RuntimeError:
+            self._runner.run(bucket)
+        self._runner.report_refused(tasks, error)
+
+    def close(self, *, wait: bool, timeout: float | None) -> None:
+        """End the worker when it has run what it has; see `TaskExecutor`."""
+        self._workers.close(wait=wait, timeout=timeout)
+
+
+def executor_for(
+    executor: "concurrent.futures.Executor | TaskExecutor | None",
+    name: str,
+    counts: FiredCount,
+    refuse: Refuse,
+) -> TaskExecutor:
+    """Return the `TaskExecutor` for a user's `executor`; TypeError if unsuitable.
+
+    `refuse(bucket, error)` is called for a bucket that a pool dropped.
+    """
+    if executor is None:
+        return WorkerExecutor(name, counts)
+    if isinstance(executor, InlineExecutor):
+        return executor
+    if isinstance(executor, concurrent.futures.ProcessPoolExecutor):
+        raise TypeError(
+            f"executor is {executor!r}; expected one that runs tasks in this process, "
+            "where they can be cancelled"
+        )
+    if isinstance(executor, concurrent.futures.Executor):
+        return PoolExecutor(executor, refuse)
+    if isinstance(executor, TaskExecutor):
+        return executor
+    raise TypeError(
+        f"executor is {executor!r}; expected None, an InlineExecutor or a "
+        "concurrent.futures.Executor"
+    )

@@ -37,7 +37,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
-from timingwheel.executor import RunBucket
+from timingwheel.executors.executor import RunBucket
 from timingwheel.reaper import (
     Advanceable,
     ConditionWaiter,
@@ -366,6 +366,40 @@ class WorkerExecutor:
         self._closed = True
         self._jobs.clear()
         self._clock = self._leader = self._standby = None
+
+
+class ClockLeader:
+    """The leader of a `WorkerExecutor`, in the place of a timer's `Reaper`.
+
+    The thread that the clock wakes then starts what is due itself, and a slow task does not hold up
+    the clock.
+    """
+
+    def __init__(
+        self, executor: WorkerExecutor, timer: Advanceable, waiter: Waiter, name: str
+    ) -> None:
+        self._executor = executor
+        self._timer = timer
+        self._waiter = waiter
+        self._name = name
+        self.started: bool = False
+
+    def start(self) -> None:
+        """Let the leader advance the timer. An interrupted start leaves no thread behind."""
+        try:
+            self._executor.lead_clock(self._timer, self._waiter, self._name)
+            self.started = True
+        except BaseException:
+            self._executor.leave_clock(self._timer)
+            raise
+
+    def join(self, timeout: float | None) -> None:
+        """Wait for the end of all workers; does nothing in one of them."""
+        self._executor.join(timeout)
+
+    def ended(self) -> bool:
+        """Return whether the timer is advanced no more."""
+        return not self._executor.leads(self._timer)
 
 
 def _numbered(name: str, number: int) -> str:

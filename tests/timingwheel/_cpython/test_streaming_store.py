@@ -8,9 +8,8 @@ import pytest
 import timingwheel.bucket
 from timingwheel import TimerTask
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
-from timingwheel.bucket import STREAMING_STORE_DISTANCE, TimerTaskList
-from timingwheel.counters import TimerCounters
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.bucket import STREAMING_STORE_DISTANCE, TimerCounters, TimerTaskList
+from timingwheel.rwlock import ReadWriteLock
 
 compiled = pytest.mark.skipif(not HAS_STREAMING_STORE, reason="only compiled code has it")
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.timingwheel.test_executor import Recorder, fire, timer_on
+from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
 from timingwheel.executors.pool import MAX_JOBS
 
 

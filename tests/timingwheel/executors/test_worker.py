@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.timingwheel.test_executor import Recorder, fire, timer_on
+from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
 from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import ManualClock, Timer
-from timingwheel.counters import TimerCounters
+from timingwheel.bucket import TimerCounters
 from timingwheel.executors import worker
 from timingwheel.executors.worker import WorkerExecutor
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from _purgatory_cpython.locks import HotCondition
-from timingwheel.locks.rwlock import ReadWriteLock
+from timingwheel.rwlock import ReadWriteLock
 
 
 class Threads:

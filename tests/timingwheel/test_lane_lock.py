@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from _purgatory_cpython.locks import HotCondition
-from timingwheel.locks.lane_lock import LaneLock
-from timingwheel.locks.rwlock import ReadWriteLock, is_owned
+from timingwheel.lanes import LaneLock
+from timingwheel.rwlock import ReadWriteLock, is_owned
 
 HANG_S = 60
 

@@ -1,1 +1,0 @@
-"""The locks of a timer, and of a lane of it."""
