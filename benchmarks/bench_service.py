@@ -41,6 +41,7 @@ from service_peers import (
 
 from purgatory.service import Client
 from purgatory.service.auth.key_store import KeyStore
+from purgatory.service.encoding import decode_answer, encode
 from purgatory.service.protocol import (
     VERSION,
     Hello,
@@ -50,8 +51,6 @@ from purgatory.service.protocol import (
     Submit,
     Submitted,
     Welcome,
-    decode_answer,
-    encode,
 )
 
 TIMEOUT = 3600.0  # nothing expires here

@@ -59,10 +59,8 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
-                "purgatory.service.version "
-                "purgatory.service.protocol purgatory.service.job_messages "
-                "purgatory.service.message_head "
-                "purgatory.service.values purgatory.service.errors"
+                "purgatory.service.version purgatory.service.protocol purgatory.service.encoding "
+                "purgatory.service.errors"
             )
         ],
     ],

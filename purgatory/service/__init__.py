@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
-        Closing,
         ConfigError,
         HelloRequired,
         KeysError,
         Malformed,
-        NoHello,
         NotAllowed,
         OperationFailed,
         OperationIdTaken,
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
         ServerError,
         ServiceError,
         StoreFailed,
-        Taken,
         TimeoutTooLong,
         TooLarge,
-        TooLong,
         TooManyClients,
         TooManyHeld,
         TooManyItems,
@@ -47,23 +43,17 @@ if TYPE_CHECKING:
         Unavailable,
         WrongVersion,
     )
-    from purgatory.service.job_messages import DeadJob
-    from purgatory.service.protocol import OperationStatus, OutcomeMessage
+    from purgatory.service.protocol import DeadJob, OperationStatus, OutcomeMessage
     from purgatory.service.server.journal.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
-    from purgatory.service.worker.job import Job
+    from purgatory.service.worker.handlers import Job
     from purgatory.service.worker.worker import Worker
-
-    Outcome = OutcomeMessage
-    Sink = JournalSink
-    State = OperationStatus
 
 __all__ = [
     "AsyncClient",
     "AsyncServiceFuture",
     "Client",
-    "Closing",
     "Config",
     "ConfigError",
     "DeadJob",
@@ -72,12 +62,10 @@ __all__ = [
     "JournalSink",
     "KeysError",
     "Malformed",
-    "NoHello",
     "NotAllowed",
     "OperationFailed",
     "OperationIdTaken",
     "OperationStatus",
-    "Outcome",
     "OutcomeMessage",
     "Refused",
     "RequestTimeout",
@@ -88,14 +76,10 @@ __all__ = [
     "ServiceDaemon",
     "ServiceError",
     "ServiceFuture",
-    "Sink",
-    "State",
     "StoreFailed",
     "SubmissionReceipt",
-    "Taken",
     "TimeoutTooLong",
     "TooLarge",
-    "TooLong",
     "TooManyClients",
     "TooManyHeld",
     "TooManyItems",
@@ -114,28 +98,20 @@ _LAZY_EXPORTS: Final = {
     "client.client": ("Client",),
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),
-    "job_messages": ("DeadJob",),
-    "protocol": ("OperationStatus", "OutcomeMessage"),
+    "protocol": ("DeadJob", "OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
     "server.journal.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),
-    "worker.job": ("Job",),
+    "worker.handlers": ("Job",),
     "worker.worker": ("Worker",),
 }
 _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for name in names}
-# Names of earlier versions; those of errors are in `errors` itself.
-_ALIASES: Final = {
-    "Outcome": "OutcomeMessage",
-    "Sink": "JournalSink",
-    "State": "OperationStatus",
-}
 
 
 def __getattr__(name: str) -> object:
     # Imported at first use: settings and errors need no extra, and neither the client nor the
     # server needs the other's modules.
     if name in __all__:
-        target = _ALIASES.get(name, name)
-        module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(target, 'errors')}")
-        return getattr(module, target)
+        module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, 'errors')}")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

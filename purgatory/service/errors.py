@@ -159,10 +159,3 @@ _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
 def error_for(code: str, message: str) -> Refused:
     """Return the error of a code; a code of a later version gives a plain `Refused`."""
     return _REFUSALS.get(code, Refused)(message)
-
-
-# Names of earlier versions.
-Closing = ServerClosing
-NoHello = HelloRequired
-Taken = OperationIdTaken
-TooLong = TimeoutTooLong

@@ -9,26 +9,10 @@ passes on without looking inside.
 Names of classes and fields are not sent. Immutable values and functions; any thread may use them.
 """
 
-from typing import Any, Final, TypeVar
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
-
-from purgatory.service.errors import Malformed
-from purgatory.service.job_messages import (
-    DeadEnded,
-    DeadJobs,
-    EndDead,
-    Finish,
-    Finished,
-    Jobs,
-    Keep,
-    Kept,
-    ReadDead,
-    Work,
-    Working,
-)
-from purgatory.service.values import Value
 
 VERSION: Final = 2
 #: The oldest version that clients and servers of this one understand.
@@ -36,6 +20,13 @@ OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
+
+# A program's value: the server does not look inside, and a client decodes it in its place before it
+# hands the message on.
+if TYPE_CHECKING:
+    Value: TypeAlias = Any
+else:
+    Value = Raw
 
 
 class Submission(Struct, array_like=True, gc=False):
@@ -196,6 +187,79 @@ class ReadOperations(Struct, array_like=True, tag=17):
     key: str | None = None
     client: str | None = None
     state: str | None = None
+
+
+# Jobs: operations that were submitted with `need` 0. When one expires, its outcome is not sent to
+# its client but leased to a worker of that name.
+
+
+class How(IntEnum):
+    """How a worker ends a lease."""
+
+    DONE = 0
+    FAILED = 1  # to be tried again, or given up after the last attempt
+    RETURNED = 2  # not begun, or not finished; the attempt does not count
+
+
+class Lease(Struct, array_like=True, gc=False):
+    """A lease: the number of a job, and the token with which it was given."""
+
+    number: int
+    token: int
+
+
+class LeaseEnd(Struct, array_like=True, gc=False):
+    """The end of a lease. `delay_ms` and `error`: of one that FAILED."""
+
+    number: int
+    token: int
+    how: int
+    delay_ms: int = 0
+    error: str = ""
+
+
+class Work(Struct, array_like=True, tag=12):
+    """Have jobs of some kinds leased to this connection, at most `room` at a time.
+
+    `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
+    leases last for their time, also when this connection has ended; any connection of the client
+    keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
+    """
+
+    seq: int
+    kinds: dict[str, int]
+    room: int
+    lease_ms: int
+    detached: bool = False
+
+
+class Keep(Struct, array_like=True, tag=13):
+    """Have leases last for another `lease_ms`, from now."""
+
+    seq: int
+    leases: list[Lease]
+
+
+class Finish(Struct, array_like=True, tag=14):
+    """End leases."""
+
+    seq: int
+    ends: list[LeaseEnd]
+
+
+class ReadDead(Struct, array_like=True, tag=15):
+    """Ask for the client's jobs that were given up, beyond number `after`."""
+
+    seq: int
+    after: int = 0
+
+
+class EndDead(Struct, array_like=True, tag=16):
+    """Have jobs that were given up tried again, from the first attempt; `drop`: forget them."""
+
+    seq: int
+    numbers: list[int]
+    drop: bool = False
 
 
 Request = (
@@ -366,11 +430,6 @@ class Outcomes(Struct, array_like=True, tag=64):
     take: bool = True
 
 
-def for_futures_only(frame: bytes) -> bytes:
-    """Return a frame of `Outcomes`, which ends with `take`, for a connection that takes none."""
-    return frame[:-1] + b"\xc2"
-
-
 class UnreadOutcomes(Struct, array_like=True, tag=41):
     """Answer to `Unread`: the first ones beyond `after`, in order; none: there are no more."""
 
@@ -387,6 +446,73 @@ class Acknowledged(Struct, array_like=True, tag=42):
 
 class Ping(Struct, array_like=True, tag=65):
     """No content; a failing send shows the server that the connection has gone."""
+
+
+class Working(Struct, array_like=True, tag=43):
+    """Answer to `Work`."""
+
+    seq: int
+
+
+class Kept(Struct, array_like=True, tag=44):
+    """Answer to `Keep`: for each whether it is held; False: it has ended, and is another's now."""
+
+    seq: int
+    done: list[bool]
+
+
+class Finished(Struct, array_like=True, tag=45):
+    """Answer to `Finish`: for each whether it was held until now; that is on disk."""
+
+    seq: int
+    done: list[bool]
+
+
+class DeadJob(Struct, array_like=True, gc=False):
+    """A job that was given up, with the error of its last attempt."""
+
+    number: int
+    op_id: str
+    kind: str
+    attempts: int
+    at_ms: int
+    error: str = ""
+    submitted_ms: int = 0
+    deadline_ms: int = 0
+    payload: Value = Raw(NOTHING)
+
+
+class DeadJobs(Struct, array_like=True, tag=46):
+    """Answer to `ReadDead`: the first ones, in order of their numbers; none: there are no more."""
+
+    seq: int
+    jobs: list[DeadJob]
+
+
+class DeadEnded(Struct, array_like=True, tag=47):
+    """Answer to `EndDead`: for each whether it was there; that is on disk."""
+
+    seq: int
+    done: list[bool]
+
+
+class LeasedJob(Struct, array_like=True, gc=False):
+    """A job that is leased. `attempt` counts from 1; `token` grows with each lease of any job."""
+
+    number: int
+    token: int
+    op_id: str
+    kind: str
+    attempt: int
+    submitted_ms: int
+    deadline_ms: int
+    payload: Value = Raw(NOTHING)
+
+
+class Jobs(Struct, array_like=True, tag=66):
+    """Jobs that are leased to this connection from now on, for the `lease_ms` that it asked for."""
+
+    jobs: list[LeasedJob]
 
 
 Answer = (
@@ -411,58 +537,3 @@ Answer = (
     | Jobs
     | Operations
 )
-
-_M = TypeVar("_M")
-
-encode: Final = msgspec.msgpack.Encoder().encode
-_requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(Request)
-_answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Answer)
-
-
-def decode_request(frame: bytes) -> Request:
-    """Decode a client's message. Raises Malformed."""
-    return _decode(_requests, frame)
-
-
-def decode_answer(frame: bytes) -> Answer:
-    """Decode a server's message. Raises Malformed."""
-    return _decode(_answers, frame)
-
-
-def _decode(decoder: "msgspec.msgpack.Decoder[_M]", frame: bytes) -> _M:
-    try:
-        return decoder.decode(frame)
-    # msgspec's own errors and invalid UTF-8 are ValueErrors; a deeply nested array can exhaust the
-    # stack.
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
-
-
-def pack(value: Any) -> bytes:
-    """Encode a user's value as MessagePack. Raises TypeError if it has no such form."""
-    try:
-        return encode(value)
-    except (OverflowError, RecursionError) as error:
-        raise TypeError(f"value cannot be sent: {error}") from error
-
-
-def unpack(raw: Raw | bytes) -> Any:
-    """Decode a user's value. Raises Malformed."""
-    try:
-        return msgspec.msgpack.decode(raw)
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise Malformed(f"not a value: {error}") from error
-
-
-def unpack_or_raw(raw: Raw) -> Any:
-    """Decode a user's value. What Python cannot hold stays a `msgspec.Raw`."""
-    try:
-        return unpack(raw)
-    except Malformed:
-        return raw
-
-
-def unpack_values(message: OperationStatus | OutcomeMessage) -> None:
-    """Decode result and payload in place, as `unpack_or_raw` does."""
-    message.result = unpack_or_raw(message.result)
-    message.payload = unpack_or_raw(message.payload)

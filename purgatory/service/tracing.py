@@ -22,8 +22,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from timingwheel.lowlevel import NS_PER_MS
 
 if TYPE_CHECKING:
-    from purgatory.service.job_messages import LeasedJob
-    from purgatory.service.protocol import OutcomeMessage
+    from purgatory.service.protocol import LeasedJob, OutcomeMessage
 
 _SPAN: Final = "purgatory.operation"
 _JOB_SPAN: Final = "purgatory.job"

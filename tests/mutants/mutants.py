@@ -207,7 +207,7 @@ MUTANTS = [
     ),
     Mutant(
         "a client acknowledges an outcome whose handler has raised",
-        CLIENT + "outcomes/outcome_handler.py",
+        CLIENT + "outcomes.py",
         "            self._fail(delivery, error)\n            return False\n        del",
         "            del self._deliveries[number]\n            return True\n        del",
     ),

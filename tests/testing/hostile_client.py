@@ -15,6 +15,7 @@ from itertools import count, cycle
 
 import zmq
 
+from purgatory.service.encoding import encode
 from purgatory.service.protocol import (
     VERSION,
     Acknowledge,
@@ -25,7 +26,6 @@ from purgatory.service.protocol import (
     Raw,
     Stats,
     Submit,
-    encode,
 )
 from tests.testing.purgatory_harness import HANG
 from tests.testing.servers import RawPeer

@@ -7,7 +7,8 @@ import pytest
 import zmq
 
 from purgatory.service import Client, Config, Server
-from purgatory.service.protocol import VERSION, Hello, Welcome, decode_answer, encode
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.protocol import VERSION, Hello, Welcome
 from tests.testing.purgatory_harness import HANG
 
 HANG_MS = int(HANG * 1000)

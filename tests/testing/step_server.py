@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.job_messages import Finish, How, Jobs, LeaseEnd, Work
+from purgatory.service.encoding import decode_answer, encode, unpack
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -13,7 +13,11 @@ from purgatory.service.protocol import (
     Completion,
     Extend,
     Fail,
+    Finish,
+    How,
+    Jobs,
     KeyFailure,
+    LeaseEnd,
     Limits,
     Outcomes,
     Query,
@@ -21,9 +25,7 @@ from purgatory.service.protocol import (
     Submission,
     Submit,
     TimeoutExtension,
-    decode_answer,
-    encode,
-    unpack,
+    Work,
 )
 from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import (

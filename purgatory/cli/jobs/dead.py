@@ -16,7 +16,7 @@ from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
-    from purgatory.service.job_messages import DeadJob
+    from purgatory.service.protocol import DeadJob
 
 _DESCRIPTION: Final = """\
 See jobs that were given up after their last attempt, have them tried again, or drop them. They are

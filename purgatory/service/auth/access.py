@@ -8,19 +8,23 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 from purgatory.service.errors import KeysError, NotAllowed
-from purgatory.service.job_messages import EndDead, Finish, Keep, ReadDead, Work
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
     Complete,
+    EndDead,
     Extend,
     Fail,
+    Finish,
+    Keep,
     Query,
+    ReadDead,
     ReadOperations,
     Request,
     Stats,
     Submit,
     Unread,
+    Work,
 )
 
 #: The rights in the order of the documentation; `administer` includes the others.

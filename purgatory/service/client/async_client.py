@@ -6,30 +6,31 @@ their futures resolve there.
 
 import asyncio
 import builtins
+import concurrent.futures
 import contextlib
+import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
-from purgatory.service.client.argument_checks import checked_limit
-from purgatory.service.client.batcher import in_messages
+from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, PAGE, Client
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.outcomes.loop_handler import LoopHandler
-from purgatory.service.client.outcomes.outcome_handler import OnOutcome
+from purgatory.service.client.later_calls import checked_limit
+from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.job_messages import DeadJob
 from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import Operations, OperationStatus, OutcomeMessage
+from purgatory.service.protocol import DeadJob, Operations, OperationStatus, OutcomeMessage
 
 if TYPE_CHECKING:
-    import concurrent.futures
-
     from purgatory.service.client.later_calls import LaterCalls
+
+#: Calls of `on_outcome` that run at a time; further outcomes wait for their turn.
+MAX_RUNNING: Final = 64
 
 _T = TypeVar("_T")
 
@@ -250,6 +251,50 @@ class AsyncClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+class LoopHandler:
+    """Calls `call`, which may be a coroutine function, in the running event loop."""
+
+    def __init__(self, call: OnOutcome) -> None:
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Semaphore(MAX_RUNNING)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def __call__(self, outcome: OutcomeMessage) -> "concurrent.futures.Future[None]":
+        """Have an outcome handled; the future tells how that ended. Raises RuntimeError."""
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._loop.call_soon_threadsafe(self._start, outcome, done)
+        return done
+
+    def _start(self, outcome: OutcomeMessage, done: "concurrent.futures.Future[None]") -> None:
+        if self._closing:
+            return  # the outcome stays at the server
+        task = self._loop.create_task(self._run(outcome, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, outcome: OutcomeMessage, done: "concurrent.futures.Future[None]") -> None:
+        try:
+            async with self._room:
+                result: Any = self._call(outcome)
+                if inspect.isawaitable(result):
+                    await result
+        except asyncio.CancelledError:
+            done.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # told by the future
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    async def close(self, seconds: float) -> None:
+        """Start no more calls, and wait for those that run, for so many seconds at most."""
+        self._closing = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
 
 
 class AsyncServiceFuture(asyncio.Future[Any]):

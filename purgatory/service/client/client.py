@@ -20,21 +20,19 @@ import zmq
 from msgspec import Raw
 
 from purgatory.core.operations.future import PENDING
-from purgatory.service.client.argument_checks import check_name, checked_limit
-from purgatory.service.client.batcher import in_messages
-from purgatory.service.client.commands import CloseCommand, FlushCommand
-from purgatory.service.client.curve_keys import CurveKeys
+from purgatory.service.client.calls import in_messages
+from purgatory.service.client.connection import curve_keys
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.io_thread import ClientIOThread
-from purgatory.service.client.later_calls import LaterCalls
-from purgatory.service.client.outcomes.outcome_handler import OnOutcome
+from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
+from purgatory.service.client.later_calls import LaterCalls, check_name, checked_limit
+from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
-from purgatory.service.job_messages import DeadJob
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     NOTHING,
+    DeadJob,
     Operations,
     OperationStatus,
     OutcomeMessage,
@@ -110,7 +108,7 @@ class Client(LaterCalls):
         self._session = Session(self.name, self._futures, on_outcome, tracer, platform)
         configure = None
         if server_key is not None:
-            configure = CurveKeys(server_key, public_key, secret_key)
+            configure = curve_keys(server_key, public_key, secret_key)
         try:
             io_thread = ClientIOThread(
                 address, self._session, configure, f"{self.name}-io", platform

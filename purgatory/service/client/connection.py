@@ -16,11 +16,12 @@ from typing import Any, Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from purgatory.service import protocol
+from purgatory.service import encoding
 from purgatory.service.client.session import Session
+from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed
 from purgatory.service.platform import REAL_PLATFORM, Doorbell, Platform
-from purgatory.service.protocol import Bye, encode
+from purgatory.service.protocol import Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -238,10 +239,27 @@ class ServerConnection:
             pass
 
 
+def curve_keys(
+    server_key: str | bytes, public_key: str | bytes | None, secret_key: str | bytes | None
+) -> ConfigureSocket:
+    """Return what sets the CURVE keys of a socket. Raises ValueError if one is missing."""
+    if public_key is None or secret_key is None:
+        raise ValueError("server_key needs public_key and secret_key, too")
+    keys = [
+        key.encode("ascii") if isinstance(key, str) else key
+        for key in (server_key, public_key, secret_key)
+    ]
+
+    def configure(socket: "zmq.Socket[bytes]") -> None:
+        socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = keys
+
+    return configure
+
+
 def _decode(frame: bytes) -> Any:
     """Decode a message of the server; None if it is malformed."""
     try:
-        return protocol.decode_answer(frame)
+        return encoding.decode_answer(frame)
     except Malformed as error:
         log.warning("the server sent: %s", error)
         return None

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from purgatory.core.operations.future import PENDING, FastResultFuture, LazyAttribute
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.service.encoding import unpack
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.platform import Platform
-from purgatory.service.protocol import OutcomeMessage, unpack
+from purgatory.service.protocol import OutcomeMessage
 from timingwheel.lowlevel import new_condition
 
 _T = TypeVar("_T")
@@ -26,7 +27,7 @@ class ReplyFuture(FastResultFuture[_T]):
 
     The condition and the lists of waiters and callbacks are made on first access, which sets
     `_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
-    the future is resolved without a lock, by `future_results.resolve`.
+    the future is resolved without a lock, by `calls.resolve`.
     """
 
     # Slots, so that nothing is allocated when these change.

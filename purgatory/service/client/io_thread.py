@@ -18,24 +18,52 @@ would compete with this thread for the interpreter.
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
 from typing import Any, Final
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.client.batcher import CallBatcher, RequestType
-from purgatory.service.client.commands import CloseCommand, FlushCommand, IOCommand, WakeCommand
+from purgatory.service.client.calls import CallBatch, CallBatcher, RequestType
 from purgatory.service.client.connection import ConfigureSocket, ServerConnection
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled
+from purgatory.service.client.outcomes import OutcomeHandled
 from purgatory.service.client.session import Session
-from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable
 from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
+from timingwheel.lowlevel import new_hot_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
 # Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
+
+
+@dataclass(slots=True)
+class FlushCommand:
+    """Call `done` when all calls made before are answered."""
+
+    done: Callable[[], object]
+
+
+@dataclass(slots=True)
+class CloseCommand:
+    """End the thread when all calls made before are answered, or after `seconds`.
+
+    `patience`: or as soon as the server has answered nothing for so many seconds.
+    """
+
+    seconds: float
+    patience: float = math.inf
+
+
+@dataclass(slots=True)
+class WakeCommand:
+    """Look what a caller has left to do that used the socket itself."""
+
+
+IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandled
 
 
 class ClientIOThread:
@@ -312,3 +340,54 @@ class ClientIOThread:
         self.turn.give_up()
         for flush in flushes:
             flush.done()
+
+
+class Turn:
+    """Held by one thread at a time, or by none. Any thread; a leaf lock, never held for long."""
+
+    def __init__(self) -> None:
+        # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
+        self._changed = new_hot_condition()
+        self._waiting = 0  # threads
+        self._holder = 0
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread holds it."""
+        return self._holder == get_ident()
+
+    def try_take(self) -> bool:
+        """Take the turn if it is free; False also if the calling thread holds it already.
+
+        It is not free for this while another thread waits for it.
+        """
+        thread = get_ident()
+        with self._changed:
+            if self._holder or self._waiting:
+                return False
+            self._holder = thread
+        return True
+
+    def take(self) -> None:
+        """Wait until the turn is free, and take it."""
+        thread = get_ident()
+        with self._changed:
+            while self._holder:
+                self._wait()
+            self._holder = thread
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
+
+    def give_up(self) -> None:
+        """Let others take it. Does nothing if the calling thread does not hold it."""
+        thread = get_ident()
+        with self._changed:
+            if self._holder == thread:
+                if self._waiting:
+                    self._changed.notify()
+                self._holder = 0  # last: a caller that is interrupted before does it all again

@@ -5,26 +5,20 @@ may make them.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final, cast
 
 from msgspec import Raw
 
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.service.client.argument_checks import (
-    checked_limit,
-    checked_text,
-    error_texts,
-    op_id_of,
-)
-from purgatory.service.client.batcher import RequestType
+from purgatory.service.client.calls import RequestType
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
-from purgatory.service.client.job_calls import JobCalls
-from purgatory.service.client.session import Session
+from purgatory.service.client.session import Session, WorkerLink
 from purgatory.service.client.trace_context import OperationTracer, wrap
-from purgatory.service.job_messages import DeadJob, EndDead, ReadDead
+from purgatory.service.encoding import pack
+from purgatory.service.errors import OperationFailed
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     NOTHING,
@@ -32,20 +26,27 @@ from purgatory.service.protocol import (
     Cancel,
     Complete,
     Completion,
+    DeadJob,
+    EndDead,
     Extend,
     Fail,
+    Finish,
+    Keep,
     KeyFailure,
+    Lease,
+    LeaseEnd,
     Operations,
     OperationStatus,
     OutcomeMessage,
     Query,
+    ReadDead,
     ReadOperations,
     Stats,
     Submission,
     Submit,
     TimeoutExtension,
     Unread,
-    pack,
+    Work,
 )
 from timingwheel.lowlevel import to_ms
 
@@ -233,3 +234,73 @@ class LaterCalls:
         if self._batcher.has_room() or self._io_thread.turn.is_mine:
             return
         self._batcher.wait_for_room()
+
+
+class JobCalls:
+    """Calls of a worker; `call` makes one, `session` is its client's."""
+
+    def __init__(self, call: Callable[[RequestType, Any], ReplyFuture[Any]], session: Session):
+        self._call = call
+        self._session = session
+
+    def ask(self, link: WorkerLink) -> ReplyFuture[None]:
+        """Ask for jobs, on this connection and on those to come."""
+        self._session.worker = link
+        return self._call(Work, link.asks)
+
+    def keep(self, lease: Lease) -> ReplyFuture[bool]:
+        """Have a lease last longer; False: it has ended."""
+        return self._call(Keep, lease)
+
+    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
+        """End a lease; False: it had ended."""
+        return self._call(Finish, end)
+
+
+def check_name(name: object) -> None:
+    """Raise TypeError or ValueError unless it can be the name of a client, or None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected a str or None")
+    if name == "":
+        raise ValueError("name is empty; expected a text or None")
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return a text as a plain `str` that UTF-8 can hold.
+
+    Raises TypeError for anything but a text, and UnicodeEncodeError for lone surrogates.
+    """
+    if type(text) is str and text.isascii():
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {text!r}; expected a str")
+    text.encode()
+    return str.__str__(text)  # not an instance of a subclass
+
+
+def checked_limit(limit: object) -> int:
+    """Return a limit. Raises TypeError, and ValueError for less than 1."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit is {limit!r}; expected an int or None")
+    if limit < 1:
+        raise ValueError(f"limit is {limit!r}; expected at least 1")
+    return limit
+
+
+def error_texts(error: object) -> tuple[str, str]:
+    """Return the name of an error's class, and its text. Raises TypeError."""
+    if isinstance(error, OperationFailed):  # as it came from a server
+        return error.error_type, error.message
+    if isinstance(error, type) and issubclass(error, Exception):
+        return error.__name__, ""
+    if not isinstance(error, Exception):
+        raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
+    return type(error).__name__, str(error).encode("utf-8", "replace").decode()
+
+
+def op_id_of(operation: str | ServiceFuture) -> str:
+    """Return the id of an operation. Raises TypeError."""
+    op_id = operation.op_id if isinstance(operation, ServiceFuture) else operation
+    if not isinstance(op_id, str):
+        raise TypeError(f"operation is {operation!r}; expected its id or its future")
+    return checked_text(op_id, "operation")

@@ -11,17 +11,25 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 import itertools
 import logging
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from purgatory.service import protocol
-from purgatory.service.client.batcher import CALLS_PER_MESSAGE, Call, RequestType
-from purgatory.service.client.call_group import CallGroup, calls_per_message
-from purgatory.service.client.future_results import fail_calls, reject, resolve
+from purgatory.service import encoding, protocol
+from purgatory.service.client.calls import (
+    CALLS_PER_MESSAGE,
+    Call,
+    CallGroup,
+    RequestType,
+    calls_per_message,
+    fail_calls,
+    reject,
+    resolve,
+)
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.outcomes.outcome_handler import OnOutcome, OutcomeHandler
-from purgatory.service.client.outcomes.received_outcomes import ReceivedOutcomes
+from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
 from purgatory.service.client.trace_context import OperationTracer
+from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     HelloRequired,
     ServerClosing,
@@ -31,22 +39,17 @@ from purgatory.service.errors import (
     WrongVersion,
     error_for,
 )
-from purgatory.service.job_messages import (
-    Jobs,
-    Work,
-)
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
+    Jobs,
+    LeasedJob,
     Outcomes,
     Query,
     Submit,
-    encode,
+    Work,
 )
-
-if TYPE_CHECKING:
-    from purgatory.service.client.worker_link import WorkerLink
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -59,6 +62,19 @@ _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClient
 # Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
 # microsecond for each class that it is not.
 _NO_REPLIES: Final = frozenset((Outcomes, Jobs, protocol.Welcome, protocol.Failure, protocol.Ping))
+
+
+@dataclass(slots=True)
+class WorkerLink:
+    """`asks`: kinds with their attempts, room, milliseconds of a lease, `detached`; see `Work`.
+
+    `on_jobs` gets jobs that are leased from now on; `on_connected` is called before the first ones
+    of a connection: leases of the connection before have ended, or will.
+    """
+
+    asks: tuple[dict[str, int], int, int, bool]
+    on_jobs: Callable[[list[LeasedJob]], None]
+    on_connected: Callable[[], None]
 
 
 class Session:
@@ -207,7 +223,7 @@ class Session:
 
     def receive(self, frame: bytes) -> list[bytes]:
         """Handle a message of the server; returns what is to be sent at once."""
-        return self.handle(protocol.decode_answer(frame))
+        return self.handle(encoding.decode_answer(frame))
 
     def has_callbacks(self, message: Any) -> bool:
         """Tell whether handling a message may run callbacks, or send anything."""

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from purgatory.service.job_messages import LeasedJob
-from purgatory.service.protocol import OutcomeMessage, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import LeasedJob, OutcomeMessage
 
 # The MessagePack extension type of [traceparent, payload], see docs/protocol.md.
 _EXTENSION: Final = 84

@@ -4,7 +4,7 @@ from typing import Any
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.client.client import Client
-from purgatory.service.client.outcomes.outcome_handler import OnOutcome
+from purgatory.service.client.outcomes import OnOutcome
 
 
 class Connector:

@@ -11,8 +11,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from purgatory.service.client.async_client import AsyncClient
-from purgatory.service.client.worker_link import WorkerLink
-from purgatory.service.job_messages import How, LeasedJob, LeaseEnd
+from purgatory.service.client.session import WorkerLink
+from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 
 # Jobs that a connection may ask for.
 _MAX_ROOM: Final = 4096

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from purgatory.durations import parse_duration
-from purgatory.service.protocol import pack
+from purgatory.service.encoding import pack
 
 
 def as_json(value: Any) -> msgspec.Raw:

@@ -16,6 +16,7 @@ from litestar.params import JSONBody
 
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.trace_context import unwrap
+from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.json_values import as_json, seconds
@@ -28,8 +29,7 @@ from purgatory.service.gateway.lease_messages import (
     TakeRequest,
 )
 from purgatory.service.gateway.problems import RESPONSES
-from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
-from purgatory.service.protocol import unpack_or_raw
+from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from timingwheel.lowlevel import to_ms
 
 # Seconds until the second attempt, and at most between two, as of a `Worker`.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sortedcontainers import SortedDict
 
 from purgatory.service.client.client import Client
-from purgatory.service.client.outcomes.outcome_handler import OnOutcome
+from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.protocol import OutcomeMessage
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import astuple
 
+from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
-from purgatory.service.job_messages import EndDead, Finish
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -23,17 +23,18 @@ from purgatory.service.protocol import (
     Complete,
     Completed,
     Completion,
+    EndDead,
     Extend,
     Extended,
     Fail,
     Failed,
     Failure,
+    Finish,
     Known,
     Refusal,
     Submit,
     Submitted,
     Welcome,
-    encode,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
 from purgatory.service.server.leases.job_frames import JobFrames

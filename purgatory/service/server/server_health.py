@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
+from purgatory.service.encoding import unpack
 from purgatory.service.errors import ServiceError
-from purgatory.service.protocol import unpack
 from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 
 #: A server is not ready while a commit takes longer, or the oldest due outcome is later.

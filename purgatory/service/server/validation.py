@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.config import Config
+from purgatory.service.encoding import count_items
 from purgatory.service.errors import (
     Malformed,
     OperationIdTaken,
@@ -20,7 +21,6 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
-from purgatory.service.message_head import count_items
 from purgatory.service.protocol import (
     Completion,
     KeyFailure,

@@ -1,12 +1,31 @@
-"""Handlers: the functions of a worker, by kind of job. Used before the worker starts."""
+"""Handlers: the functions of a worker, by kind of job, and the `Job` that each gets. Immutable."""
 
 import inspect
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from purgatory.service.client.backoff import backoff_s
-from purgatory.service.worker.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that is due, leased to this worker.
+
+    `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
+    job: storage that refuses tokens below the highest that it has seen of a job refuses a worker
+    that has lost its lease. Times are Unix milliseconds; `due_ms`: when it should have begun.
+    """
+
+    id: str
+    kind: str
+    payload: Any
+    attempt: int
+    token: int
+    submitted_ms: int
+    due_ms: int
+
 
 #: A function of a job, or a coroutine function.
 HandlerFunction = Callable[[Job], Any]

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
-from purgatory.service.worker.handler_calls import HandlerCalls
-from purgatory.service.worker.handler_threads import HandlerThreads
+from purgatory.service.worker.handler_threads import HandlerCalls, HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
     HandlerFunction,
@@ -24,8 +23,7 @@ from purgatory.service.worker.handlers import (
     check_retry,
     make_handler,
 )
-from purgatory.service.worker.worker_counts import WorkerCounts
-from purgatory.service.worker.worker_loop import JOIN_S, WorkerLoop, WorkerSettings
+from purgatory.service.worker.worker_loop import JOIN_S, WorkerCounts, WorkerLoop, WorkerSettings
 from timingwheel.lowlevel import to_ms
 
 if TYPE_CHECKING:

@@ -8,27 +8,27 @@ for any thread; the client's I/O thread brings jobs and answers.
 
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, Protocol
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.worker_link import WorkerLink
+from purgatory.service.client.session import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
-from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
 from purgatory.service.platform import Platform
-from purgatory.service.worker.ask_watch import AskWatch
+from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from purgatory.service.worker.handlers import Handler
-from purgatory.service.worker.held_jobs import HeldJob, HeldJobs
-from purgatory.service.worker.pace import Pace
-from purgatory.service.worker.worker_counts import WorkerCounts
+from purgatory.service.worker.held_jobs import HeldJob, HeldJobs, Pace
 
 log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds between two looks at the leases, at most.
 _LOOK_S: Final = 1.0
+#: Seconds without an answer to the request for jobs after which the log says so.
+PATIENCE_S: Final = 5.0
 # Characters of an error that are kept of a job that was given up.
 _ERROR_LENGTH: Final = 500
 # Seconds that threads are waited for which should have ended.
@@ -40,6 +40,23 @@ class _Phase(Enum):
     DRAINING = auto()  # no more jobs; handlers that run may finish
     FLUSHING = auto()  # the last ends are on their way to the server
     FINISHED = auto()
+
+
+@dataclass(slots=True)
+class WorkerCounts:
+    """What has become of jobs at a worker: done; failed; and lost, as the lease had ended."""
+
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, done: int = 0, failed: int = 0, lost: int = 0) -> None:
+        """Count some more."""
+        with self._lock:
+            self.done += done
+            self.failed += failed
+            self.lost += lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +120,8 @@ class WorkerLoop:
         concurrency = settings.concurrency * len({one.is_async for one in handlers.values()})
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._pace = Pace(concurrency, platform.monotonic)
-        self._asked = AskWatch(settings.name, settings.address, platform.monotonic)
+        self._asked: tuple[ReplyFuture[None], float] | None = None  # for jobs; and when
+        self._is_silent = False  # whether the server did not answer that for long
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
         self._unanswered: set[ReplyFuture[bool]] = set()  # to ends
         self._stop_seconds: float | None = None  # set when it is to stop
@@ -165,7 +183,7 @@ class WorkerLoop:
         self._keep()
         started = [held.started_at for held in self._held.unfinished() if held.started_at]
         self._set_pace(self._lease_clock() - min(started) if started else 0.0)
-        self._asked.check()
+        self._check_answer()
 
     def _drain(self) -> None:
         """Let handlers return that run, and give back what they do not finish."""
@@ -196,7 +214,22 @@ class WorkerLoop:
         kinds = {kind: handler.retry.max_attempts for kind, handler in self._handlers.items()}
         asks = kinds, room, self._settings.lease_ms, False
         link = WorkerLink(asks, self._on_jobs, self._on_connected)
-        self._asked.begin(self._calls.ask(link))
+        self._asked = (self._calls.ask(link), self._monotonic())
+
+    def _check_answer(self) -> None:
+        """Raise what the server refused the request for jobs with; log if it does not answer."""
+        if self._asked is None:
+            return
+        reply, since = self._asked
+        name, address = self._settings.name, self._settings.address
+        if reply.done():
+            reply.result()
+            if self._is_silent:
+                log.warning("worker %r: the server at %s answers", name, address)
+            self._is_silent = False
+        elif not self._is_silent and self._monotonic() - since >= PATIENCE_S:
+            self._is_silent = True
+            log.warning("worker %r: no answer from a server at %s; waiting for one", name, address)
 
     def _on_connected(self) -> None:
         """Drop what was not begun: those leases ended with the connection before."""

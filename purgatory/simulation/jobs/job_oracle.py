@@ -7,7 +7,7 @@ then a lease that its worker keeps is no other's.
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.job_messages import DeadJob, How
+from purgatory.service.protocol import DeadJob, How
 from purgatory.simulation.jobs.job_records import JobRecord, LeaseRecord
 from purgatory.simulation.oracle import PROMPT_NS, Oracle
 from purgatory.simulation.programs.retry_delays import RetryDelays

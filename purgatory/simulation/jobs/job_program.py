@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from purgatory.service.job_messages import DeadJob
+from purgatory.service.protocol import DeadJob
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
 from purgatory.simulation.oracle import Oracle

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from purgatory.service.job_messages import How
+from purgatory.service.protocol import How
 from purgatory.simulation.records import NEVER, CallRecord
 
 

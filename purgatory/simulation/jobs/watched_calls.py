@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.job_calls import JobCalls
-from purgatory.service.client.worker_link import WorkerLink
+from purgatory.service.client.later_calls import JobCalls
+from purgatory.service.client.session import WorkerLink
 from purgatory.service.errors import Unavailable
-from purgatory.service.job_messages import How, Lease, LeasedJob, LeaseEnd
+from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.world.process import Process
 

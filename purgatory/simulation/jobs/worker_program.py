@@ -8,8 +8,7 @@ from typing import Final
 
 from purgatory.service.client.client import Client
 from purgatory.service.worker.handlers import Handler, Retry, make_handler
-from purgatory.service.worker.worker_counts import WorkerCounts
-from purgatory.service.worker.worker_loop import WorkerLoop, WorkerSettings
+from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
 from purgatory.simulation.jobs.handler_behaviour import HandlerBehaviour
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.simulated_handlers import SimulatedHandlers

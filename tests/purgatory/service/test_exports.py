@@ -1,4 +1,4 @@
-"""The front door of the service: its names, their aliases, and what they import."""
+"""The front door of the service: its names, and what they import."""
 
 import subprocess
 import sys
@@ -33,23 +33,6 @@ def test_every_error_is_there():
     for error in refusals:
         assert type(errors.error_for(error.code, "message")) is error
     assert type(errors.error_for("of a later version", "message")) is errors.Refused
-
-
-@pytest.mark.parametrize(
-    ("earlier", "name"),
-    [
-        ("Closing", "ServerClosing"),
-        ("NoHello", "HelloRequired"),
-        ("Outcome", "OutcomeMessage"),
-        ("Sink", "JournalSink"),
-        ("State", "OperationStatus"),
-        ("Taken", "OperationIdTaken"),
-        ("TooLong", "TimeoutTooLong"),
-    ],
-)
-def test_names_of_earlier_versions(earlier, name):
-    """An alias is the very class that its new name names."""
-    assert getattr(purgatory.service, earlier) is getattr(purgatory.service, name)
 
 
 def test_importing_the_package_needs_no_extra():

@@ -11,7 +11,7 @@ from collections import defaultdict
 import pytest
 
 from purgatory import OperationExpired
-from purgatory.service import Client, StoreFailed, protocol
+from purgatory.service import Client, StoreFailed, encoding, protocol
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
@@ -33,7 +33,7 @@ class Load:
         self.sent = defaultdict(set)  # op id -> outcomes that the server sent
         self.stop = threading.Event()
         self.refused = threading.Event()  # the disk has failed a request
-        decode = protocol.decode_answer
+        decode = encoding.decode_answer
 
         def spy(frame):
             message = decode(frame)
@@ -43,7 +43,7 @@ class Load:
                 self.refused.set()
             return message
 
-        patch.setattr(protocol, "decode_answer", spy)
+        patch.setattr(encoding, "decode_answer", spy)
         self.thread = threading.Thread(target=self.run, name="load")
 
     def run(self):

@@ -12,7 +12,7 @@ from collections import defaultdict
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import Client, RequestTimeout, protocol
+from purgatory.service import Client, RequestTimeout, encoding, protocol
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
@@ -42,7 +42,7 @@ class RandomLoad:
         self.early = []  # key, value, future of the count: no operation waits for it yet
         self.held = []  # value, and the futures of two operations that waited for it
         self.stop = threading.Event()
-        decode = protocol.decode_answer
+        decode = encoding.decode_answer
 
         def spy(frame):
             message = decode(frame)
@@ -52,7 +52,7 @@ class RandomLoad:
             return message
 
         # All outcomes are the owner's: the other client submits nothing.
-        patch.setattr(protocol, "decode_answer", spy)
+        patch.setattr(encoding, "decode_answer", spy)
         self.thread = threading.Thread(target=self.run, name="load")
 
     def run(self):

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from purgatory.service.job_messages import DeadJob, DeadJobs, Jobs, LeasedJob
-from purgatory.service.protocol import NOTHING, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.leases.worker_connection import WorkerConnection

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.errors import Malformed, Refused, TooLarge, TooManyItems
-from purgatory.service.job_messages import (
+from purgatory.service.protocol import (
     DeadEnded,
     EndDead,
     Finish,

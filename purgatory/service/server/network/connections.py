@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import zmq
 
 from purgatory.service.auth.access import EVERYTHING, Access
-from purgatory.service.protocol import Ping, encode, for_futures_only
+from purgatory.service.encoding import encode, for_futures_only
+from purgatory.service.protocol import Ping
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,

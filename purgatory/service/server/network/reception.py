@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.service.auth.access import EVERYTHING, Access
+from purgatory.service.encoding import decode_request, encode, seq_of, type_of
 from purgatory.service.errors import (
     HelloRequired,
     Malformed,
@@ -15,18 +16,7 @@ from purgatory.service.errors import (
     TooManyClients,
     WrongVersion,
 )
-from purgatory.service.job_messages import Work
-from purgatory.service.message_head import seq_of, type_of
-from purgatory.service.protocol import (
-    OLDEST_VERSION,
-    VERSION,
-    Bye,
-    Failure,
-    Hello,
-    Request,
-    decode_request,
-    encode,
-)
+from purgatory.service.protocol import OLDEST_VERSION, VERSION, Bye, Failure, Hello, Request, Work
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection

@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes
 from purgatory.service.server.commands import OutcomePush
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation

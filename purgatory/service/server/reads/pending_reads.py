@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManyReads
-from purgatory.service.job_messages import ReadDead
 from purgatory.service.protocol import (
     OutcomeMessage,
     Outcomes,
     Query,
+    ReadDead,
     ReadOperations,
     Stats,
     StatsReply,
     Unread,
     UnreadOutcomes,
-    encode,
 )
 from purgatory.service.server.commands import (
     ClientRequest,

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from purgatory.service.encoding import encode
 from purgatory.service.errors import TooLarge
 from purgatory.service.protocol import (
     NOTHING,
@@ -22,7 +23,6 @@ from purgatory.service.protocol import (
     Query,
     ReadOperations,
     States,
-    encode,
 )
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation

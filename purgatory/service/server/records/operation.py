@@ -12,7 +12,8 @@ from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.lifecycle import finish
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import COMPLETED, FAILED
-from purgatory.service.protocol import NOTHING, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import NOTHING
 from purgatory.service.server.memory.estimate import value_bytes
 from purgatory.service.server.records.clients import ClientRecord
 

@@ -11,7 +11,8 @@ does; while it is held, it is written once more when it reaches an operation.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from purgatory.service.protocol import Completion, KeyFailure, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.memory.estimate import value_bytes
 from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.store.changes import Changes

@@ -9,21 +9,25 @@ from purgatory.service.auth.access import EVERYTHING, RIGHTS, Access
 from purgatory.service.auth.authenticator import CurveAuthenticator
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.errors import KeysError, NotAllowed, OperationFailed
-from purgatory.service.job_messages import EndDead, Finish, Keep, ReadDead, Work
 from purgatory.service.protocol import (
     Acknowledge,
     Bye,
     Cancel,
     Complete,
+    EndDead,
     Extend,
     Fail,
+    Finish,
     Hello,
+    Keep,
     Query,
+    ReadDead,
     ReadOperations,
     Request,
     Stats,
     Submit,
     Unread,
+    Work,
 )
 from purgatory.service.server.server import Server
 from tests.testing.purgatory_harness import HANG

@@ -11,8 +11,9 @@ from purgatory.service.auth.access import Access
 from purgatory.service.auth.authenticator import CurveAuthenticator, authenticator_for, is_local
 from purgatory.service.auth.key_store import KeyPair, KeyStore
 from purgatory.service.config import Config
+from purgatory.service.encoding import decode_answer, encode
 from purgatory.service.errors import ConfigError, KeysError
-from purgatory.service.protocol import Hello, Stats, decode_answer, encode
+from purgatory.service.protocol import Hello, Stats
 from purgatory.service.server.server import Server
 from tests.testing.purgatory_harness import HANG
 

@@ -24,14 +24,8 @@ from purgatory.service import (
     Unavailable,
 )
 from purgatory.service.client import client as client_module
-from purgatory.service.protocol import (
-    OLDEST_VERSION,
-    VERSION,
-    Failure,
-    Hello,
-    decode_request,
-    encode,
-)
+from purgatory.service.encoding import decode_request, encode
+from purgatory.service.protocol import OLDEST_VERSION, VERSION, Failure, Hello
 from tests.testing.purgatory_harness import HANG
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.client.future_results import resolve
+from purgatory.service.client.calls import resolve
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from tests.testing.eventually import eventually
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at

@@ -1,9 +1,38 @@
-"""ClientIOThread: what it does when a connection ends."""
+"""ClientIOThread: the end of a connection, whose turn it is, and callers that do without it."""
 
 import select
+import threading
+from os import environ
+from pathlib import Path
 
+import pytest
+import zmq
+
+from purgatory.service import Client, RequestTimeout
+from purgatory.service.client import client as client_module
+from purgatory.service.client import io_thread as io_thread_module
+from purgatory.service.client.io_thread import FlushCommand, Turn
+from purgatory.service.encoding import decode_request, encode
+from purgatory.service.platform import CAN_LEND
+from purgatory.service.protocol import (
+    NOTHING,
+    VERSION,
+    Complete,
+    Completed,
+    Hello,
+    OutcomeMessage,
+    Outcomes,
+    Ping,
+    Raw,
+    Stats,
+    StatsReply,
+    Welcome,
+)
 from tests.testing.eventually import eventually
+from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import limits
+from timingwheel import COMPILED
 
 
 def test_an_answer_before_the_end_is_had(serve, connect):
@@ -27,3 +56,300 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     assert client.submit_later("k").result(HANG).state == "pending"
     assert len(ends) == 2
     assert all(ends)
+
+
+def take_in_thread(turn):
+    """Return a thread that takes the turn, and the event that lets it go on; once it waits."""
+    taken, go_on = threading.Event(), threading.Event()
+
+    def run():
+        turn.take()
+        taken.set()
+        go_on.wait(HANG)
+        turn.give_up()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, taken, go_on
+
+
+def wait_for_waiting(turn):
+    """Return when a thread waits for the turn."""
+    while True:
+        with turn._changed:
+            if turn._waiting:
+                return
+
+
+def test_one_thread_at_a_time():
+    """The thread that has it cannot take it again."""
+    turn = Turn()
+    assert turn.try_take()
+    assert turn.is_mine
+    assert not turn.try_take()
+    turn.give_up()
+    assert not turn.is_mine
+    assert turn.try_take()
+
+
+def test_a_thread_that_waits_goes_first():
+    """A caller does not take it again before that thread has had it."""
+    turn = Turn()
+    assert turn.try_take()
+    thread, taken, go_on = take_in_thread(turn)
+    wait_for_waiting(turn)
+    with turn._changed:  # so that the thread cannot wake up meanwhile
+        turn.give_up()
+        assert not turn.try_take()
+    assert taken.wait(HANG)
+    go_on.set()
+    thread.join(HANG)
+    assert turn.try_take()
+
+
+def test_an_interrupt_of_the_thread_that_gives_it_up():
+    """Wherever it comes: that thread gives it up again if it still has it, and others go on."""
+    folders = (TIMINGWHEEL, GROUND_FLOOR, str(Path(io_thread_module.__file__).parent))
+    at_every_place(lambda place: interrupted_give_up(place, folders), at_least=2)
+
+
+def interrupted_give_up(place, folders):
+    """Give up a turn for which another thread waits; interrupted, again."""
+    turn = Turn()
+    assert turn.try_take()
+    thread, taken, go_on = take_in_thread(turn)
+    wait_for_waiting(turn)
+    interrupter = interrupted_at(place, turn.give_up, folders)
+    if turn.is_mine:
+        turn.give_up()
+    assert taken.wait(HANG), interrupter.where
+    go_on.set()
+    thread.join(HANG)
+    return interrupter
+
+
+def test_a_caller_that_has_flushed_finds_it_free(server, connect):
+    """It calls again at once: a turn that the I/O thread still has would send it there again."""
+    client = connect(server)
+    client.stats()
+    io_thread = client._io_thread
+    found, done = [], threading.Event()
+
+    def look():
+        found.append(io_thread.turn._holder)
+        done.set()
+
+    io_thread.post(FlushCommand(look))
+    assert done.wait(HANG)
+    assert found == [0]
+
+
+# The places of an interrupt that are tried: all of them, or every so many.
+STRIDE = 1 if "PURGATORY_ROUNDS" in environ else 11
+FOLDER = (str(Path(client_module.__file__).parent),)
+
+needs_epoll = pytest.mark.skipif(not CAN_LEND, reason="this system has no epoll")
+
+
+def steps_of(io_thread):
+    """Return a list to which each sleep of the I/O thread adds an item: one for each step."""
+    steps, sleep = [], io_thread._doorbell.sleep
+
+    def count(seconds):
+        steps.append(1)
+        sleep(seconds)
+
+    io_thread._doorbell.sleep = count
+    return steps
+
+
+@needs_epoll
+def test_the_io_thread_sleeps(server, connect):
+    """Calls that come alone do without it."""
+    client = connect(server)
+    client.stats()
+    client.flush()
+    steps = steps_of(client._io_thread)
+    for n in range(50):
+        client.defer(f"k{n}", timeout=HANG)
+        client.flush()
+        assert client.stats()["pending"] == n + 1
+    # ZeroMQ may wake it now and then, more often on a busy machine; 150 otherwise.
+    assert len(steps) < 75
+    assert client.complete("k0") == 1
+
+
+def test_callbacks_run_in_the_io_thread(server, connect):
+    """Also those of a future whose answer a caller would receive.
+
+    One that is added to a future that is done already is run at once, as with any future.
+    """
+    client = connect(server, on_outcome=lambda _: None)
+    client.stats()
+    names = []
+    main, adding, done = threading.main_thread(), threading.Event(), threading.Event()
+
+    def note(_):
+        here = threading.current_thread()
+        names.append("added late" if here is main and adding.is_set() else here.name)
+        if len(names) == 40:
+            done.set()
+
+    def add(future):
+        adding.set()
+        future.add_done_callback(note)
+        adding.clear()
+
+    for n in range(20):
+        future = client.defer(f"k{n}", timeout=HANG)
+        add(future)
+        client.flush()
+        answer = client.complete_later(f"k{n}")
+        add(answer)
+        assert answer.result(HANG) == 1
+        client.flush()
+    assert done.wait(HANG)
+    assert set(names) - {"added late"} == {client._io_thread.thread.name}
+
+
+class FakeServer:
+    """Answers what a test tells it to."""
+
+    def __init__(self):
+        self.context = zmq.Context()
+        self.router = self.context.socket(zmq.ROUTER)
+        port = self.router.bind_to_random_port("tcp://127.0.0.1")
+        self.address = f"tcp://127.0.0.1:{port}"
+
+    def receive(self):
+        """Return the next request; greets."""
+        while True:
+            assert self.router.poll(HANG * 1000)
+            self.route, frame = self.router.recv_multipart()
+            request = decode_request(frame)
+            if not isinstance(request, Hello):
+                return request
+            self.send(Welcome(request.seq, VERSION, "fake", limits()))
+
+    def send(self, message):
+        """Send the client a message."""
+        self.router.send_multipart([self.route, encode(message)])
+
+
+@pytest.fixture
+def fake():
+    made = FakeServer()
+    yield made
+    made.router.close(0)
+    made.context.term()
+
+
+def in_thread(call):
+    """Run a call in a thread; returns the thread and the list that gets its result."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    return thread, results
+
+
+def test_others_are_served_while_a_caller_waits(fake):
+    """A call of another thread is sent, and answered, before the first one's answer is there."""
+    with Client(fake.address, timeout=HANG) as client:
+        greeted, _ = in_thread(client.stats)
+        fake.send(StatsReply(fake.receive().seq, {}))
+        greeted.join(HANG)
+        first, first_results = in_thread(lambda: client.complete("a"))
+        waiting = fake.receive()
+        assert isinstance(waiting, Complete)
+        fake.send(Ping())
+        second, second_results = in_thread(client.stats)
+        other = fake.receive()
+        assert isinstance(other, Stats)
+        fake.send(StatsReply(other.seq, {"x": 1}))
+        second.join(HANG)
+        assert second_results == [{"x": 1}]
+        assert first.is_alive()
+        fake.send(Completed(waiting.seq, [7]))
+        first.join(HANG)
+        assert first_results == [7]
+
+
+def test_outcomes_come_while_a_caller_waits(fake):
+    """They go to the I/O thread at once."""
+    got = threading.Event()
+    with Client(fake.address, timeout=HANG, on_outcome=lambda _: got.set()) as client:
+        first, results = in_thread(lambda: client.complete("a"))
+        waiting = fake.receive()
+        fake.send(Outcomes([OutcomeMessage(1, "x", "expired", 5, None, Raw(NOTHING), "", 0, 5)]))
+        assert got.wait(HANG)
+        assert fake.receive().outcomes == [1]
+        fake.send(Completed(waiting.seq, [7]))
+        first.join(HANG)
+        assert results == [7]
+
+
+def test_close_while_a_caller_waits(fake):
+    """The caller learns of it at once."""
+    client = Client(fake.address, timeout=HANG)
+    errors = []
+
+    def wait():
+        try:
+            client.complete("a")
+        except Exception as error:
+            errors.append(type(error).__name__)
+
+    caller = threading.Thread(target=wait)
+    caller.start()
+    fake.receive()
+    client.close(0)
+    caller.join(HANG)
+    assert errors == ["Unavailable"]
+
+
+def test_a_caller_whose_time_is_over(fake):
+    """It raises, and the next call works."""
+    with Client(fake.address, timeout=HANG) as client:
+        in_thread(client.stats)[0].join(0)
+        fake.send(StatsReply(fake.receive().seq, {}))
+        client.flush()
+        client.timeout = 0.05
+        with pytest.raises(RequestTimeout):
+            client.complete("a")
+        client.timeout = HANG
+        late = fake.receive()
+        caller, results = in_thread(lambda: client.complete("b"))
+        fake.send(Completed(late.seq, [1]))
+        fake.send(Completed(fake.receive().seq, [2]))
+        caller.join(HANG)
+        assert results == [2]
+
+
+@pytest.mark.parametrize("call", ["complete", "defer"])
+def test_an_interrupt(server, connect, call):
+    """Wherever it comes: the interrupted call is done or not, all others are done, and once."""
+    client, other = connect(server), connect(server)
+    place, fired = 1, True
+    while fired:
+        key = f"{call} {place}"
+        before = client.defer(key, timeout=HANG)
+        client.flush()
+
+        def complete(key=key):
+            client.complete(key, 1)
+
+        def defer(key=key):
+            client.defer(f"new {key}", timeout=HANG)
+            client.flush()
+
+        interrupter = interrupted_at(place, complete if call == "complete" else defer, FOLDER)
+        client.flush()
+        assert client.complete(f"nothing {key}") == 0
+        other.complete(key, 2)
+        assert before.result(HANG) in (1, 2)
+        assert other.complete(f"new {key}") <= 1
+        place += STRIDE
+        fired = interrupter.fired
+    # Fewer if the I/O thread makes the calls: the machine is busy. Compiled code has no lines.
+    assert place > (20 if COMPILED else 50)
+    assert server.stats().pending == 0

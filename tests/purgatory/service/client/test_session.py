@@ -21,6 +21,7 @@ from purgatory.service.client.session import (
     PIPELINE_DEPTH,
     Session,
 )
+from purgatory.service.encoding import decode_request, encode
 from purgatory.service.protocol import (
     NOTHING,
     VERSION,
@@ -52,8 +53,6 @@ from purgatory.service.protocol import (
     TimeoutExtension,
     Unread,
     Welcome,
-    decode_request,
-    encode,
 )
 from tests.testing.step_server import limits
 

@@ -6,7 +6,8 @@ import pytest
 
 from purgatory.service import Client, Worker
 from purgatory.service.client.trace_context import unwrap, wrap
-from purgatory.service.protocol import NOTHING, Raw, pack, unpack
+from purgatory.service.encoding import pack, unpack
+from purgatory.service.protocol import NOTHING, Raw
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 

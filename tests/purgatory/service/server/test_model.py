@@ -7,7 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from purgatory.service.protocol import Failure, unpack
+from purgatory.service.encoding import unpack
+from purgatory.service.protocol import Failure
 from tests.testing.naive_memory import naive_memory
 from tests.testing.step_server import StepServer, operation, result
 

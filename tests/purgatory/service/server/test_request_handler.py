@@ -2,16 +2,8 @@
 
 import pytest
 
-from purgatory.service.protocol import (
-    Cancel,
-    Complete,
-    Completion,
-    Raw,
-    Submission,
-    Submit,
-    encode,
-    unpack,
-)
+from purgatory.service.encoding import encode, unpack
+from purgatory.service.protocol import Cancel, Complete, Completion, Raw, Submission, Submit
 from tests.testing.step_server import StepServer, operation, result
 
 

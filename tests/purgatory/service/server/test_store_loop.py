@@ -4,7 +4,8 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.protocol import Query, Submit, decode_answer
+from purgatory.service.encoding import decode_answer
+from purgatory.service.protocol import Query, Submit
 from purgatory.service.server.commands import StoreLoopStopped
 from tests.testing.step_server import frames_of, operation
 

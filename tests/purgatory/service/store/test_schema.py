@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from purgatory import StoreError
-from purgatory.service.protocol import unpack
+from purgatory.service.encoding import unpack
 from purgatory.service.store import migrations, schema
 from purgatory.service.store.schema import OLDEST_VERSION, SCHEMA_VERSION
 from purgatory.service.store.store import Store

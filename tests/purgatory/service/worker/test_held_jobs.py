@@ -1,10 +1,9 @@
 """HeldJobs and Pace: what a worker has, and how much of it."""
 
-from purgatory.service.job_messages import LeasedJob
-from purgatory.service.worker import pace
+from purgatory.service.protocol import LeasedJob
+from purgatory.service.worker import held_jobs
 from purgatory.service.worker.handlers import Retry
-from purgatory.service.worker.held_jobs import HeldJobs
-from purgatory.service.worker.pace import Pace
+from purgatory.service.worker.held_jobs import HeldJobs, Pace
 
 
 def leased(number, token=1, attempt=1):
@@ -91,7 +90,7 @@ def test_pace():
     assert not speed.look() or speed.room == 256
     now[0] = 1.0
     speed.look()
-    assert speed.room == 8 * pace.MAX_AHEAD
+    assert speed.room == 8 * held_jobs.MAX_AHEAD
     now[0] = 2.0
     assert speed.look(running_seconds=5.0)
     assert speed.room == 8
@@ -99,7 +98,7 @@ def test_pace():
     for _ in range(200):
         huge.add(0.0)
     huge.look()
-    assert huge.room == pace.MAX_ROOM
+    assert huge.room == held_jobs.MAX_ROOM
 
 
 def test_delays():

@@ -21,7 +21,7 @@ WORKERS = 2
 PROGRAM = """
 import os, sys, random
 from purgatory.service import Worker
-from purgatory.service.job_messages import How
+from purgatory.service.protocol import How
 from purgatory.service.worker import worker as worker_module
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)

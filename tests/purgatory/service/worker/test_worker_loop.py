@@ -4,11 +4,10 @@ import pytest
 
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.errors import StoreFailed
-from purgatory.service.job_messages import How, LeasedJob
 from purgatory.service.platform import RealPlatform
+from purgatory.service.protocol import How, LeasedJob
 from purgatory.service.worker.handlers import Retry, make_handler
-from purgatory.service.worker.worker_counts import WorkerCounts
-from purgatory.service.worker.worker_loop import WorkerLoop, WorkerSettings
+from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
 
 
 class Calls:

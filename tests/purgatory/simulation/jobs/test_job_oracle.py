@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.job_messages import DeadJob, How
+from purgatory.service.protocol import DeadJob, How
 from purgatory.simulation.jobs.job_oracle import JobOracle
 from purgatory.simulation.jobs.job_records import JobRecord
 from purgatory.simulation.oracle import Oracle

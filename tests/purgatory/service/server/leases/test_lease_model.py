@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from purgatory.service.job_messages import EndDead, How, Keep, Lease, ReadDead
+from purgatory.service.protocol import EndDead, How, Keep, Lease, ReadDead
 from purgatory.service.server.commands import ClientDisconnected
 from tests.testing.step_server import StepServer, job
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from purgatory.service.job_messages import (
+from purgatory.service.encoding import unpack
+from purgatory.service.protocol import (
     EndDead,
+    Failure,
     Finish,
     How,
     Keep,
@@ -12,7 +14,6 @@ from purgatory.service.job_messages import (
     ReadDead,
     Work,
 )
-from purgatory.service.protocol import Failure, unpack
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.leases import job_leases, job_requests
 from tests.testing.step_server import StepServer, job, operation, step_server

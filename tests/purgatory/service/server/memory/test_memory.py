@@ -5,7 +5,8 @@ import random
 import pytest
 
 from purgatory.service import ServerError
-from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, operation_bytes, text_bytes
 from purgatory.service.server.records import retention
 from tests.testing.naive_memory import naive_memory

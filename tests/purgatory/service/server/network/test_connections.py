@@ -6,7 +6,8 @@ import pytest
 import zmq
 
 from purgatory.service.auth.access import Access
-from purgatory.service.protocol import Outcomes, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Outcomes
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,

@@ -9,7 +9,8 @@ import pytest
 
 from purgatory import OperationExpired
 from purgatory.service import Unavailable
-from purgatory.service.protocol import Query, Stats, Submit, Submitted, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Query, Stats, Submit, Submitted
 from purgatory.service.server.network import lent_store
 from purgatory.service.store.store import Store
 from tests.testing.commits import commits

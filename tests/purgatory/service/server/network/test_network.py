@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 import zmq
 
+from purgatory.service.encoding import encode
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -31,7 +32,6 @@ from purgatory.service.protocol import (
     Submit,
     Submitted,
     Welcome,
-    encode,
 )
 from purgatory.service.server.network import connections, network
 from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT

@@ -4,7 +4,8 @@ import pytest
 import zmq
 
 from purgatory.service.config import Config
-from purgatory.service.protocol import VERSION, Hello, Query, Stats, decode_answer, encode
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.protocol import VERSION, Hello, Query, Stats
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections

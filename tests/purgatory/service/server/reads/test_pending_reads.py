@@ -4,17 +4,8 @@ from itertools import count
 
 import pytest
 
-from purgatory.service.protocol import (
-    Complete,
-    Completion,
-    Failure,
-    Query,
-    States,
-    Stats,
-    Submit,
-    decode_answer,
-    unpack,
-)
+from purgatory.service.encoding import decode_answer, unpack
+from purgatory.service.protocol import Complete, Completion, Failure, Query, States, Stats, Submit
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,

@@ -3,7 +3,8 @@
 import pytest
 import zmq
 
-from purgatory.service.protocol import Complete, Completion, Query, Raw, Submit, encode
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Complete, Completion, Query, Raw, Submit
 from tests.testing.server_processes import ServerProcess
 from tests.testing.servers import RawPeer
 from tests.testing.step_server import operation

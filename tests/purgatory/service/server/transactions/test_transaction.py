@@ -2,15 +2,8 @@
 
 import pytest
 
-from purgatory.service.protocol import (
-    Acknowledge,
-    Cancel,
-    Complete,
-    Completion,
-    Raw,
-    Submit,
-    encode,
-)
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Acknowledge, Cancel, Complete, Completion, Raw, Submit
 from tests.testing.step_server import StepServer, operation, result
 
 

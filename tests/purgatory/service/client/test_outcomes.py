@@ -8,10 +8,11 @@ import threading
 import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
-from purgatory.service.client.outcomes import outcome_handler as module
-from purgatory.service.client.outcomes.outcome_handler import OutcomeHandled, OutcomeHandler
+from purgatory.service.client import outcomes as module
+from purgatory.service.client.outcomes import OutcomeHandled, OutcomeHandler
+from purgatory.service.encoding import unpack_values
 from purgatory.service.platform import RealPlatform
-from purgatory.service.protocol import Raw, unpack_values
+from purgatory.service.protocol import Raw
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from purgatory.service.message_head import count_items, seq_of, type_of
-from purgatory.service.protocol import Cancel, Hello, Query, Stats, encode
+from purgatory.service.encoding import count_items, encode, seq_of, type_of
+from purgatory.service.protocol import Cancel, Hello, Query, Stats
 
 
 @pytest.mark.parametrize(

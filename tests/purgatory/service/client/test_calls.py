@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.service.client.batcher import CALLS_PER_MESSAGE, CallBatcher
+from purgatory.service.client.calls import CALLS_PER_MESSAGE, CallBatcher
 from purgatory.service.protocol import Cancel, Submit
 from tests.testing.purgatory_harness import HANG
 

@@ -1,0 +1,318 @@
+"""The calls of a client: batches from its threads to its I/O thread, groups for a message, results.
+
+A call joins the open batch; only a new batch is posted. So the I/O thread is woken once for many
+calls, and takes them at once. A batch holds calls of one kind, and a call of another kind opens the
+next one: the calls of one thread stay in order.
+
+Any thread may use `add` and `wait_for_room` of `CallBatcher`; the rest is for the I/O thread, or
+the thread that has its `Turn`.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
+from purgatory.service import protocol
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.trace_context import unwrap
+from purgatory.service.encoding import encode, unpack, unpack_or_raw, unpack_values
+from purgatory.service.errors import ServiceError
+from purgatory.service.protocol import (
+    Acknowledge,
+    Complete,
+    DeadEnded,
+    DeadJobs,
+    EndDead,
+    Extend,
+    Fail,
+    Finish,
+    Finished,
+    Keep,
+    Kept,
+    OutcomeMessage,
+    ReadDead,
+    ReadOperations,
+    Request,
+    Stats,
+    Unread,
+    Work,
+    Working,
+)
+from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
+
+#: Calls in one message, and in one batch, at most.
+CALLS_PER_MESSAGE: Final = 512
+#: High-water mark: more calls than this may not be unsent when a batch is opened.
+BACKLOG: Final = 50_000
+
+#: Requests of which each call is a message of its own.
+_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead, ReadOperations)
+#: Requests that a server of version 1 does not know.
+_OF_VERSION_2: Final = (
+    Extend,
+    Fail,
+    Unread,
+    Acknowledge,
+    Work,
+    Keep,
+    Finish,
+    ReadDead,
+    EndDead,
+    ReadOperations,
+)
+
+
+RequestType = type[Request]
+#: An item of the request (None for stats, fields of those that have several), and its reply.
+Call = tuple[Any, ReplyFuture[Any]]
+
+_I = TypeVar("_I")
+
+
+def in_messages(items: Iterable[_I]) -> Iterator[list[_I]]:
+    """Yield items in portions, each of as many as a message may name."""
+    rest = iter(items)
+    while portion := list(islice(rest, CALLS_PER_MESSAGE)):
+        yield portion
+
+
+class CallBatcher:
+    """The calls that are not sent yet, and the backpressure on callers.
+
+    `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether it takes no more.
+    `send_now` sends a call at once, or returns False.
+    `backlog` is the number of unsent calls at which `wait_for_room` blocks.
+    """
+
+    def __init__(
+        self,
+        post: "Callable[[CallBatch], None]",
+        is_closed: Callable[[], bool],
+        send_now: Callable[[RequestType, Any, ReplyFuture[Any]], bool],
+        backlog: int = BACKLOG,
+    ) -> None:
+        self._post = post
+        self._is_closed = is_closed
+        self._send_now = send_now
+        self._backlog = backlog
+        # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
+        # finalizer that runs while it is held may make a call.
+        self.lock: threading.RLock = threading.RLock()
+        self.open_batch: CallBatch | None = None  # posted, and still takes calls
+        self.calls_added: int = 0  # since the start
+        # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
+        # of the condition, which is re-entrant for the same reason, and a leaf lock.
+        self._finished_calls = 0
+        self._room = new_hot_condition()
+        self._waiting = 0  # callers, for room
+
+    def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
+        """Send a call, or add it to the open batch or a new one. Raises what `post` raises."""
+        with self.lock:
+            batch = self.open_batch
+            if batch is None and self._send_now(request, item, future):
+                self.calls_added += 1
+                return
+            # A forked child must not add to a batch of its parent's.
+            if batch is None or batch.request is not request or self._is_closed():
+                self.open_batch = None
+                batch = CallBatch(self, request)
+                self._post(batch)
+                # An interrupt here leaves an empty batch.
+                self.open_batch = batch
+            batch.calls.append((item, future))
+            self.calls_added += 1
+            if len(batch.calls) >= CALLS_PER_MESSAGE:
+                self.open_batch = None
+
+    def has_room(self) -> bool:
+        """Tell whether a batch may be opened now: the backlog is not full, or all is closed."""
+        return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
+
+    def wait_for_room(self) -> None:
+        """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
+        with self._room:
+            self._waiting += 1
+            try:
+                self._room.wait_for(self.has_room)
+            finally:
+                self._waiting -= 1
+
+    def set_finished_calls(self, count: int) -> None:
+        """Note how many calls were sent or failed since the start, and wake blocked callers.
+
+        The I/O thread calls it once more after it has closed its mailbox: that ends all waits.
+        """
+        with self._room:
+            self._finished_calls = count
+            if self._waiting and self.has_room():
+                self._room.notify_all()
+
+
+class CallBatch:
+    """Calls of one kind."""
+
+    __slots__ = ("_batcher", "calls", "request")
+
+    def __init__(self, batcher: CallBatcher, request: RequestType) -> None:
+        self._batcher = batcher
+        self.request: RequestType = request
+        self.calls: list[Call] = []
+
+    def take(self) -> list[Call]:
+        """Close the batch and return its calls. Called by the I/O thread."""
+        with self._batcher.lock:
+            if self._batcher.open_batch is self:
+                self._batcher.open_batch = None
+        return self.calls
+
+
+def calls_per_message(request: RequestType) -> int:
+    """Return how many calls of a kind one message can make, at most."""
+    return 1 if request in _ONE_CALL else CALLS_PER_MESSAGE
+
+
+class CallGroup:
+    """Calls of one kind, for one message."""
+
+    __slots__ = ("calls", "request")
+
+    def __init__(self, request: RequestType, calls: list[Call]) -> None:
+        self.request: RequestType = request
+        self.calls: list[Call] = calls
+
+    def encode(self, seq: int) -> bytes:
+        """Return the message that makes all of the calls."""
+        request: Any = self.request
+        items = [item for item, _ in self.calls]
+        if request is Stats:
+            return encode(Stats(seq))
+        if request is Unread:
+            return encode(Unread(seq, items[0]))
+        if request is Acknowledge:
+            return encode(Acknowledge(seq, items[0], answer=True))
+        if request in (Work, EndDead, ReadOperations):
+            return encode(request(seq, *items[0]))
+        if request is ReadDead:
+            return encode(ReadDead(seq, items[0]))
+        return encode(request(seq, items))
+
+    def take_unknown(self) -> list[Call]:
+        """Remove and return the calls that a server of version 1 of the protocol does not know."""
+        unknown = [call for call in self.calls if not _is_of_version_1(self.request, call)]
+        if unknown:
+            self.calls = [call for call in self.calls if _is_of_version_1(self.request, call)]
+        return unknown
+
+    @property
+    def is_of_version_1(self) -> bool:
+        """Whether a server of version 1 of the protocol knows all of the calls."""
+        return all(_is_of_version_1(self.request, call) for call in self.calls)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether a caller waits for any of the calls, or has callbacks added to one."""
+        return any(future._observed for _, future in self.calls)
+
+    def resolve(self, answer: Any) -> None:
+        """Give each call what the answer says to it; all answers but that to submissions."""
+        for (_, future), result in zip(self.calls, _results(answer), strict=True):
+            resolve(future, result)
+
+
+def _is_of_version_1(request: RequestType, call: Call) -> bool:
+    if request is Complete:
+        completion = call[0]
+        return completion.limit is None and not completion.hold_ms
+    return request not in _OF_VERSION_2
+
+
+def _results(answer: Any) -> Sequence[Any]:
+    """Return the results in an answer, in the order of the calls."""
+    if isinstance(answer, (protocol.Completed, protocol.Failed)):
+        return answer.counts
+    if isinstance(answer, (protocol.Cancelled, protocol.Extended, Kept, Finished)):
+        return answer.done
+    if isinstance(answer, protocol.States):
+        return _as_values(answer.states)
+    if isinstance(answer, Working):
+        return [None]
+    return [_only_result(answer)]
+
+
+def _only_result(answer: Any) -> Any:
+    """Return the result of a request of which each call is a message of its own."""
+    if isinstance(answer, protocol.StatsReply):
+        return answer.figures
+    if isinstance(answer, protocol.Acknowledged):
+        return answer.count
+    if isinstance(answer, DeadEnded):
+        return sum(answer.done)
+    if isinstance(answer, DeadJobs):
+        return _payloads_as_values(answer.jobs)
+    if isinstance(answer, protocol.Operations):
+        _as_values(answer.states)
+        return answer
+    return _as_values(answer.outcomes)
+
+
+def _payloads_as_values(jobs: list[Any]) -> list[Any]:
+    """Return jobs with their payloads alone, decoded."""
+    for job in jobs:
+        if len(job.payload) > 1:
+            job.payload = unwrap(job.payload)[1]
+        job.payload = unpack_or_raw(job.payload)
+    return jobs
+
+
+def _as_values(messages: list[Any]) -> list[Any]:
+    """Return outcomes or states with their payloads alone, decoded as the results are."""
+    for message in messages:
+        if len(message.payload) > 1:
+            message.payload = unwrap(message.payload)[1]
+        unpack_values(message)
+    return messages
+
+
+def resolve(future: ReplyFuture[Any], result: object) -> None:
+    """Set the result of a future, unless it was cancelled."""
+    if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
+        future.notify_waiters()  # resolved by a thread that was interrupted, or it is cancelled
+        return
+    if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
+        # Atomic: a reader finds the future resolved, or was registered before, which sets
+        # `_observed`. So there is no waiter to notify.
+        future._result = result
+        future._state = FINISHED
+    # It runs if a thread was interrupted here before.
+    elif future.running() or future.set_running_or_notify_cancel():
+        future.set_result(result)
+
+
+def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
+    """End a future as its operation has ended, unless it has an end."""
+    if future._state != PENDING:
+        return
+    if outcome.outcome != "completed":
+        future.resolve_without_result(outcome)
+        return
+    try:
+        result = unpack(outcome.result)
+    except ServiceError as error:
+        future.set_exception(error)
+    else:
+        resolve(future, result)
+
+
+def reject(future: ReplyFuture[Any], error: Exception) -> None:
+    """Set the error of a future, unless it has an end."""
+    if not future.done():
+        future.set_exception(error)
+
+
+def fail_calls(calls: Sequence[Call], error: ServiceError) -> None:
+    """Set the error of the futures of calls."""
+    for _, future in calls:
+        reject(future, error)

@@ -1,1 +1,0 @@
-"""Outcomes that a client receives, for its futures and its handler."""

@@ -1,0 +1,120 @@
+"""How messages and the values of programs become bytes, and bytes become them again.
+
+`type_of`, `seq_of` and `count_items` say what the beginning of a message says, without decoding the
+rest: an array of its type, in most also `seq`, and in requests a list. Any thread.
+"""
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from purgatory.service.errors import Malformed
+from purgatory.service.protocol import VERSION, Answer, OperationStatus, OutcomeMessage, Request
+
+_M = TypeVar("_M")
+
+encode: Final = msgspec.msgpack.Encoder().encode
+_requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(Request)
+_answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Answer)
+
+# MessagePack, by the first byte: how long the header of an array is, and how long the array if that
+# byte says it; and how many bytes a number takes.
+_LIST_HEADERS: Final = {0x90 + count: (1, count) for count in range(16)} | {
+    0xDC: (3, 0),
+    0xDD: (5, 0),
+}
+_NUMBER_BYTES: Final = dict.fromkeys((*range(0x80), *range(0xE0, 0x100)), 1) | {
+    first + power: 1 + (1 << power) for first in (0xCC, 0xD0) for power in range(4)
+}
+_ints: Final = msgspec.msgpack.Decoder(int)
+
+
+def decode_request(frame: bytes) -> Request:
+    """Decode a client's message. Raises Malformed."""
+    return _decode(_requests, frame)
+
+
+def decode_answer(frame: bytes) -> Answer:
+    """Decode a server's message. Raises Malformed."""
+    return _decode(_answers, frame)
+
+
+def _decode(decoder: "msgspec.msgpack.Decoder[_M]", frame: bytes) -> _M:
+    try:
+        return decoder.decode(frame)
+    # msgspec's own errors and invalid UTF-8 are ValueErrors; a deeply nested array can exhaust the
+    # stack.
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
+
+
+def pack(value: Any) -> bytes:
+    """Encode a user's value as MessagePack. Raises TypeError if it has no such form."""
+    try:
+        return encode(value)
+    except (OverflowError, RecursionError) as error:
+        raise TypeError(f"value cannot be sent: {error}") from error
+
+
+def unpack(raw: Raw | bytes) -> Any:
+    """Decode a user's value. Raises Malformed."""
+    try:
+        return msgspec.msgpack.decode(raw)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise Malformed(f"not a value: {error}") from error
+
+
+def unpack_or_raw(raw: Raw) -> Any:
+    """Decode a user's value. What Python cannot hold stays a `msgspec.Raw`."""
+    try:
+        return unpack(raw)
+    except Malformed:
+        return raw
+
+
+def unpack_values(message: OperationStatus | OutcomeMessage) -> None:
+    """Decode result and payload in place, as `unpack_or_raw` does."""
+    message.result = unpack_or_raw(message.result)
+    message.payload = unpack_or_raw(message.payload)
+
+
+def for_futures_only(frame: bytes) -> bytes:
+    """Return a frame of `Outcomes`, which ends with `take`, for a connection that takes none."""
+    return frame[:-1] + b"\xc2"
+
+
+def type_of(frame: bytes) -> int | None:
+    """Return the type of a message, None if it is none; what follows may be anything."""
+    return _number(frame, 0)
+
+
+def seq_of(frame: bytes) -> int | None:
+    """Return the `seq` of a message, None if it has none; what follows may be anything."""
+    return _number(frame, 1)
+
+
+def _number(frame: bytes, index: int) -> int | None:
+    try:
+        at = _place(frame, index)
+        return _ints.decode(frame[at : at + _NUMBER_BYTES[frame[at]]])
+    except (LookupError, ValueError):  # msgspec's errors are ValueErrors
+        return None
+
+
+def _place(frame: bytes, index: int) -> int:
+    """Return where an item begins that only numbers are before. Raises LookupError."""
+    at = _LIST_HEADERS[frame[0]][0]
+    for _ in range(index):
+        at += _NUMBER_BYTES[frame[at]]
+    return at
+
+
+def count_items(frame: bytes) -> int:
+    """Return how long a request says its list is; 0 if it has none."""
+    try:
+        at = _place(frame, 2)  # after type and seq
+        header, count = _LIST_HEADERS[frame[at]]
+    except LookupError:
+        return 0
+    return count if header == 1 else int.from_bytes(frame[at + 1 : at + header])
