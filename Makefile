@@ -28,7 +28,7 @@ test-tools: $(VENV)/.test
 
 # The compiled modules, and what is built on them. In a copy, because beside the source Python would
 # import the source.
-SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
+SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/simulation tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py tests/test_interpreters.py
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
@@ -44,8 +44,8 @@ test-compiled: $(COMPILED)/.test
 SEEDS ?= 100
 FOR_LONG = $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
 simulate: $(VENV)/.test        ## SEEDS simulated worlds of the service, and as many of threads
-	$(BIN)/python -m purgatory.simulation $(FOR_LONG)
-	$(BIN)/python -m purgatory.simulation --inprocess $(FOR_LONG)
+	$(BIN)/python -m tests.simulation $(FOR_LONG)
+	$(BIN)/python -m tests.simulation --inprocess $(FOR_LONG)
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -8,13 +8,17 @@ together: submissions, completions and the others, without faults.
 
 import argparse
 import logging
+import sys
 import time
+from pathlib import Path
 
 from harness import machine
 
 import timingwheel
-from purgatory.simulation.programs.workload import usual_workload
-from purgatory.simulation.simulation import Settings, Simulation
+
+sys.path.append(str(Path(__file__).parents[1]))  # for `tests`; what is installed comes before
+from tests.simulation.programs.workload import usual_workload
+from tests.simulation.simulation import Settings, Simulation
 
 CLIENTS = 20
 

@@ -36,7 +36,6 @@ FLOORS = {
         ["purgatory.__main__"],
         ["purgatory.cli.*"],
         ["purgatory.testing.*"],
-        ["purgatory.simulation.*"],
         ["purgatory"],
         ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*", "purgatory.aio.*"],
         ["purgatory.journal.*"],

@@ -1,6 +1,6 @@
 """Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
 
-They take these from here alone, so that all of them can be replaced: `purgatory.simulation` runs a
+They take these from here alone, so that all of them can be replaced: `purgatory.testing` runs a
 server and its clients in one thread, on machines of which nothing is real. Any thread.
 """
 

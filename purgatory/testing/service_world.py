@@ -1,4 +1,4 @@
-"""ServiceWorld: a server and its clients for a test, in a world of `purgatory.simulation`.
+"""ServiceWorld: a server and its clients for a test, in a simulated world.
 
 No thread, socket or file is real, and nothing waits: time passes in `advance`, and in calls of
 clients that wait for an answer. The seed decides how long messages take. Not thread-safe.
@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from purgatory.service.client.client import Client
-from purgatory.simulation.server_host import ServerHost
-from purgatory.simulation.server_process import ADDRESS
-from purgatory.simulation.troubles import Troubles
-from purgatory.simulation.world.machine import Machine
-from purgatory.simulation.world.network import SimulatedNetwork
-from purgatory.simulation.world.process import Process
-from purgatory.simulation.world.world import NS_PER_S, World
+from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.network import SimulatedNetwork
+from purgatory.testing.world.process import Process
+from purgatory.testing.world.server_host import ServerHost
+from purgatory.testing.world.server_process import ADDRESS
+from purgatory.testing.world.world import NS_PER_S, World
 
 _SERVER: Final = "server"
 
@@ -26,9 +25,7 @@ class ServiceWorld:
     def __init__(self, seed: int = 0) -> None:
         self._world = World(seed)
         self._network = SimulatedNetwork(self._world)
-        self._server = ServerHost(
-            Machine(self._world, _SERVER), self._network, Troubles(self._world)
-        )
+        self._server = ServerHost(Machine(self._world, _SERVER), self._network)
         self._machines: dict[str, Machine] = {}
         self._clients: list[tuple[Client, Process]] = []
 

@@ -25,7 +25,7 @@ SEEDS = Path(__file__).with_name("seeds.json")
 WORLDS = 200
 ALL = MUTANTS + THREAD_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
-PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
+COPIED = ("_purgatory_cpython", "timingwheel", "mq", "purgatory", "tests/simulation")
 SIMULATE = """
 from {} import simulate
 for seed in {}:
@@ -34,8 +34,8 @@ for seed in {}:
         print(seed, verdict.violation)
         break
 """
-SERVICE = "purgatory.simulation.simulation"
-THREADS = "purgatory.simulation.inprocess.simulation"
+SERVICE = "tests.simulation.simulation"
+THREADS = "tests.simulation.inprocess.simulation"
 
 
 class Finding(NamedTuple):
@@ -52,9 +52,10 @@ def recorded_seeds() -> dict[str, int]:
 
 
 def make_copy(mutant: Mutant, directory: Path) -> None:
-    """Copy the packages to a directory, with the mutant's fault."""
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, directory / package)
+    """Copy the packages and the simulation to a directory, with the mutant's fault."""
+    for folder in COPIED:
+        shutil.copytree(ROOT / folder, directory / folder)
+    (directory / "tests/__init__.py").touch()
     file = directory / mutant.file
     source = file.read_text(encoding="utf-8")
     assert source.count(mutant.old) == 1, f"{mutant.what}: not once in {mutant.file}"

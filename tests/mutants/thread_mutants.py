@@ -1,6 +1,6 @@
 """Mutants of what one process's threads share: timer, purgatory and the bus between them.
 
-The worlds of `purgatory.simulation.inprocess` have to find each.
+The worlds of `tests.simulation.inprocess` have to find each.
 """
 
 from tests.mutants.mutants import Mutant

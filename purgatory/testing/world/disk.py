@@ -1,0 +1,237 @@
+"""Disk: files in memory, of which a loss of power leaves what was synced, and chance of the rest.
+
+What was written after the last sync of a file is lost, or is there, or half of it, each write by
+itself, in sectors. A name that was made or removed is so for sure when its directory was synced.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.testing.world.world import World
+
+#: What a disk writes at once, or not at all.
+SECTOR_BYTES: Final = 512
+
+
+class DiskError(Exception):
+    """A step that fails: `full`, or by an error of the disk."""
+
+    def __init__(self, *, full: bool) -> None:
+        super().__init__("the disk is full" if full else "the disk failed")
+        self.full = full
+
+
+class File:
+    """A file: what programs see, and what was not synced of that."""
+
+    def __init__(self) -> None:
+        self.data: bytearray = bytearray()
+        self._durable: bytearray = bytearray()
+        self._unsynced: list[tuple[int, bytes | None]] = []  # offset and data; None: cut off there
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write; a gap before is zeros."""
+        _write(self.data, data, offset)
+        self._unsynced.append((offset, data))
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is beyond a size."""
+        del self.data[size:]
+        self._unsynced.append((size, None))
+
+    def sync(self) -> None:
+        """Make sure that all is on disk."""
+        durable = self._durable
+        for offset, data in self._unsynced:
+            if data is None:
+                del durable[offset:]
+            else:
+                _write(durable, data, offset)
+        self._unsynced.clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes, as programs see it."""
+        return len(self.data)
+
+    def flip(self, bit: int) -> None:
+        """Flip a bit, in what is on disk and in what programs see."""
+        offset, mask = bit // 8, 1 << bit % 8
+        for content in (self.data, self._durable):
+            if offset < len(content):
+                content[offset] ^= mask
+
+    def lose_power(self, chance: random.Random) -> None:
+        """Lose what chance has it of what was not synced."""
+        share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0))
+        for offset, data in self._unsynced:
+            if chance.random() < share:
+                _apply(self._durable, offset, _torn(data, chance))
+        self._unsynced.clear()
+        self.data = bytearray(self._durable)
+
+
+def _write(content: bytearray, data: bytes, offset: int) -> None:
+    gap = offset - len(content)
+    if gap > 0:
+        content.extend(bytes(gap))
+    content[offset : offset + len(data)] = data
+
+
+def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
+    if data is None:
+        del content[offset:]
+    else:
+        _write(content, data, offset)
+
+
+def _torn(data: bytes | None, chance: random.Random) -> bytes | None:
+    """Return what is left of a write: now and then, its first sectors only."""
+    if data is None or len(data) <= SECTOR_BYTES or chance.random() < 0.5:
+        return data
+    return data[: SECTOR_BYTES * chance.randrange(len(data) // SECTOR_BYTES)]
+
+
+class Handles:
+    """The open files of a process; when it was killed, nothing that it does has any effect."""
+
+    def __init__(self) -> None:
+        self.alive: bool = True
+
+
+class Disk:
+    """The files of a machine, by name, and the faults that they have at present."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._files: dict[str, File] = {}
+        self._durable: dict[str, File] = {}  # names that are there after a loss of power
+        #: Called before each write and each sync, with the handles of its process. May raise
+        #: DiskError, end the process, or let time pass.
+        self.before_write: Callable[[Handles], None] = _nothing
+        self.before_sync: Callable[[Handles], None] = _nothing
+        #: Whether steps may fail at present, so that a server may not start.
+        self.is_faulty: bool = False
+        self.syncs: int = 0
+
+    def open_handles(self) -> Handles:
+        """Return the handles of a new process."""
+        return Handles()
+
+    def set_faults(
+        self, before_write: Callable[[Handles], None], before_sync: Callable[[Handles], None]
+    ) -> None:
+        """Set what is called before each write and each sync."""
+        self.before_write, self.before_sync = before_write, before_sync
+
+    def fail_steps(self, share: float, *, full: bool) -> None:
+        """Let a share of the writes fail until `work_well`, and of the syncs unless it is full."""
+
+        def before_step(handles: Handles) -> None:
+            if handles.alive and self._world.chance(share):
+                self._world.note(f"disk: a step {'finds it full' if full else 'meets an error'}")
+                raise DiskError(full=full)
+
+        self.set_faults(before_step, _nothing if full else before_step)
+        self.is_faulty = True
+
+    def work_well(self) -> None:
+        """End all faults."""
+        self.set_faults(_nothing, _nothing)
+        self.is_faulty = False
+
+    def note_sync(self) -> None:
+        """Count a sync of a file."""
+        self.syncs += 1
+        self._world.note("disk: syncs")
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a file."""
+        return name in self._files
+
+    def file(self, name: str) -> File:
+        """Return a file that is there."""
+        return self._files[name]
+
+    def open(self, name: str, handles: Handles, *, create: bool) -> "OpenFile":
+        """Open a file. Raises FileNotFoundError."""
+        if name not in self._files:
+            if not create:
+                raise FileNotFoundError(name)
+            if not handles.alive:
+                return OpenFile(self, File(), handles)
+            self._files[name] = File()
+        return OpenFile(self, self._files[name], handles)
+
+    def delete(self, name: str, handles: Handles) -> None:
+        """Delete a file."""
+        if handles.alive:
+            self._files.pop(name, None)
+
+    def rename(self, name: str, new_name: str, handles: Handles) -> None:
+        """Give a file another name; one that has it is replaced."""
+        if handles.alive:
+            self._files[new_name] = self._files.pop(name)
+
+    def sync_names(self, handles: Handles) -> None:
+        """Make sure that names are there, or gone: as a sync of their directory does."""
+        self.before_sync(handles)
+        if handles.alive:
+            self._durable = dict(self._files)
+
+    def lose_power(self) -> None:
+        """Lose what chance has it of what was not synced: parts of files, and whole ones."""
+        self._world.note("disk: loses what was not synced, or parts of that")
+        chance = self._world.random
+        names = dict.fromkeys([*self._durable, *self._files])
+        kept: dict[str, File] = {}
+        for name in names:
+            before, now = self._durable.get(name), self._files.get(name)
+            file = now if before is now or chance.random() < 0.5 else before
+            if file is not None:
+                kept[name] = file
+        for file in kept.values():
+            file.lose_power(chance)
+        self._files = kept
+        self._durable = dict(kept)
+
+
+class OpenFile:
+    """An open file of a process."""
+
+    def __init__(self, disk: Disk, file: File, handles: Handles) -> None:
+        self._disk = disk
+        self._file = file
+        self._handles = handles
+
+    def size(self) -> int:
+        """Return its size in bytes."""
+        return self._file.size
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return so many bytes, fewer at the end."""
+        return bytes(self._file.data[offset : offset + count])
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write. Raises DiskError."""
+        self._disk.before_write(self._handles)
+        if self._handles.alive:
+            self._file.write(bytes(data), offset)
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is beyond a size. Raises DiskError."""
+        self._disk.before_write(self._handles)
+        if self._handles.alive:
+            self._file.truncate(size)
+
+    def sync(self) -> None:
+        """Make sure that its content is on disk. Raises DiskError."""
+        self._disk.before_sync(self._handles)
+        if self._handles.alive:
+            self._disk.note_sync()
+            self._file.sync()
+
+
+def _nothing(handles: Handles) -> None:
+    """Let the step succeed."""

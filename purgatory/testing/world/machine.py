@@ -1,0 +1,85 @@
+"""Machine: clocks, a disk and descriptors; it can be suspended, and lose its power."""
+
+from purgatory.service.server.clock import ClockSources
+from purgatory.testing.world.disk import Disk
+from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
+
+# Unix time at which a world begins.
+EPOCH_NS = 1_700_000_000 * NS_PER_S
+#: So many parts of a million a clock runs too fast or too slow at most, as Linux corrects it.
+MAX_DRIFT_PPM = 500
+
+
+class Machine:
+    """One machine of a world; `name` is its address in the network."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.disk: Disk = Disk(world)
+        self._boots = 0
+        # By how much the time since boot is ahead of the world's, without `_drifted_ns`. A second
+        # has passed when programs begin.
+        self._ahead_ns = NS_PER_S
+        self._asleep_ns = 0  # for so long it was suspended since then
+        self.awake_at_ns: int = 0  # suspended until then
+        self._drift_ppm = 0
+        self._drift_since_ns = 0  # by the world's clock
+        #: By how much the wall clock is wrong.
+        self.wall_error_ns: int = 0
+
+    @property
+    def boot_id(self) -> str:
+        """The identity of the last boot."""
+        return f"{self.name} {self._boots}"
+
+    def true_ms(self) -> int:
+        """Return Unix milliseconds, by a clock that is right."""
+        return (EPOCH_NS + self.world.now_ns) // NS_PER_MS
+
+    def monotonic_ns(self) -> int:
+        """Return the time since boot without the time for which it was suspended."""
+        ahead_ns = self._ahead_ns - self._asleep_ns
+        if self._drift_ppm:
+            ahead_ns += self._drifted_ns()
+        return self.world.now_ns + ahead_ns
+
+    def boot_ns(self) -> int:
+        """Return the time since boot; a second has passed when programs begin."""
+        if self._drift_ppm:
+            return self.world.now_ns + self._ahead_ns + self._drifted_ns()
+        return self.world.now_ns + self._ahead_ns
+
+    def _drifted_ns(self) -> int:
+        """Return how much its clocks have gained by the present drift."""
+        return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000
+
+    def drift(self, ppm: int) -> None:
+        """Let its clocks gain so many microseconds a second from now on.
+
+        The monotonic one and that since boot; not of a server, by whose clock deadlines count.
+        """
+        self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
+        self._ahead_ns += self._drifted_ns()
+        self._drift_since_ns, self._drift_ppm = self.world.now_ns, ppm
+
+    def wall_ns(self) -> int:
+        """Return Unix time, as the machine believes it to be."""
+        return EPOCH_NS + self.world.now_ns + self.wall_error_ns
+
+    def clocks(self) -> ClockSources:
+        """Return the clocks as a server takes them."""
+        return ClockSources(self.wall_ns, self.boot_ns, lambda: self.boot_id)
+
+    def suspend(self, delay_ns: int) -> None:
+        """Let nothing happen on the machine for so long; its monotonic clock stands still."""
+        start_ns = max(self.world.now_ns, self.awake_at_ns)
+        self.awake_at_ns = start_ns + delay_ns
+        self._asleep_ns += delay_ns
+
+    def lose_power(self) -> None:
+        """Lose what is not on disk, and boot again."""
+        self.disk.lose_power()
+        self._boots += 1
+        self._ahead_ns = NS_PER_S - self.world.now_ns - self._drifted_ns()
+        self._asleep_ns = self.awake_at_ns = 0

@@ -1,0 +1,98 @@
+"""The mailbox and the doorbell of simulated processes. Their descriptors are simulated, too."""
+
+from collections import deque
+from typing import Any
+
+from mq import Mailbox, MailboxClosed
+from purgatory.service.platform import Doorbell
+from purgatory.testing.world.descriptors import Descriptors, Wake
+
+
+class SimulatedMailbox(Mailbox[Any]):
+    """A mailbox whose `recv` never waits: its thread is stepped when there is something.
+
+    Nothing is shared with the real one but the type, which the compiled code asks for.
+    """
+
+    def __init__(self, descriptors: Descriptors) -> None:  # not super's: it opens a descriptor
+        self._descriptors = descriptors
+        self._fileno = descriptors.new()
+        self._commands: deque[Any] = deque()
+        self._is_closed = False
+
+    def send(self, command: Any) -> None:
+        """Post a command. Raises MailboxClosed."""
+        if self._is_closed:
+            raise MailboxClosed("the mailbox is closed")
+        self._commands.append(command)
+        self._descriptors.signal(self._fileno)
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """Return the next command; None if there is none. Raises MailboxClosed."""
+        del timeout
+        if self._commands:
+            return self._commands.popleft()
+        if self._is_closed:
+            raise MailboxClosed("the mailbox is closed")
+        self._descriptors.clear(self._fileno)
+        return None
+
+    def peek(self) -> bool:
+        """Tell whether there is a command."""
+        return bool(self._commands)
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._fileno
+
+    def close(self) -> None:
+        """Refuse all further commands."""
+        self._is_closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    @property
+    def depth(self) -> int:
+        """How many commands are in it."""
+        return len(self._commands)
+
+
+class SimulatedDoorbell(Doorbell):
+    """A doorbell that wakes a thread by `wake`, which is set when that exists."""
+
+    can_lend = False
+
+    def __init__(self, descriptors: Descriptors) -> None:  # not super's: it opens descriptors
+        self._all = descriptors
+        self._registered: list[int] = []
+        self.wake: Wake = _nothing
+
+    def register(self, descriptor: int) -> None:
+        """Add a descriptor."""
+        self._registered.append(descriptor)
+        self._all.watch(descriptor, self._ring)
+
+    def _ring(self) -> None:
+        self.wake()
+
+    def unregister(self, descriptor: int) -> None:
+        """Remove a descriptor."""
+        self._registered.remove(descriptor)
+        self._all.unwatch(descriptor)
+
+    def ready(self, seconds: float = 0.0) -> list[int]:
+        """Return the readable descriptors; does not wait."""
+        del seconds
+        return [each for each in self._registered if self._all.is_readable(each)]
+
+    def close(self) -> None:
+        """Wake no thread any more."""
+        for descriptor in self._registered:
+            self._all.unwatch(descriptor)
+
+
+def _nothing() -> None:
+    """Wake no thread: there is none yet."""

@@ -1,0 +1,150 @@
+"""ServerHost: a machine that has a server, started again whenever it does not run."""
+
+from collections.abc import Callable
+
+from purgatory.errors import StoreError
+from purgatory.service.protocol import Limits
+from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.network import SimulatedNetwork
+from purgatory.testing.world.process import Process
+from purgatory.testing.world.server_process import ServerProcess
+from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
+
+LIMITS = Limits(
+    message_bytes=1 << 20,
+    keys=10,
+    text_bytes=1000,
+    payload_bytes=10_000,
+    pending_per_client=100_000,
+    pending=1_000_000,
+    timeout_ms=10**9,
+    held=100_000,
+    items=512,
+)
+# Nanoseconds after which a service manager looks whether it has to start the server.
+_LOOK_NS = NS_PER_S
+
+
+def _ignore(lasting_ns: int) -> None:
+    """Take no note of a trouble."""
+
+
+def _no_sink(process: Process) -> None:
+    """Make no journal for a process."""
+
+
+class ServerHost:
+    """The machine `server` of a world.
+
+    `note_trouble` is told when the server is gone, and for how many nanoseconds at least.
+    `make_sink` makes the journal of each process.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        network: SimulatedNetwork,
+        note_trouble: Callable[[int], None] = _ignore,
+        make_sink: Callable[[Process], JournalSink | None] = _no_sink,
+    ) -> None:
+        self.machine = machine
+        self._make_sink = make_sink
+        self._note_trouble = note_trouble
+        self._world = machine.world
+        self._network = network
+        self._process: ServerProcess | None = None
+        self._look_planned = False
+        self._down_until_ns = 0  # not started before
+        # What errors the clock may have had by which the times on disk are meant.
+        self._stored_errors_ms = {0}
+        #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
+        self.lost_time_ns: int = 0
+        self._largest_error_ms = 0  # of all of them
+        self.starts: int = 0
+        self.start()
+
+    @property
+    def process(self) -> ServerProcess | None:
+        """The server, if it runs."""
+        process = self._process
+        return process if process is not None and process.running else None
+
+    def start(self) -> None:
+        """Start the server unless it runs, and again when it does not any more."""
+        if self.process is None:
+            self._note_trouble(0)
+            self._check_failure()
+            self._try_to_start()
+        self._plan_look(_LOOK_NS)
+
+    def _look(self) -> None:
+        self._look_planned = False
+        not_before_ns = max(self._down_until_ns, self.machine.awake_at_ns)
+        if self._world.now_ns < not_before_ns:
+            self._plan_look(not_before_ns - self._world.now_ns)
+        else:
+            self.start()
+
+    def _plan_look(self, delay_ns: int) -> None:
+        if not self._look_planned:
+            self._look_planned = True
+            self._world.after(delay_ns, self._look)
+
+    def stay_down(self, delay_ns: int) -> None:
+        """Have the server not started again for so long."""
+        self._down_until_ns = self._world.now_ns + delay_ns
+
+    def _try_to_start(self) -> None:
+        self.kill()
+        process = self._process = ServerProcess(self.machine, self._network)
+        try:
+            process.start(LIMITS, self._make_sink(process))
+            self.starts += 1
+            self._world.note("server: started")
+            self._note_clock(process.parts.clock, is_alive=process.alive)
+        except StoreError:
+            if process.alive and not self.machine.disk.is_faulty:
+                raise
+            self.kill()
+
+    def _note_clock(self, clock: ServiceClock, *, is_alive: bool) -> None:
+        """Note by how much the deadlines from before are wrong by the clock of this run."""
+        moved = {before_ms + clock.shift_ms for before_ms in self._stored_errors_ms}
+        if not is_alive:  # it was killed while it started: the times were moved on disk, or not
+            self._stored_errors_ms |= moved
+            return
+        error_ms = clock.now_ms() - self.machine.true_ms()
+        lost_ms = max(abs(error_ms - moved_ms) for moved_ms in moved)
+        # Each of the errors is cut off to whole milliseconds.
+        self.lost_time_ns += (lost_ms + 1 if lost_ms else 0) * NS_PER_MS
+        self._stored_errors_ms = {error_ms}
+        self._largest_error_ms = max(abs(error_ms), self._largest_error_ms)
+
+    def latest_now_ms(self) -> int:
+        """Return the highest reading that a server's clock may have had so far, Unix ms."""
+        return self.machine.true_ms() + self._largest_error_ms
+
+    def _check_failure(self) -> None:
+        """Raise what has ended the server, if that was not the disk."""
+        failure = None if self._process is None else self._process.failure
+        if failure is not None and not isinstance(failure, StoreError):
+            raise failure
+
+    def kill(self) -> None:
+        """Kill the server, if it runs."""
+        if self._process is not None and self._process.alive:
+            self._world.note("server: gone")
+            self._note_trouble(_LOOK_NS)
+            self._process.kill()
+
+    def discard(self) -> None:
+        """Let go of what SQLite holds of the last server; the world ends."""
+        if self._process is not None:
+            self._process.discard()
+
+    def lose_power(self) -> None:
+        """Have the machine lose its power: the server is gone, with what is not on disk."""
+        self.kill()
+        self.machine.lose_power()

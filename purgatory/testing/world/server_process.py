@@ -1,0 +1,144 @@
+"""ServerProcess: a server on a simulated machine: its parts, stepped by the world.
+
+What `Server` does in real threads: the network thread sleeps on the descriptors of mailbox and
+socket, and the store thread is a `Reaper`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from purgatory.service.protocol import Limits
+from purgatory.service.server.commands import CloseServer
+from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.network.network import Network
+from purgatory.service.server.server import ServerParts, build_parts
+from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.store.store import Store
+from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.network import SimulatedNetwork
+from purgatory.testing.world.process import Process
+from purgatory.testing.world.vfs import SimulatedDatabaseFiles
+
+#: Where a server of a world listens.
+ADDRESS: Final = "tcp://server:7411"
+#: Where it has its database.
+DATABASE: Final = Path("/data/purgatory.db")
+# Seconds that a transaction may take: in a simulation no time passes in it.
+_NO_LIMIT_S: Final = 1e9
+
+
+class ServerProcess(Process):
+    """A server, from `start` until it is closed, killed, or fails."""
+
+    def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
+        super().__init__(machine, network)
+        #: Why it ended by itself; None if it has not.
+        self.failure: Exception | None = None
+        self.ended: bool = False
+        #: Whether its threads were started.
+        self.started: bool = False
+        self.parts: ServerParts
+        self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)
+
+    def start(self, limits: Limits, sink: JournalSink | None = None) -> None:
+        """Load what is on disk, listen, and start the threads. Raises StoreError.
+
+        It may be killed meanwhile.
+        """
+        store = Store(DATABASE, connect=self._files.connect, files=self._files)
+        self.parts = build_parts(
+            store,
+            limits,
+            figures=self._figures,
+            ended=self._end,
+            retention_ms=7 * 86_400_000,
+            max_clients=10_000,
+            sink=sink,
+            platform=self,
+            clocks=self.machine.clocks(),
+        )
+        store_loop = self.parts.store_loop
+        store_loop.budget.seconds = store_loop.read_seconds = _NO_LIMIT_S
+        store_loop.start()
+        if self.alive:
+            self.parts.network.listen(self.context(), ADDRESS, None)
+            self._start_threads(store_loop, self.parts.network)
+
+    def _start_threads(self, store_loop: StoreLoop, network: Network) -> None:
+        store_thread = self.thread(_StoreThread(store_loop), "service-store")
+        self.descriptors.watch(store_loop.mailbox.fileno(), store_thread.wake)
+        network_thread = self.thread(_NetworkThread(network, self), "service-network")
+        for descriptor in network.descriptors:
+            self.descriptors.watch(descriptor, network_thread.wake)
+        store_thread.start()
+        network_thread.start()
+        self.started = True
+
+    def _figures(self) -> dict[str, int]:
+        """Return the most important of a server's figures."""
+        state = self.parts.store_loop.state
+        return {
+            "pending": state.purgatory.delayed,
+            "unacknowledged": state.unacknowledged,
+            "held": len(state.held),
+        }
+
+    def _end(self, failure: Exception | None) -> None:
+        self.failure = failure
+        self.ended = True
+
+    def close(self, seconds: float) -> None:
+        """Begin to close it, as SIGTERM does."""
+        self.parts.network.mailbox.send(CloseServer(seconds))
+
+    @property
+    def running(self) -> bool:
+        """Whether it was neither killed nor has ended."""
+        return self.alive and not self.ended
+
+    def kill(self) -> None:
+        """See `Process`."""
+        super().kill()
+        self.world.after(0, self.discard)  # not now: SQLite may be in the middle of a step
+
+    def discard(self) -> None:
+        """Let go of what SQLite holds. Idempotent."""
+        self._files.close()
+
+
+class _NetworkThread:
+    """The network thread, as a `Loop`."""
+
+    def __init__(self, network: Network, process: Process) -> None:
+        self._network = network
+        self._is_readable: Callable[[int], bool] = process.descriptors.is_readable
+        self._descriptors = network.descriptors
+        self.finished = network.finished
+        self.sleep_seconds = network.sleep_seconds
+        self.shut_down = network.shut_down
+
+    def step(self) -> None:
+        self._network.step([each for each in self._descriptors if self._is_readable(each)])
+
+
+class _StoreThread:
+    """The store thread, as a `Loop`: what a `Reaper` does with the store loop.
+
+    The real thread is asleep within `wait` once it has released the store. Here `wait` returns
+    then, and the step ends.
+    """
+
+    def __init__(self, store_loop: StoreLoop) -> None:
+        self._store_loop = store_loop
+        self.finished = store_loop.finished
+        self.shut_down = store_loop.shut_down
+
+    def sleep_seconds(self) -> float | None:
+        return None if self._store_loop.is_released else 0.0
+
+    def step(self) -> None:
+        store_loop = self._store_loop
+        store_loop.wait(None if store_loop.is_released else store_loop.max_sleep())
+        if not store_loop.is_released:
+            store_loop.advance_clock()

@@ -1,0 +1,135 @@
+"""JobProgram: a client process that schedules jobs, and ends them again before they are due."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from purgatory.service.protocol import DeadJob
+from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.network import SimulatedNetwork
+from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
+from tests.simulation.jobs.job_oracle import JobOracle
+from tests.simulation.jobs.job_records import JobRecord
+from tests.simulation.oracle import Oracle
+from tests.simulation.programs.job_workload import JOB_ACTIONS, JOB_KINDS, JobWorkload
+from tests.simulation.programs.program import Program
+from tests.simulation.programs.recent import Recent
+from tests.simulation.programs.workload import Workload
+from tests.simulation.records import CallRecord
+
+
+class JobProgram(Program):
+    """The program of the client name of the workers."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        network: SimulatedNetwork,
+        name: str,
+        oracle: Oracle,
+        job_oracle: JobOracle,
+        workload: Workload,
+        jobs: JobWorkload,
+    ) -> None:
+        self._jobs = jobs
+        self._job_oracle = job_oracle
+        self._recent_jobs: Recent[JobRecord] = Recent(machine.world.random)
+        workload = replace(workload, clients=1, rate=jobs.rate, weights=JOB_ACTIONS)
+        super().__init__(machine, network, name, oracle, workload)
+
+    # Actions
+
+    def _schedule(self) -> None:
+        delay_s = self._world.spread(0.001, self._jobs.longest_delay)
+        for _ in range(self._world.random.randint(1, self._jobs.burst)):
+            self.schedule(delay_s, is_poison=self._world.chance(self._jobs.poison))
+
+    def schedule(self, delay_s: float, *, handler_s: float = 0.0, is_poison: bool = False) -> None:
+        """Schedule a job; `handler_s`: how long its handler runs."""
+        job = JobRecord(
+            self._world.now_ns,
+            job_id=f"{self.name}-{len(self._job_oracle.jobs) + 1}",
+            kind=self._world.random.choice(JOB_KINDS),
+            delay_ns=int(delay_s * 1000) * NS_PER_MS,
+            is_poison=is_poison,
+            handler_ns=int(handler_s * NS_PER_S),
+        )
+        self._job_oracle.schedule(job)
+        self._recent_jobs.add(job)
+        self._send_job(job)
+
+    def _schedule_again(self) -> None:
+        job = self._recent_jobs.pick()
+        if job is not None:
+            self._send_job(job)
+
+    def _send_job(self, job: JobRecord) -> None:
+        reply = self._client.schedule_later(
+            job.delay_ns / NS_PER_S, kind=job.kind, job_id=job.job_id
+        )
+        self._when_answered(
+            reply, job, lambda receipt: self._job_oracle.scheduled(job, receipt.state)
+        )
+
+    def _cancel_job(self) -> None:
+        job = self._recent_jobs.pick()
+        if job is not None:
+            self._end_job(job, self._client.cancel_later(job.job_id))
+
+    def _complete_job(self) -> None:
+        """Complete the key of a job, which has its id."""
+        job = self._recent_jobs.pick()
+        if job is not None:
+            self._end_job(job, self._client.complete_later(job.job_id))
+
+    def _end_job(self, job: JobRecord, reply: "object") -> None:
+        call = CallRecord(self._world.now_ns)
+        job.ends.append(call)
+        self._note_answer(reply, call, f"{job.job_id} ends before it is due")
+
+    def _note_answer(self, reply: "object", call: CallRecord, what: str) -> None:
+        self._world.note(f"{self.name}: asks that {what}")
+
+        def note(answer: object) -> None:
+            self._world.note(f"{self.name}: the answer is {answer}: {what}")
+            call.replied_ns, call.answer = self._world.now_ns, answer
+
+        self._when_answered(reply, call, note)
+
+    def _revive(self) -> None:
+        self._with_dead_job(self._revive_job)
+
+    def _drop(self) -> None:
+        self._with_dead_job(self._drop_job)
+
+    def _with_dead_job(self, act: Callable[[DeadJob], None]) -> None:
+        """Look at the dead jobs, and do something to one of them."""
+        call = CallRecord(self._world.now_ns)
+
+        def choose(dead: list[DeadJob]) -> None:
+            if dead:
+                act(self._world.random.choice(dead))
+
+        self._when_answered(self._client.dead_jobs_later(), call, choose)
+
+    def _revive_job(self, dead: DeadJob) -> None:
+        call = CallRecord(self._world.now_ns)
+        self._job_oracle.jobs[dead.op_id].revivals.append(call)
+        reply = self._client.retry_dead_later([dead.number])
+        self._note_answer(reply, call, f"{dead.op_id} is tried again")
+
+    def _drop_job(self, dead: DeadJob) -> None:
+        call = CallRecord(self._world.now_ns)
+        self._job_oracle.jobs[dead.op_id].drops.append(call)
+        reply = self._client.drop_dead_later([dead.number])
+        self._note_answer(reply, call, f"{dead.op_id} is dropped")
+
+    def read_dead(self, after: int = 0) -> None:
+        """Tell the oracle of all dead jobs, page by page."""
+
+        def note(dead: list[DeadJob]) -> None:
+            self._job_oracle.dead.update({job.op_id: job for job in dead})
+            if dead:
+                self.read_dead(dead[-1].number)
+
+        call = CallRecord(self._world.now_ns)
+        self._when_answered(self._client.dead_jobs_later(after), call, note)

@@ -1,0 +1,64 @@
+"""WatchedCalls: tells the oracle what a worker and the server say to each other about leases."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.later_calls import JobCalls
+from purgatory.service.client.session import WorkerLink
+from purgatory.service.errors import Unavailable
+from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
+from purgatory.testing.world.process import Process
+from tests.simulation.jobs.job_oracle import JobOracle
+
+
+class WatchedCalls:
+    """The `calls` of `worker`, a process with leases of `lease_ns`."""
+
+    def __init__(
+        self, calls: JobCalls, process: Process, worker: str, lease_ns: int, oracle: JobOracle
+    ) -> None:
+        self._calls = calls
+        self._process = process
+        self._worker = worker
+        self._lease_ns = lease_ns
+        self._oracle = oracle
+        self._job_ids: dict[int, str] = {}  # by number
+
+    def ask(self, link: WorkerLink) -> ReplyFuture[None]:
+        """See `JobCalls`."""
+
+        def on_jobs(jobs: list[LeasedJob]) -> None:
+            for job in jobs:
+                self._job_ids[job.number] = job.op_id
+                self._oracle.leased(self._worker, job.op_id, job.token, job.attempt, self._lease_ns)
+            link.on_jobs(jobs)
+
+        return self._calls.ask(replace(link, on_jobs=on_jobs))
+
+    def keep(self, lease: Lease) -> ReplyFuture[bool]:
+        """See `JobCalls`."""
+        reply = self._calls.keep(lease)
+        note = self._oracle.keeps(self._job_ids[lease.number], lease.token)
+        self._when_answered(reply, note)
+        return reply
+
+    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
+        """See `JobCalls`."""
+        reply = self._calls.finish(end)
+        job_id = self._job_ids[end.number]
+        how = How(end.how)
+        note = self._oracle.ends(self._worker, job_id, end.token, how, end.delay_ms)
+        self._when_answered(reply, note)
+        return reply
+
+    def _when_answered(self, reply: ReplyFuture[bool], note: Callable[[bool | None], None]) -> None:
+        """Note an answer, None for a refusal, unless it comes to a process that is gone."""
+
+        def answered(future: Any) -> None:
+            error = future.exception()
+            if self._process.alive and not isinstance(error, Unavailable):
+                note(future.result() if error is None else None)
+
+        reply.add_done_callback(answered)
