@@ -45,13 +45,13 @@ FLOORS = {
     ],
     "purgatory.service": [
         ["purgatory.service"],
-        ["purgatory.service.daemon purgatory.service.systemd"],
+        ["purgatory.service.daemon"],
         ["purgatory.service.gateway.*"],
         ["purgatory.service.http.*", "purgatory.service.worker.*"],
         [
             "purgatory.service.server.*",
             "purgatory.service.client.*",
-            "purgatory.service.backup.*",
+            "purgatory.service.backup",
         ],
         ["purgatory.service.auth.*", "purgatory.service.store.*"],
         ["purgatory.service.tracing", "purgatory.service.platform"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from purgatory.cli.extras import import_extra
+from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
 from purgatory.service.config import Config
 
 _BACKUP: Final = """\
@@ -22,26 +22,21 @@ Make a new data directory of a backup, for a server in place of the one that was
 became due meanwhile expires when that is started."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: SubParsers) -> None:
     """Add the two commands and their options."""
-    backup = subparsers.add_parser(
-        "backup", help="copy the data of a server, while it runs", description=_BACKUP
-    )
+    summary = "copy the data of a server, while it runs"
+    backup = add_command(subparsers, "backup", _back_up, summary, _BACKUP)
     backup.add_argument("target", metavar="DIR", help="new directory for the copy")
     backup.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
     backup.add_argument("--config", metavar="FILE", help="TOML file of settings")
-    backup.set_defaults(run=_back_up)
-    restore = subparsers.add_parser(
-        "restore", help="make a data directory of a backup", description=_RESTORE
-    )
+    summary = "make a data directory of a backup"
+    restore = add_command(subparsers, "restore", _restore, summary, _RESTORE)
     restore.add_argument("backup", metavar="DIR", help="directory that has the copy")
     restore.add_argument("--data-dir", metavar="NEW", required=True, help="new data directory")
-    restore.set_defaults(run=_restore)
 
 
 def _back_up(arguments: argparse.Namespace) -> int:
-    file = None if arguments.config is None else Path(arguments.config)
-    config = Config.load({"data_dir": arguments.data_dir}, file=file)
+    config = Config.load({"data_dir": arguments.data_dir}, file=optional_path(arguments.config))
     _report(arguments.target, _implementation().back_up(config, Path(arguments.target)))
     return 0
 
@@ -53,7 +48,7 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _implementation() -> ModuleType:
-    return import_extra("purgatory.service.backup.backup", "service")
+    return import_extra("purgatory.service.backup", "service")
 
 
 def _report(target: str, copied: Any) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import json
 import math
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.cli.options import DURATION, import_extra, seconds
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,21 +25,6 @@ if TYPE_CHECKING:
 ADDRESS: Final = "tcp://127.0.0.1:7411"
 #: Exit code for an answer that is bad news: expired, nothing completed, not known.
 BAD_NEWS: Final = 1
-
-
-def add_command(
-    subparsers: argparse._SubParsersAction[Any],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    summary: str,
-) -> argparse.ArgumentParser:
-    """Add a command that talks to a server, with its connection options; returns its parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=summary, description=f"{summary.capitalize()}."
-    )
-    parser.set_defaults(run=run)
-    add_connection_options(parser)
-    return parser
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
@@ -54,18 +37,25 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--key", metavar="FILE", help="key pair of this client: NAME.key_secret")
     group.add_argument("--server-key", metavar="KEY", help="the server's public key, or its file")
     group.add_argument(
-        "--patience", metavar=DURATION, help="how long to wait for an answer (default: 10)"
+        "--patience",
+        metavar=DURATION["metavar"],
+        help="how long to wait for an answer (default: 10)",
     )
 
 
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Client]:
-    """Connect a client as the options and the environment say. Raises ConfigError, KeysError."""
+    """Connect a client as the options and the environment say.
+
+    Raises ConfigError, also for a bad argument of a call in the block; and KeysError.
+    """
     client = _open(*connection(arguments))
     try:
         yield client
-    except BaseException:
+    except BaseException as error:
         client.close(0)  # after an error or Ctrl-C the user does not wait again
+        if isinstance(error, ValueError):  # says which argument, and what it may be
+            raise ConfigError(str(error)) from error
         raise
     client.close()
 
@@ -125,13 +115,3 @@ def _patience(text: str) -> float:
     if not 0 < patience < math.inf:
         raise ConfigError(f"--patience {text}: expected a duration above 0")
     return patience
-
-
-def parse_value(text: str | None) -> Any:
-    """Parse a value given on the command line: JSON if it is, else the text; None if none."""
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

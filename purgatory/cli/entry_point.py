@@ -1,8 +1,8 @@
 """The command line: `purgatory`, or `python -m purgatory`.
 
-A command is a module with a function `add_parser(subparsers)`, listed in `COMMANDS`. It adds a
-parser and sets its default `run`: a function from the parsed arguments to the exit code. A command
-raises its errors; only this module prints them. Called from the main thread.
+`COMMANDS` lists the functions that add the commands. A command has a default `run`: a function from
+the parsed arguments to the exit code. A command raises its errors; only this module prints them.
+Called from the main thread.
 
 Exit codes: 0 done; 1 done, and the answer is bad news (the command's help says which); 2 an error,
 printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
@@ -11,30 +11,31 @@ printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe wa
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.metadata
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Final, NoReturn
 
-from purgatory.cli import backup, completion, gateway, replay, serve, spark, stats, top, trace
-from purgatory.cli.access import keys, tokens
-from purgatory.cli.environment import misspelt
-from purgatory.cli.jobs import dead, worker
-from purgatory.cli.operations import (
-    cancel,
-    complete,
-    defer,
-    extend,
-    fail,
-    list_operations,
+from purgatory.cli import (
+    access,
+    backup,
+    gateway,
+    operations,
     outcomes,
-    query,
+    replay,
+    serve,
+    spark,
+    top,
+    trace,
+    worker,
 )
+from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.errors import PurgatoryError
-
-SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
+from purgatory.service.config import CONFIG_FILE, PREFIX, Config
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     replay.add_parser,
@@ -42,23 +43,19 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     spark.add_parser,
     serve.add_parser,
     backup.add_parser,
-    keys.add_parser,
+    access.add_keys,
     gateway.add_parser,
-    tokens.add_parser,
-    defer.add_parser,
-    complete.add_parser,
-    fail.add_parser,
-    extend.add_parser,
-    cancel.add_parser,
-    query.add_parser,
-    list_operations.add_parser,
-    outcomes.add_parser,
+    access.add_tokens,
+    operations.add_parsers,
+    outcomes.add_outcomes,
     worker.add_parser,
-    dead.add_parser,
-    stats.add_parser,
-    top.add_parser,
-    completion.add_parser,
+    outcomes.add_dead,
+    top.add_parsers,
 )
+#: The settings of a connection, see `purgatory.cli.connection`.
+CONNECTION: Final = ("address", "name", "key", "server_key", "patience")
+# How alike two names of variables have to be; 1 is the same.
+_LIKENESS: Final = 0.75
 
 FAILED: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
@@ -75,6 +72,15 @@ examples:
   purgatory COMMAND --help          all that a command can do
 
 exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""
+
+_COMPLETION: Final = """\
+Print the script with which a shell completes the commands and options of purgatory."""
+
+_COMPLETION_EXAMPLES: Final = """\
+examples:
+  purgatory completion bash > ~/.local/share/bash-completion/completions/purgatory
+  purgatory completion zsh > ~/.zfunc/_purgatory        (with ~/.zfunc in $fpath)
+  purgatory completion fish > ~/.config/fish/completions/purgatory.fish"""
 
 
 class UsageError(Exception):
@@ -128,11 +134,23 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"purgatory {_version()}")
-    parser.set_defaults(whole=parser)  # for `completion`
+    parser.set_defaults(whole=parser)  # for `_complete`
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_parser in COMMANDS:
         add_parser(subparsers)
+    summary = "complete commands and options in a shell"
+    completion = add_command(
+        subparsers, "completion", _complete, summary, _COMPLETION, _COMPLETION_EXAMPLES
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
     return parser
+
+
+def _complete(arguments: argparse.Namespace) -> int:
+    """Print a shell's completion script; `arguments.whole` is the parser of the command line."""
+    shtab = import_extra("shtab", "completion")
+    print(shtab.complete(arguments.whole, shell=arguments.shell))
+    return 0
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -143,6 +161,25 @@ def _run(argv: Sequence[str] | None) -> int:
     for name, nearest in misspelt(os.environ).items():
         _print_error(f"warning: {name} is no setting; did you mean {nearest}?")
     return int(arguments.run(arguments))
+
+
+def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that are nearly those of known variables -> the nearest one.
+
+    Programs of others may use the prefix, too (Kubernetes sets PURGATORY_PORT for a service of that
+    name), so only a name that is nearly one of ours is worth a word.
+    """
+    settings = [field.name for field in fields(Config)] + [*CONNECTION, "traceback"]
+    known = {name.upper() for name in settings} | {CONFIG_FILE.removeprefix(PREFIX)}
+    found = {}
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known:
+            continue
+        nearest = difflib.get_close_matches(name.upper(), known, 1, _LIKENESS)
+        if nearest:
+            found[variable] = PREFIX + nearest[0]
+    return found
 
 
 def _fail(message: str, code: int = FAILED) -> int:

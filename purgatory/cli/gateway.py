@@ -6,13 +6,11 @@ Called from the main thread. Nothing of the extra is imported before the command
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from purgatory.cli.access.directory import add_directory_options
-from purgatory.cli.access.tokens import token_store
+from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
-from purgatory.cli.extras import import_extra
+from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
 from purgatory.service.config import split_names
 
 _BIND: Final = "127.0.0.1:7413"
@@ -30,15 +28,10 @@ examples:
 exit codes: 0 ended by a signal, 2 it could not start"""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: SubParsers) -> None:
     """Add the command and its options."""
-    parser = subparsers.add_parser(
-        "gateway",
-        help="serve HTTP and JSON for programs in other languages",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "serve HTTP and JSON for programs in other languages"
+    parser = add_command(subparsers, "gateway", _run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "--bind", metavar="HOST:PORT", default=_BIND, help=f"where to listen (default: {_BIND})"
     )
@@ -49,7 +42,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     add_directory_options(parser)
     add_connection_options(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -60,12 +52,10 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.bind,
         tokens=token_store(arguments),
         connector=module.Connector(address, options),
-        tls=module.TLSFiles(_path(arguments.tls_certificate), _path(arguments.tls_key)),
+        tls=module.TLSFiles(
+            optional_path(arguments.tls_certificate), optional_path(arguments.tls_key)
+        ),
         hosts=split_names(arguments.hosts),
     )
     gateway.run(lambda: print(f"serving {gateway.url}", flush=True))
     return 0
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)

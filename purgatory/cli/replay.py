@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
-from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.cli.options import DURATION, SubParsers, add_command
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
@@ -56,15 +56,10 @@ examples:
   purgatory replay operations.parquet events.parquet --speed 3600 --metrics-port 9100"""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
+def add_parser(subparsers: SubParsers) -> None:
     """Add the command and its options."""
-    parser = subparsers.add_parser(
-        "replay",
-        help="send a trace through a purgatory",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "send a trace through a purgatory"
+    parser = add_command(subparsers, "replay", run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("operations", metavar="OPERATIONS", help="the table of operations")
     parser.add_argument("events", metavar="EVENTS", help="the table of key events")
     parser.add_argument("--extensions", metavar="FILE", help="the table of extensions of timeouts")
@@ -82,13 +77,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument(
         "--hold",
-        type=seconds,
         default=15.0,
-        metavar=DURATION,
         help="after the end, serve metrics until they were scraped once more, "
         "or for so long (default: 15)",
+        **DURATION,
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

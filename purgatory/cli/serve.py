@@ -15,16 +15,18 @@ import os
 import signal
 import sys
 from dataclasses import fields
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from purgatory.cli.extras import import_extra
-from purgatory.cli.process.descriptors import raise_descriptor_limit
-from purgatory.cli.process.log_format import configure_logging
-from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.cli.options import (
+    DURATION,
+    SubParsers,
+    add_command,
+    import_extra,
+    optional_path,
+)
+from purgatory.cli.process import configure_logging, notify, raise_descriptor_limit
 from purgatory.service.config import Config
-from purgatory.service.systemd import notify
 
 if TYPE_CHECKING:
     from purgatory.service.daemon import ServiceDaemon
@@ -89,21 +91,15 @@ _TEXTS: Final = {
 _NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+def add_parser(subparsers: SubParsers) -> None:
     """Add the command and its options."""
-    parser = subparsers.add_parser(
-        "serve",
-        help="run a timer service",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "run a timer service"
+    parser = add_command(subparsers, "serve", run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings")
     parser.add_argument("--verbose", action="store_true", help="log what is done, to stderr")
     defaults = Config()
     for field in fields(Config):
         _add_setting(parser, field.name, field.type, getattr(defaults, field.name))
-    parser.set_defaults(run=run)
 
 
 def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, default: object) -> None:
@@ -115,14 +111,16 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, defau
     if name not in _NO_DEFAULT:
         shown = f"{default:g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
-    metavar = _TEXTS.get(name) or {int: "N", float: DURATION, Path: "DIR"}[kind]  # type: ignore[index]
-    parser.add_argument(flag, type=seconds if kind is float else str, metavar=metavar, help=text)
+    if kind is float:
+        parser.add_argument(flag, help=text, **DURATION)
+        return
+    metavar = _TEXTS.get(name) or ("N" if kind is int else "DIR")
+    parser.add_argument(flag, metavar=metavar, help=text)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve; 0 when a signal ended it. Raises ServiceError and StoreError."""
-    file = None if arguments.config is None else Path(arguments.config)
-    config = Config.load(vars(arguments), file=file)
+    config = Config.load(vars(arguments), file=optional_path(arguments.config))
     configure_logging(config.log_format, verbose=arguments.verbose)
     raise_descriptor_limit()
     service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)

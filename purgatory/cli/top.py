@@ -1,47 +1,59 @@
-"""`purgatory top`: a server's figures, live in the terminal.
+"""`purgatory stats` and `purgatory top`: a server's figures, once or live in the terminal.
 
-Called from the main thread. Ctrl-C leaves it with exit code 0.
+Called from the main thread. Ctrl-C leaves `top` with exit code 0.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import threading
-from typing import Any
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.extras import import_extra
-from purgatory.cli.terminal.durations import DURATION, seconds
+from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
+from purgatory.cli.output import print_facts
 from purgatory.service.errors import ConfigError
 
 
-def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+def add_parsers(subparsers: SubParsers) -> None:
+    """Add the two commands and their options."""
+    summary = "show the figures of a server"
+    stats = add_command(subparsers, "stats", _stats, summary, f"{summary.capitalize()}.")
+    add_connection_options(stats)
+    stats.add_argument("--json", action="store_true", help="as a line of JSON")
     summary = "watch a server in the terminal"
-    parser = subparsers.add_parser("top", help=summary, description=f"{summary.capitalize()}.")
-    parser.add_argument(
-        "--interval", type=seconds, default=1.0, metavar=DURATION, help="between two looks (1)"
-    )
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many looks")
-    add_connection_options(parser)
-    parser.set_defaults(run=run)
+    top = add_command(subparsers, "top", _top, summary, f"{summary.capitalize()}.")
+    top.add_argument("--interval", default=1.0, help="between two looks (1)", **DURATION)
+    top.add_argument("--count", type=int, metavar="N", help="end after so many looks")
+    add_connection_options(top)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _stats(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        figures = client.stats()
+    if arguments.json:
+        print(json.dumps(figures))
+    else:
+        rows = {name.replace("_", " "): f"{figure:,.10g}" for name, figure in figures.items()}
+        print_facts([rows], right=True)
+    return 0
+
+
+def _top(arguments: argparse.Namespace) -> int:
     """Show the screen until interrupted. Raises the errors of the client."""
     interval = arguments.interval
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a duration above 0")
-    terminal = import_extra("purgatory.cli.terminal.top_screen", "service")
+    screen = import_extra("purgatory.cli.screen", "service")
     with connected(arguments) as client:
-        top = terminal.Top(client.address)
+        top = screen.Top(client.address)
         top.add(client.stats())
         samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
         tick = threading.Event()  # never set; KeyboardInterrupt ends the wait
         try:
-            with terminal.live(top) as live:
+            with screen.live(top) as live:
                 for _ in samples:
                     tick.wait(interval)
                     top.add(client.stats())

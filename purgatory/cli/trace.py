@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Final
 
+from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.trace.bad_rows import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.reader import Reader, table_of
@@ -32,41 +33,28 @@ Copy a table into another format; the suffix of OUT says which. OUT is there who
 not at all."""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: SubParsers) -> None:
     """Add the command and its subcommands."""
-    parser = _add(
-        subparsers, "trace", "make, check and convert traces", _FORMATS, "trace flights demo/"
-    )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    flights = _add(
-        commands, "flights", "make a trace of real flights", _FLIGHTS, "trace flights demo/"
-    )
+    example = "example: purgatory trace flights demo/"
+    commands = add_group(subparsers, "trace", "make, check and convert traces", _FORMATS, example)
+    summary = "make a trace of real flights"
+    flights = add_command(commands, "flights", _flights, summary, _FLIGHTS, example)
     flights.add_argument("directory", metavar="DIR", help="where to write; made when needed")
-    flights.set_defaults(run=run_flights)
-
-    check = _add(
-        commands, "check", "see whether tables are sound", _CHECK, "trace check demo/*.parquet"
-    )
+    summary = "see whether tables are sound"
+    example = "example: purgatory trace check demo/*.parquet"
+    check = add_command(commands, "check", _check, summary, _CHECK, example)
     check.add_argument("files", metavar="FILE", nargs="+", help="a table of a trace")
-    check.set_defaults(run=run_check)
-
-    convert = _add(
-        commands,
-        "convert",
-        "copy a table into another format",
-        _CONVERT,
-        "trace convert demo/events.parquet events.csv.gz",
-    )
+    summary = "copy a table into another format"
+    example = "example: purgatory trace convert demo/events.parquet events.csv.gz"
+    convert = add_command(commands, "convert", _convert, summary, _CONVERT, example)
     convert.add_argument("source", metavar="IN", help="the table to read")
     convert.add_argument("target", metavar="OUT", help="the file to write")
     convert.add_argument(
         "--skip-bad", action="store_true", help="leave bad rows out and count them"
     )
-    convert.set_defaults(run=run_convert)
 
 
-def run_flights(arguments: argparse.Namespace) -> int:
+def _flights(arguments: argparse.Namespace) -> int:
     """Write the flights and print one line of counts."""
     with _status("reading a year of flights"):
         written = write_flights(arguments.directory)
@@ -83,13 +71,13 @@ def _status(text: str) -> AbstractContextManager[object]:
     return Console(stderr=True).status(text)
 
 
-def run_check(arguments: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     """Print a line for each file, and below it the first bad rows."""
-    bad = sum(_check(file) for file in arguments.files)
+    bad = sum(_check_file(file) for file in arguments.files)
     return _BAD_ROWS if bad else 0
 
 
-def run_convert(arguments: argparse.Namespace) -> int:
+def _convert(arguments: argparse.Namespace) -> int:
     """Copy the rows and print how many."""
     table = table_of(arguments.source)
     skipped = SkippedRows()
@@ -104,7 +92,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(file: str) -> int:
+def _check_file(file: str) -> int:
     """Print what a file holds; returns the number of its bad rows."""
     table = table_of(file)
     time_of = table.time_of
@@ -124,16 +112,3 @@ def _check(file: str) -> int:
     for first in bad.first:
         print(f"  {first}")
     return bad.count
-
-
-def _add(
-    subparsers: Any, name: str, summary: str, description: str, example: str
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=f"example: purgatory {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser

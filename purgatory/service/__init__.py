@@ -4,8 +4,7 @@ The front door of the package; needs the extra `service` (pyzmq, msgspec).
 
 Inside: `protocol` (the messages, docs/protocol.md), `config` and `errors`; `store` (the database),
 `auth` (keys and allow list), `server` (network thread and store thread), `client`, `http` (live
-page, metrics, health), `worker` (runs jobs); `daemon` runs a server with all of these, `systemd`
-reports to the service manager.
+page, metrics, health), `worker` (runs jobs); `daemon` runs a server with all of these.
 """
 
 import importlib

@@ -13,12 +13,13 @@ from prometheus_client import CollectorRegistry
 from purgatory.service.auth.authenticator import authenticator_for, is_local
 from purgatory.service.config import split_names
 from purgatory.service.errors import ConfigError
-from purgatory.service.http.journal_metrics import JournalCollector
-from purgatory.service.http.metrics import ServerCollector
-from purgatory.service.http.operations import read_operations
-from purgatory.service.http.process_metrics import register_process_metrics
+from purgatory.service.http.metrics import (
+    JournalCollector,
+    ServerCollector,
+    register_process_metrics,
+)
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.http.snapshot import StatusReader, read_operations
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
 

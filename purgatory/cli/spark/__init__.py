@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
-
-from purgatory.cli.spark import compact, package, report, resolve, run
-
-SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
-
-COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
-    resolve.add_parser,
-    run.add_parser,
-    compact.add_parser,
-    report.add_parser,
-    package.add_parser,
-)
+from purgatory.cli.options import SubParsers, add_group
+from purgatory.cli.spark.batch import add_package, add_report, add_resolve
+from purgatory.cli.spark.stream import add_compact, add_run
 
 
 def add_parser(subparsers: SubParsers) -> None:
     """Add `spark` and its commands."""
-    parser = subparsers.add_parser(
+    commands = add_group(
+        subparsers,
         "spark",
-        help="the same on Spark, for more than one machine holds",
-        description="Traces on Apache Spark, on this machine or, under spark-submit, a cluster.",
+        "the same on Spark, for more than one machine holds",
+        "Traces on Apache Spark, on this machine or, under spark-submit, a cluster.",
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add_command in COMMANDS:
-        add_command(commands)
+    for add in (add_resolve, add_run, add_compact, add_report, add_package):
+        add(commands)

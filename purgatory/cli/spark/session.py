@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from purgatory.cli.extras import import_extra
+from purgatory.cli.options import COUNT, import_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,3 +26,12 @@ def command_session(
     given = {"cores": arguments.cores, "memory": arguments.memory, "conf": conf}
     with session.open_session(**given) as spark:
         yield spark
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a local Spark session: `cores` and `memory`."""
+    group = parser.add_argument_group("local session (spark-submit has options of its own)")
+    group.add_argument("--cores", help="threads that work (default: all cores)", **COUNT)
+    group.add_argument(
+        "--memory", metavar="SIZE", help="of the Java process, as 4g (default: a quarter)"
+    )

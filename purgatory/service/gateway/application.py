@@ -16,20 +16,19 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from purgatory.service.gateway.callers import Caller, Callers, check_right
-from purgatory.service.gateway.keys import change_key
 from purgatory.service.gateway.leases import finish, give_back, keep, take
 from purgatory.service.gateway.operations import (
     cancel,
+    change_key,
     extend,
     look,
     schedule,
     submit,
     submit_batch,
 )
-from purgatory.service.gateway.origin_check import OriginCheck
 from purgatory.service.gateway.outcomes import acknowledge, follow, unread
 from purgatory.service.gateway.problems import HANDLERS
-from purgatory.service.http.host_check import HostCheck
+from purgatory.service.http.request_checks import HostCheck, OriginCheck
 
 #: Bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
@@ -77,14 +76,14 @@ def make_application(callers: Callers, hosts: Sequence[str]) -> Litestar:
         exception_handlers=HANDLERS,
         openapi_config=_document(),
         request_max_body_size=MAX_BODY_BYTES,
-        middleware=[DefineMiddleware(_checked_host, hosts=hosts), OriginCheck],
+        middleware=[DefineMiddleware(_checked, hosts=hosts)],
         logging_config=None,
     )
 
 
-def _checked_host(app: Any, hosts: Sequence[str]) -> Any:
-    """Return the page's check before `app`: the same ASGI, by the types of another framework."""
-    return HostCheck(app, hosts)
+def _checked(app: Any, hosts: Sequence[str]) -> Any:
+    """Return the checks before `app`: the same ASGI, by the types of another framework."""
+    return HostCheck(OriginCheck(app), hosts)
 
 
 @get("/healthz", media_type=MediaType.TEXT, include_in_schema=False)

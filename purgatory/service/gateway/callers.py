@@ -16,9 +16,10 @@ from litestar.connection import ASGIConnection
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.client.client import Client
+from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.errors import NotAllowed
-from purgatory.service.gateway.connector import Connector
-from purgatory.service.gateway.job_takers import JobTakers
+from purgatory.service.gateway.job_taker import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 
@@ -99,3 +100,19 @@ def check_right(access: Access, right: str) -> None:
     if not access.has(right):
         given = ", ".join(access.rights)
         raise NotAllowed(f"this needs the right {right!r}; this token has {given}")
+
+
+class Connector:
+    """Connects to the server at `address`; `options` are those of `Client`, but for the name."""
+
+    def __init__(self, address: str, options: dict[str, Any]) -> None:
+        self._address = address
+        self._options = options
+
+    def client(self, name: str) -> AsyncClient:
+        """Return a client of a name."""
+        return AsyncClient(self._address, **self._options | {"name": name})
+
+    def taker(self, name: str, on_outcome: OnOutcome) -> Client:
+        """Return a client that takes the outcomes of a name."""
+        return Client(self._address, **self._options | {"name": name, "on_outcome": on_outcome})

@@ -20,7 +20,7 @@ from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.json_values import as_json, seconds
-from purgatory.service.gateway.lease_messages import (
+from purgatory.service.gateway.messages import (
     LeasedJobReport,
     LeasedJobs,
     LeaseList,

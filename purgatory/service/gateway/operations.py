@@ -1,4 +1,4 @@
-"""`/v1/operations` and `/v1/jobs`: submit, look at, extend and cancel operations."""
+"""`/v1/operations`, `/v1/jobs` and `/v1/keys`: submit, look at, extend, cancel, complete, fail."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from litestar import Request, delete, get, patch, post
 from litestar.di import NamedDependency, Provide
 from litestar.params import JSONBody
 
-from purgatory.service.errors import Refused
+from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.errors import OperationFailed, Refused
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.json_values import as_json, seconds
 from purgatory.service.gateway.messages import (
     BatchReply,
     BatchRequest,
     BatchResult,
+    Count,
     Done,
     ExtensionRequest,
     JobRequest,
+    KeyChange,
     OperationReport,
     OperationRequest,
     Receipt,
@@ -176,3 +179,27 @@ def _shown(status: OperationStatus) -> OperationReport:
         as_json(status.result),
         as_json(status.payload),
     )
+
+
+@post(
+    "/v1/keys/{key:path}",
+    opt={"right": "complete"},
+    responses=RESPONSES,
+    status_code=200,
+    dependencies={"name": text_after("/v1/keys/")},
+    summary="Complete a key, or let it fail",
+)
+async def change_key(
+    caller: NamedDependency[Caller], name: NamedDependency[str], data: JSONBody[KeyChange]
+) -> Count:
+    """Return how many operations that ended; it is on disk then."""
+    return Count(await _change_key(caller.client, name, data))
+
+
+async def _change_key(client: AsyncClient, key: str, change: KeyChange) -> int:
+    hold = seconds(change.hold)
+    if change.error is None:
+        return await client.complete(key, change.value, limit=change.limit, hold=hold)
+    if change.value is not None or change.limit is not None or hold:
+        raise ValueError("error comes alone; expected no value, limit or hold beside it")
+    return await client.fail(key, OperationFailed(change.error.type, change.error.message))

@@ -14,10 +14,14 @@ import uvicorn
 from purgatory.service.auth.authenticator import is_local
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
-from purgatory.service.gateway.callers import Callers
-from purgatory.service.gateway.connector import Connector
-from purgatory.service.gateway.streaming_protocol import StreamingProtocol
-from purgatory.service.http.listening import host_and_port, listen, server_config, url_of
+from purgatory.service.gateway.callers import Callers, Connector
+from purgatory.service.http.listening import (
+    BoundedProtocol,
+    host_and_port,
+    listen,
+    server_config,
+    url_of,
+)
 
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
@@ -119,3 +123,22 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         self.on_end()
         await super().shutdown(sockets)
+
+
+_MAX_CONNECTIONS: Final = 1000
+
+
+class StreamingProtocol(BoundedProtocol):
+    """One connection: the bounds of the page's HTTP for requests, none for answers.
+
+    A stream of outcomes goes on for as long as its reader likes.
+    """
+
+    max_connections = _MAX_CONNECTIONS
+
+    def handle_events(self) -> None:
+        """See `H11Protocol`."""
+        super().handle_events()
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            self.stop_deadline()

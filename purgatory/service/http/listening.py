@@ -1,16 +1,29 @@
-"""Where and how HTTP is served: addresses, sockets, and the settings of uvicorn.
+"""How HTTP is served, to the page and the gateway: addresses, sockets, uvicorn and its bounds.
 
-For the page and the gateway, which differ in what they serve. Any thread.
+uvicorn waits without end for the rest of a request, and answers 503 to all when there are too many
+connections. Here a connection has a few seconds for each request and its answer; and if there are
+too many, the one that has been without a complete request for longest gives way. So a new peer is
+answered, however many others hold half a request.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import socket
-from typing import Any, Final
+import time
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from purgatory.service.errors import ServerError
+from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 # Seconds that open requests may delay closing.
 _GRACE: Final = 1
@@ -55,3 +68,74 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
         timeout_graceful_shutdown=_GRACE,
         **others,
     )
+
+
+#: Seconds that a connection has to send a request and to take the answer.
+REQUEST_S: Final = 5.0
+#: Connections at a time. One browser opens six.
+MAX_CONNECTIONS: Final = 200
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection; see the module. Used by the event loop's thread alone."""
+
+    max_connections: int = MAX_CONNECTIONS
+    _deadline: asyncio.TimerHandle | None = None
+    #: When it was made, or had its last answer; seconds of the loop's clock.
+    answered_at: float = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._expect_request()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self.stop_deadline()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """See `H11Protocol`."""
+        self._expect_request()
+        super().on_response_complete()
+
+    def _expect_request(self) -> None:
+        """Give the connection its time for the next request, however slowly it sends that."""
+        self.stop_deadline()
+        self.answered_at = self.loop.time()
+        self._deadline = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def stop_deadline(self) -> None:
+        """Let the connection take its time."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _make_room(self) -> None:
+        connections: set[Any] = self.connections  # all of this class
+        while len(connections) > self.max_connections:
+            oldest = min(connections, key=attrgetter("answered_at"))
+            connections.discard(oldest)  # now, for the loop ends it a moment later
+            oldest.transport.abort()
+
+
+_OUT_OF_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class AcceptErrors:
+    """An exception handler of an event loop: a line a minute while nothing can be accepted.
+
+    A loop that is out of descriptors logs a traceback for each connection that waits, each second.
+    It tries again by itself. Other errors are passed on to the loop's own handler.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._log = RareLog(CANNOT_ACCEPT, now)
+
+    def __call__(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an error that the loop has caught."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _OUT_OF_ROOM:
+            loop.default_exception_handler(context)
+        else:
+            self._log.add(error.strerror or str(error))

@@ -1,23 +1,31 @@
-"""ServerCollector: a server's figures for Prometheus, read at each scrape."""
+"""The figures of a server, its journal and its process for Prometheus, read at each scrape."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    InfoMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
 
+from purgatory.service.protocol import VERSION
 from purgatory.service.server.records.clients import ClientDepths
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S, CommitTimes
+from purgatory.service.version import package_version
+
+if TYPE_CHECKING:
+    from purgatory.service.server.journal.journal_stats import JournalStats
 
 # Values of the moment; all others are counters, from the start of the server.
 _GAUGES: Final = {
@@ -139,3 +147,42 @@ assert {field.name for field in fields(ServerStats)} == {
     *_COUNTERS,
     *_OUTCOMES,
 }
+
+
+class JournalCollector(Collector):
+    """Shows what `stats` returns, as `purgatory_journal_...`. Any thread may scrape."""
+
+    def __init__(self, stats: Callable[[], JournalStats]) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics of this moment."""
+        stats = self._stats()
+        text = "Rows committed but in no file yet"
+        yield GaugeMetricFamily("purgatory_journal_waiting_rows", text, stats.waiting_rows)
+        text = "Seconds that the oldest of these has waited"
+        yield GaugeMetricFamily("purgatory_journal_lag_seconds", text, stats.lag_s)
+        text = "1 if rows wait in the store until the server is started again, else 0"
+        yield GaugeMetricFamily("purgatory_journal_behind", text, int(stats.is_behind))
+        text = "Attempts to write that failed"
+        yield CounterMetricFamily("purgatory_journal_failures", text, stats.failures)
+
+
+def register_process_metrics(registry: CollectorRegistry) -> None:
+    """Have a registry show `purgatory_build_info`, `process_...` and `python_info`."""
+    registry.register(_BuildCollector())
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+
+
+class _BuildCollector(Collector):
+    """Shows which program this is, in labels of a metric that is always 1."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metric."""
+        labels = {
+            "version": package_version(),
+            "protocol": str(VERSION),
+            "python": platform.python_version(),
+        }
+        yield InfoMetricFamily("purgatory_build", "The version of this program", labels)

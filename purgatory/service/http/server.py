@@ -24,10 +24,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from purgatory.service.errors import ServerError
-from purgatory.service.http.accept_errors import AcceptErrors
-from purgatory.service.http.bounded_protocol import BoundedProtocol
-from purgatory.service.http.host_check import HostCheck
-from purgatory.service.http.listening import host_and_port, listen, server_config, url_of
+from purgatory.service.http.listening import (
+    AcceptErrors,
+    BoundedProtocol,
+    host_and_port,
+    listen,
+    server_config,
+    url_of,
+)
+from purgatory.service.http.request_checks import HostCheck
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -10,7 +10,7 @@ import importlib.metadata
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from timingwheel import monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
@@ -18,6 +18,7 @@ from timingwheel.lowlevel import NS_PER_MS
 if TYPE_CHECKING:
     from purgatory.core.purgatory import Purgatory
     from purgatory.registry import PurgatoryStats
+    from purgatory.service.server.server import Server
     from purgatory.service.server.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
     from timingwheel import Lateness, WheelLevel
@@ -137,3 +138,24 @@ def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, i
     if service is None:
         return stats.mailbox_depth, stats.mailbox_commands
     return service.store_backlog, service.messages
+
+
+#: Rows of a table.
+ROWS: Final = 10
+
+
+def read_operations(server: Server) -> dict[str, Any]:
+    """Return the rows of both tables, as values for JSON; times are Unix milliseconds."""
+    return {
+        "now_ms": server.now_ms(),
+        "next": [
+            {
+                "due_ms": operation.due_ms,
+                "op_id": operation.op_id,
+                "kind": operation.kind,
+                "client": operation.client.name,
+            }
+            for operation in server.first_due(ROWS)
+        ],
+        "failures": [failure._asdict() for failure in server.latest_failures()],
+    }

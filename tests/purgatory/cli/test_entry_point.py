@@ -1,6 +1,8 @@
 """The command line: every error is one line and exit code 2, without a traceback."""
 
+import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from purgatory.cli import entry_point as cli
-from purgatory.trace import KeyEvent, Operation, read_events, write_events, write_operations
+from purgatory.cli.entry_point import misspelt
+from purgatory.trace import KeyEvent, write_events
 
 COMMAND = [sys.executable, "-m", "purgatory"]
 
@@ -197,6 +200,7 @@ def test_closed_streams_change_no_exit_code(events):
 INTERRUPTED = """
 import sys
 from purgatory.cli import entry_point as cli
+from purgatory.cli.entry_point import misspelt
 from purgatory.trace import KeyEvent, write_events
 
 def work(arguments):
@@ -227,71 +231,82 @@ def test_ctrl_c_ends_with_130(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# purgatory trace
+# The environment
 
 
-def test_check_describes_sound_tables(run, tmp_path, events):
-    """One line for each file: the table, its rows and their order."""
-    operations = tmp_path / "ops.jsonl.gz"
-    with write_operations(operations) as out:
-        out.write(Operation("a", "", 5, 1, ("k",)))
-        out.write(Operation("b", "", 4, 1, ("k",)))
-    code, out, err = run("trace", "check", events, operations)
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("PURGATORY_ADRESS", "PURGATORY_ADDRESS"),
+        ("PURGATORY_DATADIR", "PURGATORY_DATA_DIR"),
+        ("PURGATORY_max_pending", "PURGATORY_MAX_PENDING"),
+        ("PURGATORY_HTTPBIND", "PURGATORY_HTTP_BIND"),
+    ],
+)
+def test_a_misspelt_variable(name, nearest, capsys, monkeypatch):
+    """A warning names the nearest one; the command goes on."""
+    monkeypatch.setenv(name, "1")
+    assert cli.main(["trace", "check", "/nothing"]) == cli.FAILED
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"purgatory: warning: {name} is no setting; did you mean {nearest}?"
+    assert "/nothing" in second
+
+
+def test_other_variables():
+    """Those of other programs with our prefix are left alone, as those that are right."""
+    ours = ["PURE", "ROUNDS", "SECONDS", "KILLS", "INTERRUPTS", "EXAMPLES", "DATA_DIR"]
+    others = ["PORT", "SERVICE_HOST", "PORT_7411_TCP"]
+    names = [f"PURGATORY_{name}" for name in ours + others]
+    assert misspelt(dict.fromkeys([*names, "ADRESS"], "")) == {}
+
+
+# purgatory completion
+
+needs_shtab = pytest.mark.skipif(
+    importlib.util.find_spec("shtab") is None, reason="pip install 'timer-purgatory[completion]'"
+)
+
+
+@needs_shtab
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_and_options_are_offered(run, shell):
+    """The script names every command, and options of each."""
+    code, out, err = run("completion", shell)
     assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        f"{events}: events, 2 rows, 0 bad, in time order",
-        f"{operations}: operations, 2 rows, 0 bad, not in time order at {operations}, line 2",
-    ]
+    for word in ("defer", "outcomes", "completion", "patience", "data-dir", "rights"):
+        assert word in out
 
 
-def test_check_names_the_first_bad_rows(run, tmp_path):
-    """All are counted, five are listed, and the exit code is 1."""
-    path = tmp_path / "events.csv"
-    path.write_text("key,at_ms\n" + "k,1\nk,x\n" * 7)
-    code, out, err = run("trace", "check", path)
-    assert (code, err) == (1, "")
-    lines = out.splitlines()
-    assert lines[0] == f"{path}: events, 7 rows, 7 bad, in time order"
-    assert len(lines) == 6
-    assert f"{path}, line 3, column at_ms: 'x', expected an integer" in lines[1]
+@needs_shtab
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("purgatory out", ["outcomes"]),
+        ("purgatory outcomes a", ["ack"]),
+        ("purgatory defer --ne", ["--need"]),
+        ("purgatory keys allow --ri", ["--rights"]),
+    ],
+)
+def test_bash_completes(run, tmp_path, line, offered):
+    """In a real bash the TAB key offers these."""
+    script = tmp_path / "purgatory.bash"
+    script.write_text(run("completion", "bash")[1])
+    words = line.split()
+    program = f"""
+        source {script}
+        COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; COMP_LINE='{line}'; COMP_POINT={len(line)}
+        function=$(complete -p purgatory | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        "$function" purgatory {words[-1]} {words[-2]}
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.split() == offered
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv.gz"])
-def test_convert_copies_a_table(run, tmp_path, events, suffix):
-    """Into any format; prints the number of rows."""
-    target = tmp_path / f"copy.{suffix}"
-    assert run("trace", "convert", events, target) == (0, f"{target}: events, 2 rows\n", "")
-    assert list(read_events(target)) == list(read_events(events))
-
-
-def test_convert_stops_at_bad_rows_or_skips_them(run, tmp_path):
-    """By default there is no output file; with --skip-bad the good rows and a count."""
-    path, target = tmp_path / "events.csv", tmp_path / "copy.jsonl"
-    path.write_text("key,at_ms\nk,1\nk,x\nk,2\nk,y\n")
-    code, out, err = run("trace", "convert", path, target)
-    assert (code, out) == (2, "")
-    assert is_one_line(err)
-    assert "line 3" in err
-    assert "line 5" in err
-    assert not target.exists()
-    code, out, _ = run("trace", "convert", "--skip-bad", path, target)
-    assert (code, out) == (0, f"{target}: events, 2 rows, 2 bad rows skipped\n")
-    assert list(read_events(target)) == [KeyEvent("k", 1), KeyEvent("k", 2)]
-
-
-def test_convert_may_write_over_its_input(run, events):
-    """The file is replaced after all of it was read."""
-    before = list(read_events(events))
-    assert run("trace", "convert", events, events)[0] == 0
-    assert list(read_events(events)) == before
-
-
-def test_flights_prints_one_line_of_counts(run, tmp_path, monkeypatch):
-    """The line has the directory and the numbers of operations and events."""
-    monkeypatch.setattr("purgatory.trace.flights.read_flights", lambda: iter(()))
-    folder = tmp_path / "demo"
-    assert run("trace", "flights", folder) == (0, f"{folder}: 0 operations, 0 events\n", "")
-    assert sorted(file.name for file in folder.iterdir()) == [
-        "events.parquet",
-        "operations.parquet",
-    ]
+def test_another_shell(run):
+    code, _, err = run("completion", "tcl")
+    assert code == 2
+    assert "tcl" in err

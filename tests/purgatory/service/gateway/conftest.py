@@ -11,7 +11,7 @@ import httpx
 
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
-from purgatory.service.gateway.connector import Connector
+from purgatory.service.gateway.callers import Connector
 from purgatory.service.gateway.server import Gateway, TLSFiles
 from tests.testing.purgatory_harness import HANG
 

@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.errors import ConfigError
-from purgatory.service.gateway.connector import Connector
+from purgatory.service.gateway.callers import Connector
 from purgatory.service.gateway.server import TLSFiles
 from tests.testing.eventually import eventually
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from purgatory.service.gateway import job_takers
+from purgatory.service.gateway import job_taker
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
@@ -155,7 +155,7 @@ def test_a_gateway_that_ends(start, server, connect):
 
 def test_many_sets_of_kinds(shop, monkeypatch):
     """Connections of those that no request waits for are closed; if all are waited for, no more."""
-    monkeypatch.setattr(job_takers, "MAX_TAKERS", 2)
+    monkeypatch.setattr(job_taker, "MAX_TAKERS", 2)
     schedule(shop, "a", "b", kind="3")
     assert [ids(take(shop, kind, wait=0)) for kind in "0123"] == [[], [], [], ["a"]]
 

@@ -13,8 +13,8 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry
 
-from purgatory.service.http import bounded_protocol
-from purgatory.service.http.accept_errors import AcceptErrors
+from purgatory.service.http import listening
+from purgatory.service.http.listening import AcceptErrors
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.network import rare_log
@@ -64,15 +64,15 @@ class TestSlowPeers:
     def test_many_halves_of_requests(self, web):
         """However many are held, the next request is answered."""
         with contextlib.ExitStack() as stack:
-            for _ in range(2 * bounded_protocol.MAX_CONNECTIONS):
+            for _ in range(2 * listening.MAX_CONNECTIONS):
                 stack.enter_context(connect(web, HALF_A_REQUEST))
             assert status(web) == 200
-            assert len(web._server.server_state.connections) <= bounded_protocol.MAX_CONNECTIONS
+            assert len(web._server.server_state.connections) <= listening.MAX_CONNECTIONS
 
     @pytest.mark.parametrize("said", [b"", HALF_A_REQUEST, HALF_A_BODY])
     def test_the_time_for_a_request(self, web, monkeypatch, said):
         """A connection without a complete request ends, though it sends a byte now and then."""
-        monkeypatch.setattr(bounded_protocol, "REQUEST_S", 0.2)
+        monkeypatch.setattr(listening, "REQUEST_S", 0.2)
         with connect(web, said) as peer:
             peer.settimeout(0.05)
             with contextlib.suppress(ConnectionError):
@@ -86,7 +86,7 @@ class TestSlowPeers:
 
     def test_a_connection_is_used_again(self, web, monkeypatch):
         """The time counts anew after each answer."""
-        monkeypatch.setattr(bounded_protocol, "REQUEST_S", HANG)
+        monkeypatch.setattr(listening, "REQUEST_S", HANG)
         connection = http.client.HTTPConnection(web.addr, web.port, timeout=HANG)
         with contextlib.closing(connection):
             for _ in range(3):

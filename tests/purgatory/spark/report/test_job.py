@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from purgatory.cli.entry_point import main
-from purgatory.cli.spark import report as report_command
+from purgatory.cli.spark.batch import add_report
 from purgatory.spark.errors import RejectedRows, SparkError
 from purgatory.spark.report.job import (
     DataDirectory,
@@ -135,6 +135,6 @@ def test_bad_options():
 def test_help_needs_no_spark():
     """The command's parser is made without Spark, so that help is quick."""
     parser = argparse.ArgumentParser()
-    report_command.add_parser(parser.add_subparsers())
+    add_report(parser.add_subparsers())
     arguments = parser.parse_args(["report", "journal", "--share", "0.5", "0.9"])
     assert (arguments.journal, arguments.share, arguments.html) == ("journal", [0.5, 0.9], None)

@@ -1,0 +1,197 @@
+"""`purgatory keys` and `purgatory tokens`: which programs may speak to a server or a gateway.
+
+Called from the main thread. Nothing of the extra is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from purgatory.cli.options import SubParsers, add_command, add_group, import_extra
+from purgatory.service.config import Config
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.access import Access
+    from purgatory.service.auth.key_store import KeyStore
+    from purgatory.service.auth.token_store import TokenStore
+
+_KEYS: Final = """\
+CURVE keys for a server that others than this machine can reach. The server has a key pair named
+"server"; each client has one of its own, and the server lets in the clients on its list. A running
+server reads the list again on SIGHUP."""
+
+_KEYS_EXAMPLES: Final = """\
+examples, on the server:
+  purgatory keys new server          its pair; server.key is for the clients
+  purgatory keys new shop            a pair for a client: hand on shop.key_secret
+  purgatory keys allow shop          let that client in
+  purgatory keys allow till KEY      let in one that made its pair itself (KEY: the key, or a file)
+  purgatory keys allow till -- -KEY  another tool has made a key that begins with "-"
+  purgatory keys allow billing --rights submit,read
+                                     it may do no more than that, and only under its own name
+  purgatory keys allow worker --name worker-1,worker-2 --rights complete
+  purgatory keys list"""
+
+_TOKENS: Final = """\
+Tokens for programs that use `purgatory gateway`. A token is for the operations of one client, NAME;
+a client may have several, so that one can be replaced. Only hashes are kept. A running gateway
+knows at once what was made and revoked."""
+
+_TOKENS_EXAMPLES: Final = """\
+examples, on the gateway's machine:
+  purgatory tokens new shop                       prints a token: it is not shown again
+  purgatory tokens new till --rights submit,read  it may do no more than that
+  purgatory tokens list
+  purgatory tokens revoke shop                    all of a client, or one by its id"""
+
+
+def add_keys(subparsers: SubParsers) -> None:
+    """Add `purgatory keys` and its subcommands."""
+    summary = "make keys, and say which clients are let in"
+    commands = add_group(subparsers, "keys", summary, _KEYS, _KEYS_EXAMPLES)
+    new = add_command(commands, "new", _new_key, "make a key pair")
+    new.add_argument("name", metavar="NAME", help='of the client; "server" for the server itself')
+    allow = add_command(commands, "allow", _allow, "let a client in")
+    allow.add_argument("name", metavar="NAME", help="what it is called here")
+    allow.add_argument(
+        "key",
+        metavar="KEY",
+        nargs="?",
+        help="its public key, or a file that has it (default: NAME.key in the directory)",
+    )
+    allow.add_argument(
+        "--name",
+        dest="names",
+        metavar="NAME,...",
+        help="client names that it may use; '*' for any (default: any or, with --rights, its own)",
+    )
+    allow.add_argument(
+        "--rights",
+        metavar="RIGHT,...",
+        help="of submit, complete, read, work and administer (default: all)",
+    )
+    revoke = add_command(commands, "revoke", _revoke_key, "let a client in no longer")
+    revoke.add_argument("name", metavar="NAME")
+    shown = add_command(commands, "list", _list_keys, "show the keys and the clients let in")
+    add_directory_options(new, allow, revoke, shown)
+
+
+def add_tokens(subparsers: SubParsers) -> None:
+    """Add `purgatory tokens` and its subcommands."""
+    summary = "make the tokens of a gateway, and revoke them"
+    commands = add_group(subparsers, "tokens", summary, _TOKENS, _TOKENS_EXAMPLES)
+    new = add_command(commands, "new", _new_token, "make a token")
+    new.add_argument("name", metavar="NAME", help="client whose operations it is for")
+    new.add_argument(
+        "--rights",
+        metavar="RIGHT,...",
+        help="of submit, complete, read and administer (default: submit,complete,read)",
+        default="submit,complete,read",
+    )
+    summary = "make a token, or all of a client, useless"
+    revoke = add_command(commands, "revoke", _revoke_token, summary)
+    revoke.add_argument("name", metavar="NAME|ID")
+    shown = add_command(commands, "list", _list_tokens, "show which tokens there are")
+    add_directory_options(new, revoke, shown)
+
+
+def add_directory_options(*parsers: argparse.ArgumentParser) -> None:
+    """Add the options that name the directory of keys and tokens."""
+    for parser in parsers:
+        parser.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
+        parser.add_argument("--keys-dir", metavar="DIR", help="of keys and tokens (DIR/keys)")
+
+
+def _directory(arguments: argparse.Namespace) -> Path:
+    """Return the directory that the options name. Raises ConfigError."""
+    flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
+    return Config.load(flags).keys_dir
+
+
+def _key_store(arguments: argparse.Namespace) -> KeyStore:
+    module = import_extra("purgatory.service.auth.key_store", "service")
+    keys: KeyStore = module.KeyStore(_directory(arguments))
+    return keys
+
+
+def token_store(arguments: argparse.Namespace) -> TokenStore:
+    """Return the tokens of the directory that the options name."""
+    module = import_extra("purgatory.service.auth.token_store", "service")
+    store: TokenStore = module.TokenStore(_directory(arguments))
+    return store
+
+
+def _new_key(arguments: argparse.Namespace) -> int:
+    keys = _key_store(arguments)
+    pair = keys.new(arguments.name)
+    print(f"{keys.directory / arguments.name}.key_secret: keep it secret")
+    print(f"{keys.directory / arguments.name}.key: {pair.public.decode()}")
+    return 0
+
+
+def _allow(arguments: argparse.Namespace) -> int:
+    keys = _key_store(arguments)
+    read_public = import_extra("purgatory.service.auth.key_store", "service").read_public
+    public = read_public(arguments.key or str(keys.directory / f"{arguments.name}.key"))
+    fresh = keys.allow(arguments.name, public, _access(arguments))
+    words = "is let in" if fresh else "was let in already"
+    print(f"{arguments.name} {words}, {_shown(keys.allowed()[public])}")
+    return 0
+
+
+def _access(arguments: argparse.Namespace) -> Access | None:
+    """Return the access that the options give; None if there are none of these."""
+    label, names = arguments.name, arguments.names
+    if names is None and arguments.rights is None:
+        return None
+    module = import_extra("purgatory.service.auth.access", "service")
+    rights = module.RIGHTS if arguments.rights is None else arguments.rights.split(",")
+    access: Access = module.Access(label, rights=rights)
+    if names is None:
+        names = label if access.own_only else "*"
+    return access if names == "*" else module.Access(label, names.split(","), rights)
+
+
+def _shown(access: Access) -> str:
+    names = " or ".join(access.names) or "any name"
+    return f"as {names}: {', '.join(access.rights) if access.own_only else 'may do all'}"
+
+
+def _revoke_key(arguments: argparse.Namespace) -> int:
+    found = _key_store(arguments).revoke(arguments.name)
+    print(f"{arguments.name} is let in no longer" if found else f"{arguments.name} was not let in")
+    return 0 if found else 1
+
+
+def _list_keys(arguments: argparse.Namespace) -> int:
+    keys = _key_store(arguments)
+    pairs = ", ".join(keys.names()) or "none"
+    print(f"key pairs in {keys.directory}: {pairs}")
+    allowed = keys.allowed()
+    print("clients let in:" if allowed else "clients let in: none")
+    for public, access in sorted(allowed.items(), key=lambda entry: entry[1].label):
+        print(f"  {public.decode()}  {access.label}, {_shown(access)}")
+    return 0
+
+
+def _new_token(arguments: argparse.Namespace) -> int:
+    module = import_extra("purgatory.service.auth.access", "service")
+    access: Access = module.Access(arguments.name, rights=arguments.rights.split(","))
+    print(token_store(arguments).new(access))
+    return 0
+
+
+def _revoke_token(arguments: argparse.Namespace) -> int:
+    count = token_store(arguments).revoke(arguments.name)
+    print(f"{arguments.name}: {count} revoked" if count else f"{arguments.name}: no such token")
+    return 0 if count else 1
+
+
+def _list_tokens(arguments: argparse.Namespace) -> int:
+    tokens = token_store(arguments).all()
+    print("tokens:" if tokens else "tokens: none")
+    for token in tokens:
+        print(f"  {token.id}  {token.access.label}: {', '.join(token.access.rights)}")
+    return 0

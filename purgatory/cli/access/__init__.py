@@ -1,1 +1,0 @@
-"""Which programs may speak to a server or a gateway: keys and tokens."""

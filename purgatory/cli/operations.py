@@ -1,0 +1,287 @@
+"""The commands for operations at a server: submit, complete, extend, cancel and look.
+
+Called from the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.options import DURATION, SubParsers, add_command, add_json_option
+from purgatory.cli.output import (
+    moment,
+    optional_text,
+    print_facts,
+    print_json,
+    print_table,
+    result_text,
+    value_text,
+)
+from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.service.errors import OperationFailed
+
+if TYPE_CHECKING:
+    from purgatory.service.client.client import Client
+    from purgatory.service.client.futures import ServiceFuture
+    from purgatory.service.protocol import OperationStatus
+
+_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
+_LIMIT: Final = 100
+_HEAD: Final = (
+    "operation",
+    "state",
+    "kind",
+    "client",
+    "keys",
+    "due, or ended",
+    "payload, or result",
+)
+_LIST: Final = """\
+List operations of a server in order of submission: those that wait, and those that have ended for
+as long as the server knows them. A key that may not administer sees those of its client only."""
+
+_LIST_EXAMPLES: Final = """\
+examples:
+  purgatory list --state pending --kind order
+  purgatory list --waits-for paid:17
+  purgatory list --client shop --limit 1000000 --json > operations.jsonl
+
+exit codes: 0 done, 2 an error"""
+
+
+def add_parsers(subparsers: SubParsers) -> None:
+    """Add the commands and their options."""
+    _add_defer(subparsers)
+    complete = _add(subparsers, "complete", _complete, "complete keys at a server", "KEY")
+    complete.add_argument("--value", metavar="VALUE", help="JSON, or else a text")
+    complete.add_argument(
+        "--limit", type=int, metavar="N", help="for at most N operations, the longest waiting first"
+    )
+    complete.add_argument(
+        "--hold",
+        default=0.0,
+        help="count for operations submitted within that time, too (60, 5m); then exit code 0",
+        **DURATION,
+    )
+    fail = _add(subparsers, "fail", _fail, "fail keys at a server", "KEY")
+    fail.add_argument("--error", default="Failed", metavar="NAME", help="its type (Failed)")
+    fail.add_argument("--message", default="", metavar="TEXT", help="what went wrong")
+    extend = _add(subparsers, "extend", _extend, "give operations at a server more time", "ID")
+    extend.add_argument(
+        "--in",
+        dest="timeout",
+        required=True,
+        help="when they expire, from now on: seconds, 30m, 1h30m, PT30M, P1DT2H",
+        **DURATION,
+    )
+    _add(subparsers, "cancel", _cancel, "cancel operations at a server", "ID")
+    add_json_option(_add(subparsers, "query", _query, "ask a server about operations", "ID"))
+    _add_list(subparsers)
+
+
+def _add(
+    subparsers: SubParsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    of: str,
+    text: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command for one KEY or more, or one ID or more."""
+    parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
+    add_connection_options(parser)
+    parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", help=text)
+    return parser
+
+
+def _add_defer(subparsers: SubParsers) -> None:
+    summary = "have an operation wait at a server"
+    parser = _add(subparsers, "defer", _defer, summary, "KEY", "what it waits for")
+    parser.add_argument(
+        "--in",
+        dest="timeout",
+        default=30.0,
+        help="when it expires: seconds, 30m, 1h30m, PT30M, P1DT2H (default: 30)",
+        **DURATION,
+    )
+    parser.add_argument("--need", type=int, default=1, metavar="N", help="how many of the keys")
+    parser.add_argument("--kind", default="", help="a word for the statistics")
+    parser.add_argument("--id", metavar="ID", help="its id; the same one twice is one operation")
+    parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="until it ends; prints the value, exit code 1 if it does not complete",
+    )
+
+
+def _add_list(subparsers: SubParsers) -> None:
+    summary = "list the operations of a server"
+    parser = add_command(subparsers, "list", _list, summary, _LIST, _LIST_EXAMPLES)
+    parser.add_argument("--kind", help="only those of this kind")
+    parser.add_argument("--waits-for", metavar="KEY", help="only those that wait for this key")
+    parser.add_argument("--client", help="only those of this client")
+    parser.add_argument("--state", choices=_STATES, help="only those in this state")
+    parser.add_argument(
+        "--limit", type=int, default=_LIMIT, metavar="N", help=f"at most so many ({_LIMIT})"
+    )
+    add_json_option(parser)
+    add_connection_options(parser)
+
+
+def _defer(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        future = client.defer(
+            *arguments.keys,
+            timeout=arguments.timeout,
+            need=arguments.need,
+            kind=arguments.kind,
+            op_id=arguments.id,
+            payload=_value(arguments.payload),
+        )
+        client.flush()
+        try:
+            if arguments.wait:
+                print(value_text(future.result()))
+            else:
+                _print_id(future, client.name)
+        except (OperationExpired, OperationCancelled, OperationFailed) as end:
+            print(end)
+            return BAD_NEWS
+    return 0
+
+
+def _print_id(future: ServiceFuture, client: str) -> None:
+    """Print the id; a person, but no program that reads stderr, is told where the outcome is."""
+    if future.done():  # it was refused, or has ended already
+        future.result()
+    print(future.op_id)
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(
+            f"its outcome is kept for {client!r}: purgatory outcomes show {future.op_id}",
+            file=sys.stderr,
+        )
+
+
+def _value(text: str | None) -> Any:
+    """Parse a value given on the command line: JSON if it is, else the text; None if none."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _complete(arguments: argparse.Namespace) -> int:
+    value = _value(arguments.value)
+    with connected(arguments) as client:
+        counts = _results(
+            client,
+            [
+                client.complete_later(key, value, limit=arguments.limit, hold=arguments.hold)
+                for key in arguments.keys
+            ],
+        )
+    print(f"{sum(counts):,} operations completed")
+    return 0 if any(counts) or arguments.hold else BAD_NEWS
+
+
+def _fail(arguments: argparse.Namespace) -> int:
+    error = OperationFailed(arguments.error, arguments.message)
+    with connected(arguments) as client:
+        counts = _results(client, [client.fail_later(key, error) for key in arguments.keys])
+    print(f"{sum(counts):,} operations failed")
+    return 0 if any(counts) else BAD_NEWS
+
+
+def _extend(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        answers = [client.extend_later(name, arguments.timeout) for name in arguments.ids]
+        done = _results(client, answers)
+    print(f"{sum(done):,} operations extended")
+    return 0 if all(done) else BAD_NEWS
+
+
+def _results(client: Client, answers: Sequence[Any]) -> list[int]:
+    client.flush()
+    return [answer.result() for answer in answers]
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        done = [client.cancel(name) for name in arguments.ids]
+    print(f"{sum(done):,} operations cancelled")
+    return 0 if all(done) else BAD_NEWS
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        found = [client.query(name) for name in arguments.ids]
+    if arguments.json:
+        print_json(found)
+    else:
+        print_facts(_facts(status) for status in found)
+    return BAD_NEWS if any(status.state == "unknown" for status in found) else 0
+
+
+def _facts(status: OperationStatus) -> dict[str, str]:
+    """Return names and texts of what is known of an operation."""
+    done = set(status.keys_done)
+    facts = {
+        "operation": status.op_id,
+        "state": status.state,
+        "kind": status.kind,
+        "client": status.client,
+        "keys": ", ".join(f"{key} (done)" if key in done else key for key in status.keys),
+    }
+    if status.state != "unknown":
+        facts["need"] = f"{status.need} of {len(set(status.keys))}"
+        facts["submitted"] = moment(status.submitted_ms)
+        facts["deadline"] = moment(status.deadline_ms)
+    if status.at_ms is not None:
+        facts["ended"] = moment(status.at_ms)
+    facts["by key"] = status.by_key or ""
+    facts["result"] = result_text(status.state, status.result)
+    facts["payload"] = optional_text(status.payload)
+    if status.left_out:
+        facts["left out"] = f"{status.left_out:,} bytes of result and payload"
+    return facts
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        found = client.list(
+            kind=arguments.kind,
+            key=arguments.waits_for,
+            client=arguments.client,
+            state=arguments.state,
+            limit=arguments.limit,
+        )
+        if arguments.json:
+            print_json(found)
+            return 0
+        rows = [_row(status) for status in found]
+    print_table(_HEAD, rows)
+    more = "; there may be more: --limit" if len(rows) == arguments.limit else ""
+    print(f"{len(rows):,} operations{more}")
+    return 0
+
+
+def _row(status: OperationStatus) -> tuple[str, ...]:
+    has_ended = status.at_ms is not None
+    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    return (
+        status.op_id,
+        status.state,
+        status.kind,
+        status.client,
+        ", ".join(status.keys),
+        moment(status.deadline_ms if status.at_ms is None else status.at_ms),
+        value,
+    )

@@ -1,1 +1,0 @@
-"""The commands for operations at a server: submit, complete, extend, cancel and look."""

@@ -1,0 +1,99 @@
+"""How commands say their options, and import what extras bring. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+from purgatory.durations import parse_duration
+from purgatory.errors import PurgatoryError
+
+SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+def add_command(
+    subparsers: SubParsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int] | None,
+    summary: str,
+    description: str | None = None,
+    examples: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command; `run` maps its arguments to the exit code. Returns its parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(
+    subparsers: SubParsers, name: str, summary: str, description: str, examples: str | None = None
+) -> SubParsers:
+    """Add a command that has commands of its own; returns where these are added."""
+    parser = add_command(subparsers, name, None, summary, description, examples)
+    return parser.add_subparsers(metavar="COMMAND", required=True)
+
+
+def add_json_option(*parsers: argparse.ArgumentParser) -> None:
+    """Add the option to print JSON instead of a table."""
+    for parser in parsers:
+        parser.add_argument("--json", action="store_true", help="a line of JSON for each")
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds, as a type for argparse. Raises ArgumentTypeError."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def at_least_one(text: str) -> int:
+    """Return a whole number of 1 or more, as a type for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+#: Of an option that is a duration, in seconds.
+DURATION: Final[dict[str, Any]] = {"type": seconds, "metavar": "DURATION"}
+#: Of an option that is a number of at least 1.
+COUNT: Final[dict[str, Any]] = {"type": at_least_one, "metavar": "N"}
+
+
+def optional_path(text: str | None) -> Path | None:
+    """Return the path that an option gives; None without one."""
+    return None if text is None else Path(text)
+
+
+class ExtraMissing(PurgatoryError):
+    """Raised when a package of an extra is not installed; the message says how to install it."""
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Import a module that needs the packages of an extra, when a command runs and not before.
+
+    So the command line works, and starts quickly, without the extras. Raises `ExtraMissing` when a
+    package is not installed. A module of this project that is missing is a defect, and raises
+    ModuleNotFoundError.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "purgatory":
+            raise
+        raise ExtraMissing(
+            f"this needs {missing}: pip install 'timer-purgatory[{extra}]'"
+        ) from error

@@ -1,0 +1,199 @@
+"""`purgatory outcomes` and `purgatory dead`: what a server keeps for a client until it is told.
+
+An outcome stays at the server, for the client that its operation belongs to, until a client of that
+name acknowledges it or the retention of the server is over. A dead job, which was given up after
+its last attempt, stays until it is retried or dropped. Called from the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.options import SubParsers, add_command, add_group, add_json_option
+from purgatory.cli.output import (
+    moment,
+    optional_text,
+    print_facts,
+    print_json,
+    print_table,
+    result_text,
+)
+from purgatory.service.errors import ConfigError
+
+if TYPE_CHECKING:
+    from purgatory.service.protocol import OutcomeMessage
+
+_OUTCOMES: Final = """\
+See, read and acknowledge outcomes that no client has taken yet. They are kept for the client that
+the operations belong to, --name. Looking at them takes none away."""
+
+_OUTCOMES_EXAMPLES: Final = """\
+examples:
+  purgatory outcomes list            of operations deferred here, without --wait
+  purgatory outcomes show order-17   with its result and its payload
+  purgatory outcomes ack order-17    so that it is kept no longer
+  purgatory outcomes list --name shop --json
+
+exit codes: 0 done, 1 there is no unread outcome of an ID, 2 an error"""
+
+_DEAD: Final = """\
+See jobs that were given up after their last attempt, have them tried again, or drop them. They are
+kept for the workers of the name --name."""
+
+_DEAD_EXAMPLES: Final = """\
+examples:
+  purgatory dead list --name reminders
+  purgatory dead retry order-17 --name reminders
+  purgatory dead drop --all --name reminders
+
+exit codes: 0 done, 1 there is no dead job of an ID, 2 an error"""
+
+
+def add_outcomes(subparsers: SubParsers) -> None:
+    """Add `purgatory outcomes` and its subcommands."""
+    summary = "see, read and acknowledge unread outcomes"
+    commands = add_group(subparsers, "outcomes", summary, _OUTCOMES, _OUTCOMES_EXAMPLES)
+    listed = add_command(commands, "list", _list_outcomes, "list them, the oldest first")
+    shown = add_command(commands, "show", _show, "show some, with result and payload")
+    shown.add_argument("ids", metavar="ID", nargs="+", help="of the operation")
+    add_json_option(listed, shown)
+    for parser in (listed, shown):
+        add_connection_options(parser)
+    summary = "acknowledge them: they are kept no longer"
+    _add_end(commands, "ack", _acknowledge, summary, "of the operation")
+
+
+def add_dead(subparsers: SubParsers) -> None:
+    """Add `purgatory dead` and its subcommands."""
+    summary = "see, retry and drop jobs that were given up"
+    commands = add_group(subparsers, "dead", summary, _DEAD, _DEAD_EXAMPLES)
+    listed = add_command(commands, "list", _list_dead, "list them, the oldest first")
+    add_json_option(listed)
+    add_connection_options(listed)
+    for name, summary in (("retry", "have them tried again"), ("drop", "forget them")):
+        _add_end(commands, name, _end_dead, summary, "of the job").set_defaults(verb=name)
+
+
+def _add_end(
+    commands: SubParsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    of: str,
+) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, run, summary)
+    parser.add_argument("ids", metavar="ID", nargs="*", help=of)
+    parser.add_argument("--all", action="store_true", help="all that are there now")
+    add_connection_options(parser)
+    return parser
+
+
+def _list_outcomes(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        outcomes = list(_pages(client.unread))
+    if arguments.json:
+        print_json(outcomes)
+        return 0
+    rows = [
+        (one.op_id, one.outcome, moment(one.at_ms), result_text(one.outcome, one.result))
+        for one in outcomes
+    ]
+    print_table(("operation", "outcome", "ended", "result"), rows)
+    print(f"{len(rows):,} unread outcomes of client {client.name!r}")
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        found = {one.op_id: one for one in _pages(client.unread) if one.op_id in arguments.ids}
+    outcomes = [found[op_id] for op_id in arguments.ids if op_id in found]
+    if arguments.json:
+        print_json(outcomes)
+    else:
+        print_facts(_facts(outcome) for outcome in outcomes)
+    return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
+
+
+def _acknowledge(arguments: argparse.Namespace) -> int:
+    _check_which("outcomes ack", arguments)
+    with connected(arguments) as client:
+        found = _numbers(arguments, client.unread)
+        count = client.acknowledge(found.values())
+    print(f"{count:,} outcomes acknowledged")
+    return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
+
+
+def _list_dead(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        jobs = list(_pages(client.dead_jobs))
+    if arguments.json:
+        print_json(jobs)
+        return 0
+    rows = [
+        (
+            job.op_id,
+            job.kind,
+            str(job.attempts),
+            moment(job.at_ms),
+            job.error,
+            optional_text(job.payload),
+        )
+        for job in jobs
+    ]
+    print_table(("job", "kind", "attempts", "given up", "error", "payload"), rows)
+    print(f"{len(rows):,} dead jobs of {client.name!r}")
+    return 0
+
+
+def _end_dead(arguments: argparse.Namespace) -> int:
+    _check_which(f"dead {arguments.verb}", arguments)
+    with connected(arguments) as client:
+        found = _numbers(arguments, client.dead_jobs)
+        end = client.retry_dead if arguments.verb == "retry" else client.drop_dead
+        count = end(found.values())
+    print(f"{count:,} jobs {'sent again' if arguments.verb == 'retry' else 'dropped'}")
+    return _tell_missing(arguments.ids, found, f"{client.name!r} has no dead job")
+
+
+def _check_which(command: str, arguments: argparse.Namespace) -> None:
+    if bool(arguments.ids) == arguments.all:
+        raise ConfigError(f"{command}: expected one ID or more, or else --all")
+
+
+def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:
+    """Return the numbers of those that the arguments name, by id."""
+    wanted = arguments.ids
+    return {one.op_id: one.number for one in _pages(read) if arguments.all or one.op_id in wanted}
+
+
+def _pages(read: Callable[[int], Sequence[Any]]) -> Iterator[Any]:
+    """Yield what is kept for the client, oldest first, a page at a time."""
+    after = 0
+    while page := read(after):
+        yield from page
+        after = page[-1].number
+
+
+def _tell_missing(ids: Sequence[str], found: dict[str, Any], nothing: str) -> int:
+    missing = [op_id for op_id in ids if op_id not in found]
+    for op_id in missing:
+        print(f"{op_id}: {nothing} of it")
+    return BAD_NEWS if missing else 0
+
+
+def _facts(outcome: OutcomeMessage) -> dict[str, str]:
+    """Return names and texts of an outcome."""
+    return {
+        "operation": outcome.op_id,
+        "outcome": outcome.outcome,
+        "kind": outcome.kind,
+        "submitted": moment(outcome.submitted_ms),
+        "deadline": moment(outcome.deadline_ms),
+        "ended": moment(outcome.at_ms),
+        "by key": outcome.by_key or "",
+        "result": result_text(outcome.outcome, outcome.result),
+        "payload": optional_text(outcome.payload),
+    }

@@ -1,0 +1,66 @@
+"""What commands print: values, moments and outcomes as texts, tables and lines of JSON.
+
+Called from the main thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from purgatory.cli.options import import_extra
+
+
+def value_text(value: Any) -> str:
+    """Return a value as the terminal shows it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as one line of JSON; what JSON cannot hold as its `repr`."""
+    try:
+        return json.dumps(value, default=repr)
+    except (TypeError, ValueError):  # a map with keys that are no texts
+        return json.dumps(repr(value))
+
+
+def optional_text(value: Any) -> str:
+    """Return a value as the terminal shows it; empty for None."""
+    return "" if value is None else value_text(value)
+
+
+def result_text(outcome: str, value: Any) -> str:
+    """Return the result of an operation: its value or, if it failed, the error."""
+    if outcome == "failed" and isinstance(value, list) and len(value) >= 2:
+        return ": ".join(str(text) for text in value[:2] if text)
+    return optional_text(value)
+
+
+def moment(unix_ms: int) -> str:
+    """Return Unix milliseconds as a local time."""
+    try:
+        local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
+    except (OverflowError, ValueError, OSError):  # beyond what a calendar can hold
+        return f"{unix_ms} ms"
+    return local.isoformat(" ", "milliseconds")
+
+
+def print_json(records: Iterable[Any]) -> None:
+    """Print messages of the protocol, each as it comes, as a line of JSON."""
+    for record in records:
+        print(json_text({name: getattr(record, name) for name in record.__struct_fields__}))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of texts below a head; nothing if there are none."""
+    if rows:
+        import_extra("purgatory.cli.screen", "service").print_table(head, rows)
+
+
+def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:
+    """Print names and texts, group after group; empty texts are left out."""
+    shown = [[(name, text) for name, text in group.items() if text] for group in groups]
+    if shown:
+        import_extra("purgatory.cli.screen", "service").print_facts(shown, right=right)

@@ -1,0 +1,81 @@
+"""What a command that serves sets in its process: the log, the limit of open files, systemd.
+
+The main thread calls all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import logging
+import os
+import resource
+import socket
+from typing import Any, Final
+
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# What every record has; other attributes were given as `extra`.
+_COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line: time, level, logger, thread, message.
+
+    `time` is ISO 8601, UTC. `fields` has what was given as `extra`, `exception` the traceback; both
+    are left out if there is none. Values that JSON does not know are shown as text.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        time = dt.datetime.fromtimestamp(record.created, dt.UTC)
+        line: dict[str, Any] = {
+            "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        fields = {name: value for name, value in vars(record).items() if name not in _COMMON}
+        if fields:
+            line["fields"] = fields
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def configure_logging(log_format: str, *, verbose: bool) -> None:
+    """Log to stderr, as "text" or as "json"; warnings and worse, or what is done, too."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+
+
+# Enough for any number of clients that a server has; some systems allow a billion.
+_ENOUGH: Final = 65_536
+
+
+def raise_descriptor_limit() -> None:
+    """Let the process open as many files as the system allows it, within reason.
+
+    Many systems allow 1024 unless a process asks for more; each connection takes one.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # it goes on with fewer
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def notify(*states: str) -> None:
+    """Send lines such as `READY=1`; does nothing without a service manager."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):  # an abstract socket
+        address = "\0" + address[1:]
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+    ):
+        sender.sendto("\n".join(states).encode(), address)

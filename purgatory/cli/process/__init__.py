@@ -1,1 +1,0 @@
-"""What `purgatory serve` sets in its process: the log, the limit of open files."""

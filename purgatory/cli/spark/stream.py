@@ -1,0 +1,334 @@
+"""`purgatory spark run` and `compact`: outcomes as a stream, and its output merged.
+
+Called from the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from purgatory.cli.options import (
+    COUNT,
+    DURATION,
+    SubParsers,
+    add_command,
+    import_extra,
+    seconds,
+)
+from purgatory.cli.spark.session import add_session_options, command_session
+from purgatory.errors import PurgatoryError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from purgatory.spark.stream.entry import CheckpointEntry
+    from purgatory.spark.stream.output import TopicOutput
+    from purgatory.spark.stream.query import Stream
+    from purgatory.spark.stream.sources import Source
+
+_TABLES: Final = ("operations", "events", "extensions")
+
+_RUN: Final = """\
+Run the purgatory as a stream: operations and events come as files that are put into two
+directories (Parquet or JSON lines, moved there whole), or as Kafka topics; each outcome leaves
+once, as Parquet in the directory of --out, also when the command is killed and started again. A
+Kafka topic can get them, too (--outcomes-topic), after such a kill some of them twice.
+
+Event time is over up to the latest time that both sources have shown, less the watermark; what is
+over has its outcome. Rows that come later than that go to _late/ below --out, rows that break a
+rule to _rejected/, each with its reason. One command runs on a checkpoint at a time; it belongs to
+one pair of sources and one output."""
+
+_RUN_EXAMPLES: Final = """\
+examples:
+  purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp
+  purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp --once
+  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 ... spark run \\
+      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp \\
+      --outcomes-topic ended"""
+
+_COMPACT: Final = """\
+Move the outcomes that a stream has committed from its many small files into few large ones, in a
+directory of their own; rows that were late or rejected, too. The stream may be running. Started
+again, also after kill -9, the command goes on: each outcome is in one file of either directory,
+and in the archive never twice. Readers of the archive may read it at any time.
+
+The stream is known by its checkpoint. A later run may have another archive, as one a month."""
+
+
+def add_run(subparsers: SubParsers) -> None:
+    """Add the command."""
+    summary = "operations and events as streams, outcomes exactly once"
+    parser = add_command(subparsers, "run", _run, summary, _RUN, _RUN_EXAMPLES)
+    for name, text in (("operations", "operations"), ("events", "key events")):
+        parser.add_argument(
+            f"--{name}", required=True, metavar="DIR", help=f"where {text} come (or Kafka topics)"
+        )
+    parser.add_argument(
+        "--extensions", metavar="DIR", help="where extensions of timeouts come, if there are any"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="where outcomes go")
+    parser.add_argument(
+        "--outcomes-topic",
+        metavar="TOPIC",
+        help="a Kafka topic that gets the outcomes, too, at least once; the key is the op_id",
+    )
+    _add_pairs(parser, "--outcomes-option", "an option of Spark's Kafka sink; may be repeated")
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="DIR", help="where the stream stands"
+    )
+    endings = parser.add_mutually_exclusive_group()
+    endings.add_argument(
+        "--once",
+        action="store_true",
+        help="take what is there and stop; what is open stays pending for the next run",
+    )
+    endings.add_argument(
+        "--until-end",
+        action="store_true",
+        help="the same, and then give every operation its outcome: no more rows will come",
+    )
+    parser.add_argument("--strict", action="store_true", help="stop at a row that breaks a rule")
+    _add_time_options(parser)
+    _add_source_options(parser)
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
+    )
+    add_session_options(parser)
+
+
+def _add_time_options(parser: argparse.ArgumentParser) -> None:
+    duration = DURATION | {"type": _seconds}
+    parser.add_argument(
+        "--watermark",
+        default=600.0,
+        help="by how much rows may be out of order (default: 600)",
+        **duration,
+    )
+    parser.add_argument(
+        "--trigger", default=1.0, help="look for new rows this often (default: 1)", **duration
+    )
+    parser.add_argument(
+        "--idle",
+        help="after so long without rows from a source, its event time goes on with the clock "
+        "(default: never)",
+        **duration,
+    )
+    parser.add_argument(
+        "--shards",
+        help="partitions of the state, when a stream begins (default: the cores)",
+        **COUNT,
+    )
+
+
+def _add_source_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-files",
+        help="files of each directory in one micro-batch (default: all that are there)",
+        **COUNT,
+    )
+    parser.add_argument(
+        "--kafka",
+        metavar="HOST:PORT",
+        help="read Kafka topics: messages are JSON objects; needs Spark's Kafka connector",
+    )
+    text = "an option of Spark's source, for all of them; may be repeated"
+    _add_pairs(parser, "--option", text)
+    for table in _TABLES:
+        _add_pairs(parser, f"--{table}-option", f"the same for {table} only")
+
+
+def _add_pairs(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
+    """Add an option that may be repeated, each time with a NAME=VALUE."""
+    parser.add_argument(
+        flag, action="append", type=_pair, default=[], metavar="NAME=VALUE", help=text
+    )
+
+
+def _seconds(text: str) -> float:
+    duration = seconds(text)
+    if not 0 <= duration < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a duration of 0 or more")
+    return duration
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = _options(arguments)
+    with command_session(arguments) as spark:
+        done = _stream(spark, arguments, options)
+    _print_result(done, arguments.out)
+    return 0
+
+
+def _stream(
+    spark: SparkSession, arguments: argparse.Namespace, options: dict[str, str]
+) -> CheckpointEntry:
+    stream_module = import_extra("purgatory.spark.stream.query", "spark")
+    progress_module = import_extra("purgatory.spark.progress", "spark")
+    stopping = threading.Event()
+    with progress_module.Progress("starting the stream") as progress, _stop_on_signal(stopping.set):
+        operations, events, extensions = (
+            _source(spark, arguments, table, options, stopping) for table in _TABLES
+        )
+        stream: Stream = stream_module.Stream(
+            spark,
+            operations,
+            events,
+            extensions=extensions,
+            out=arguments.out,
+            topic=_topic(arguments),
+            checkpoint=arguments.checkpoint,
+            watermark_ms=round(arguments.watermark * 1000),
+            idle_seconds=arguments.idle,
+            shards=arguments.shards,
+            strict=arguments.strict,
+            on_commit=progress.show,
+            stopping=stopping,
+        )
+        with _metrics(spark, stream, arguments.metrics_port):
+            return stream.run(
+                once=arguments.once,
+                until_end=arguments.until_end,
+                trigger_seconds=arguments.trigger,
+            )
+
+
+def _source(
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+    table: str,
+    options: dict[str, str],
+    stopping: threading.Event,
+) -> Source | None:
+    """Return the source of a table, None without one."""
+    place = getattr(arguments, table)
+    if place is None:
+        return None
+    options = options | dict(getattr(arguments, f"{table}_option"))
+    sources = import_extra("purgatory.spark.stream.sources", "spark")
+    if arguments.kafka is not None:
+        found: Source = sources.topic_source(place, arguments.kafka, options)
+        return found
+    if not (arguments.once or arguments.until_end):
+        sources.wait_for_first_file(spark, place, stopping)
+    directory: Source = sources.directory_source(spark, place, options)
+    return directory
+
+
+def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
+    """Return the topic for outcomes, None without one."""
+    if arguments.outcomes_topic is None:
+        return None
+    options = dict(arguments.outcomes_option)
+    servers = options.pop("kafka.bootstrap.servers", arguments.kafka)
+    if servers is None:
+        raise PurgatoryError(
+            "--outcomes-topic: no broker; with sources that are directories, it is --outcomes-"
+            "option kafka.bootstrap.servers=HOST:PORT"
+        )
+    module = import_extra("purgatory.spark.stream.output", "spark")
+    found: TopicOutput = module.TopicOutput(arguments.outcomes_topic, servers, options)
+    return found
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    options = dict(arguments.option)
+    if arguments.max_files is not None:
+        options["maxFilesPerTrigger"] = str(arguments.max_files)
+    return options
+
+
+@contextlib.contextmanager
+def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - only for this option
+
+    from purgatory import metrics  # noqa: PLC0415
+
+    listener = import_extra("purgatory.spark.stream.metrics", "spark").StreamMetrics(stream)
+    registry = CollectorRegistry()
+    registry.register(listener)
+    spark.streams.addListener(listener)
+    try:
+        with metrics.serve(port, registry=registry):
+            yield
+    finally:
+        spark.streams.removeListener(listener)
+
+
+@contextlib.contextmanager
+def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Make SIGTERM and Ctrl-C stop the stream; the exit code is 0.
+
+    A second Ctrl-C interrupts, as it does elsewhere.
+    """
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def handle(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    for number in signals:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_result(done: CheckpointEntry, out: str) -> None:
+    counts = done.counts
+    ended = [f"{counts['completed']:,} completed", f"{counts['expired']:,} expired"]
+    if counts["failed"]:
+        ended.insert(1, f"{counts['failed']:,} failed")
+    ended.append(f"{done.pending:,} pending")
+    print(f"{counts['operations']:,} operations: {', '.join(ended)} -> {out}")
+    for fate in ("late", "rejected"):
+        rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events"))
+        if rows:
+            print(f"{rows:,} rows {fate} -> {out}/_{fate}")
+
+
+def add_compact(subparsers: SubParsers) -> None:
+    """Add the command."""
+    summary = "merge the small files of a stream's output into an archive"
+    parser = add_command(subparsers, "compact", _compact, summary, _COMPACT)
+    parser.add_argument(
+        "--checkpoint", required=True, metavar="DIR", help="that of the stream; it knows the output"
+    )
+    parser.add_argument("--archive", required=True, metavar="DIR", help="where large files go")
+    parser.add_argument(
+        "--megabytes",
+        default=128,
+        help="of small files in one large file, at most (default: 128)",
+        **COUNT | {"metavar": "MB"},
+    )
+    add_session_options(parser)
+
+
+def _compact(arguments: argparse.Namespace) -> int:
+    module = import_extra("purgatory.spark.stream.compaction", "spark")
+    with command_session(arguments) as spark:
+        merge = functools.partial(module.merge_parquet, spark)
+        archive = module.Archive(spark, arguments.checkpoint, arguments.archive, merge)
+        done = archive.take(arguments.megabytes * 2**20)
+    files = sum(merge.files for merge in done)
+    print(f"{files:,} files merged into {len(done):,} -> {arguments.archive}")
+    return 0

@@ -1,0 +1,135 @@
+"""`purgatory worker`: runs the jobs of a program's `Worker`.
+
+Called from the main thread; the worker runs in another one, so that a signal finds no lock taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
+from purgatory.cli.process import configure_logging
+from purgatory.service.errors import ConfigError
+
+if TYPE_CHECKING:
+    from purgatory.service.worker.worker import Worker
+
+# Seconds between two looks for a signal, and between two lines where there is no terminal.
+_LOOK_S: Final = 0.2
+_LINE_S: Final = 60.0
+
+_DESCRIPTION: Final = """\
+Run the jobs of a worker: MODULE:NAME is a purgatory.Worker with its handlers. The first SIGTERM or
+SIGINT stops it: handlers that run may finish, the other jobs are given back. The second one does
+not wait for them."""
+
+_EXAMPLES: Final = """\
+examples:
+  purgatory worker reminders:worker
+
+exit codes: 0 ended by a signal, 2 an error"""
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    """Add the command and its options."""
+    summary = "run the jobs of a program's worker"
+    parser = add_command(subparsers, "worker", _run, summary, _DESCRIPTION, _EXAMPLES)
+    parser.add_argument("worker", metavar="MODULE:NAME")
+    text = "how long to wait for handlers at the end (30)"
+    parser.add_argument("--drain", default=30.0, help=text, **DURATION)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run the worker until a signal; raises what it raises."""
+    configure_logging("text", verbose=False)
+    worker = _load(arguments.worker)
+    with _signals() as received:
+        worker.start()
+        progress = _Progress(worker)
+        while not received and not worker.wait(_LOOK_S):
+            progress.show()
+        worker.stop(arguments.drain)
+        progress.end()
+        worker.wait(0)  # raises what has ended it
+    return 0
+
+
+def _load(name: str) -> Worker:
+    """Import a worker. Raises ConfigError."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ConfigError(f"worker {name}: expected MODULE:NAME")
+    kind = import_extra("purgatory.service.worker.worker", "service").Worker
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109  # as `python -m` has it
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"worker {name}: there is no module {error.name}") from error
+    except Exception as error:  # of the program
+        raise ConfigError(f"worker {name}: {type(error).__name__}: {error}") from error
+    if not isinstance(found, kind):
+        raise ConfigError(f"worker {name}: {found!r} is no purgatory.Worker")
+    worker: Worker = found
+    return worker
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect SIGTERM and SIGINT in a list; after the first one they end the process again."""
+    received: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def receive(number: int, _: object) -> None:
+        received.append(number)
+        restore()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before[number] = signal.signal(number, receive)
+    try:
+        yield received
+    finally:
+        restore()
+
+
+class _Progress:
+    """A line about a worker: rewritten in a terminal, else one a minute."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._is_terminal = sys.stderr.isatty()
+        self._seen = (time.monotonic(), 0)
+        self._next_line = time.monotonic() + _LINE_S
+
+    def show(self) -> None:
+        """Show the line, if it is time."""
+        now = time.monotonic()
+        if self._is_terminal and now - self._seen[0] >= 1.0:
+            print(f"\r{self._text()}\x1b[K", end="", file=sys.stderr, flush=True)
+        elif not self._is_terminal and now >= self._next_line:
+            self._next_line = now + _LINE_S
+            print(self._text(), file=sys.stderr, flush=True)
+
+    def _text(self) -> str:
+        counts, (before, done) = self._worker.counts, self._seen
+        self._seen = time.monotonic(), counts.done
+        rate = (counts.done - done) / max(1e-3, self._seen[0] - before)
+        return (
+            f"{self._worker.name}: {self._worker.running} running, {counts.done:,} done "
+            f"({rate:,.1f}/s), {counts.failed:,} failed, {counts.lost:,} lost"
+        )
+
+    def end(self) -> None:
+        """Show the last line."""
+        print(f"\r{self._text()}" if self._is_terminal else self._text(), file=sys.stderr)

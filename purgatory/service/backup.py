@@ -1,0 +1,162 @@
+"""Backups: the database and the journal of a data directory, in a directory of their own.
+
+A backup is made by another process than the server's, which goes on meanwhile: SQLite copies the
+database as it is at one moment. So all that was answered before the backup began is in it. Keys are
+not: they are secrets, and stay where they are. Any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from purgatory.durable_files import fsync, make_directory
+from purgatory.errors import StoreError
+from purgatory.journal.files import journal_files_up_to
+from purgatory.service.config import Config
+from purgatory.service.store.database_copy import copy_database
+from purgatory.service.store.private_files import PRIVATE_DIRECTORY, PRIVATE_FILE
+from purgatory.service.store.schema import DATABASE_ID, SCHEMA_VERSION, schema_version
+from purgatory.service.store.store import Store
+
+# Seconds to wait for a lock; a server holds none that a reader needs for longer than a moment.
+_BUSY_S = 10.0
+
+
+class Backup(NamedTuple):
+    """What a backup has: bytes of the database, files of the journal."""
+
+    database_bytes: int
+    journal_files: int
+
+
+def back_up(config: Config, target: Path) -> Backup:
+    """Copy the data that `config` names to the new directory `target`; it is on disk then.
+
+    Raises StoreError if there is no database, one of another version, or a target with files.
+    """
+    with new_directory(target) as directory:
+        return _copy_data(config, Config(data_dir=directory))
+
+
+def restore(backup: Path, target: Path) -> Backup:
+    """Make the new data directory `target` of a backup. Raises StoreError likewise.
+
+    A server may then be started there, in place of the one that was backed up: the two must not
+    both go on, for they would give the same numbers to different operations.
+    """
+    with new_directory(target) as directory:
+        return _copy_data(Config(data_dir=backup), Config(data_dir=directory))
+
+
+def _copy_data(source: Config, target: Config) -> Backup:
+    found, copy = source.database, target.database
+    assert found is not None
+    assert copy is not None
+    if not found.is_file():
+        raise StoreError(f"{found}: there is no such database")
+    _copy_database(found, copy)
+    files = _copy_journal(source.journal_dir, target.journal_dir, copy)
+    return Backup(copy.stat().st_size, files)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    try:
+        connection = sqlite3.connect(
+            f"{source.resolve().as_uri()}?{_mode(source)}",
+            uri=True,
+            timeout=_BUSY_S,
+            isolation_level=None,
+        )
+        with closing(connection):
+            version = schema_version(connection)
+            if version != SCHEMA_VERSION:
+                raise StoreError(
+                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}, to which a "
+                    "server brings it when it starts"
+                )
+            copy_database(connection, target)
+    except sqlite3.Error as error:
+        raise StoreError(f"{source}: cannot read: {error}") from error
+
+
+def _mode(source: Path) -> str:
+    """Return how SQLite is to open a database: a server has a log beside it, a backup has none.
+
+    So a backup can be restored from where nothing can be written; SQLite locks nothing there.
+    """
+    log = source.with_name(f"{source.name}-wal")
+    return "mode=rw" if log.exists() else "mode=ro&immutable=1"
+
+
+def _copy_journal(source: Path, target: Path, database: Path) -> int:
+    """Copy the files of a journal whose rows the copied database has, or had; returns how many.
+
+    A file with later rows is left out: the database still has the others of its rows, for they were
+    not confirmed when it was copied, and a server writes them to the journal once more.
+    """
+    store = Store(database)  # checks it, too
+    try:
+        database_id, last = str(store.metadata()[DATABASE_ID]), store.last_numbers()
+    finally:
+        store.close()
+    count = 0
+    for table, number in zip(last._fields, last, strict=True):
+        for path in journal_files_up_to(source / table, database_id, number):
+            copy_file(path, target / path.relative_to(source))
+            count += 1
+    return count
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Yield a directory to be filled; it gets the name `target` if the block raises nothing.
+
+    Only its owner may read it. Raises StoreError if `target` exists and is not an empty directory,
+    or if it cannot be written.
+    """
+    unfinished = target.with_name(f".{target.name}.unfinished-{os.getpid()}")
+    try:
+        _check_free(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.mkdir(mode=PRIVATE_DIRECTORY)
+        yield unfinished
+        _fsync_directories(unfinished)
+        unfinished.rename(target)  # fails if it has been filled meanwhile
+        fsync(target.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"{error.filename or target}: {reason}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _check_free(target: Path) -> None:
+    if target.is_dir():
+        found = sorted(path.name for path in target.iterdir())
+        if found:
+            raise StoreError(f"{target}: has {found[0]!r} in it; expected a new or empty directory")
+    elif target.exists():
+        raise StoreError(f"{target}: is a file; expected a new or empty directory")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file, with the directories that it lies in; it is on disk then. Raises OSError."""
+    make_directory(target.parent, PRIVATE_DIRECTORY)
+    with (
+        source.open("rb") as reader,
+        open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as writer,  # noqa: PTH123  # a descriptor
+    ):
+        shutil.copyfileobj(reader, writer, 1 << 20)
+        writer.flush()
+        os.fsync(writer.fileno())
+
+
+def _fsync_directories(top: Path) -> None:
+    for directory, _, _ in os.walk(top):
+        fsync(Path(directory))

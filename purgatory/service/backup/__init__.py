@@ -1,1 +1,0 @@
-"""Backups of a data directory, made while its server runs, and how they are restored."""

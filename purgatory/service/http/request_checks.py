@@ -1,0 +1,82 @@
+"""HostCheck and OriginCheck: refuse requests that pages of other sites have browsers send.
+
+A page of another site can have its name resolve to this machine, and then read what is served here
+as if it were its own (DNS rebinding). The browser still sends that name, so it is refused. An
+address in digits has no name to resolve, and a request without a host is from no browser.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_MISDIRECTED: Final = 421
+
+
+class HostCheck:
+    """Passes requests for `hosts`, "localhost" and addresses on to `app`; any port will do."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = {"", "localhost", *map(_normalised, hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
+        if self._is_known(_without_port(host)):
+            await self._app(scope, receive, send)
+            return
+        text = f"this server is not {host!r}; name it in http_hosts if it is\n"
+        await PlainTextResponse(text, status_code=_MISDIRECTED)(scope, receive, send)
+
+    def _is_known(self, host: str) -> bool:
+        return _normalised(host) in self._hosts or _is_address(host)
+
+
+def _normalised(host: str) -> str:
+    return host.strip().lower().removesuffix(".")
+
+
+def _without_port(host: str) -> str:
+    """Remove the port of "host:port" or "[address]:port"."""
+    head, colon, port = host.rpartition(":")
+    return head if colon and port.isdigit() and (":" not in head or head.endswith("]")) else host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+_FORBIDDEN: Final = 403
+
+
+class OriginCheck:
+    """Passes requests of this host's pages, and of no page, on to `app`.
+
+    A browser names the site of a page with each request (`Origin`), and cannot be made to leave
+    that out. Programs that are no browsers send none.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        headers = Headers(raw=list(scope.get("headers", ())))
+        origin = headers.get("origin", "")
+        if not origin or origin.partition("://")[2] == headers.get("host"):
+            await self._app(scope, receive, send)
+            return
+        problem = {"code": "origin", "message": f"pages of {origin!r} may not ask this server"}
+        await JSONResponse(problem, status_code=_FORBIDDEN)(scope, receive, send)

@@ -1,0 +1,88 @@
+"""The screen of `purgatory top`."""
+
+import pytest
+from rich.console import Console
+
+from purgatory.cli.screen import Top, blocks, bytes_shown
+
+FIGURES = dict.fromkeys(
+    ("pending", "unacknowledged", "connections", "messages", "submitted", "completed",
+     "expired", "cancelled", "refused", "commits", "commit_seconds", "commit_failures",
+     "store_backlog", "store_bytes", "uptime_seconds"), 0.0)  # fmt: skip
+
+
+def test_rates():
+    """A rate is the change since the last sample by the seconds between, never negative."""
+    top = Top("tcp://x")
+    top.add(FIGURES | {"uptime_seconds": 10, "expired": 5})
+    top.add(FIGURES | {"uptime_seconds": 12, "expired": 45})
+    assert top._rates["expired"][-1] == 20
+    top.add(FIGURES | {"uptime_seconds": 1, "expired": 1})  # started again
+    top.add(FIGURES | {"uptime_seconds": 2, "expired": 1})
+    assert top._rates["expired"][-1] == 0
+    assert list(top._rates["expired"])[-3:] == [0, 20, 0]
+
+
+def shown(*samples):
+    """Return what the screen shows after some samples."""
+    top = Top("tcp://x")
+    for sample in samples:
+        top.add(FIGURES | sample)
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(top)
+    return capture.get().splitlines()
+
+
+def test_the_first_lines_answer():
+    """Is it well, what is due, what failed."""
+    well, due, wrong = shown({"pending": 1200, "held": 3, "failed": 2, "commit_failures": 4})[:3]
+    assert well.startswith("purgatory at tcp://x, up 0:00:00, ready")
+    assert due.rstrip() == "due:   1,200 pending, 3 held events"
+    assert wrong.rstrip() == "wrong: 2 failed, 0 refused, 4 failed commits, 0 unread outcomes"
+
+
+@pytest.mark.parametrize(
+    ("figures", "told"),
+    [
+        ({"failing_seconds": 12.0}, "NOT READY: commits have failed for 12 s"),
+        ({"oldest_due_age_seconds": 70.0}, "NOT READY: the oldest due outcome is 70 s late"),
+        ({}, "NOT READY: its disk hangs"),
+    ],
+)
+def test_a_server_that_is_not_ready(figures, told):
+    """The first line says why."""
+    assert shown({"ready": 0} | figures)[0].rstrip().endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0.0 s"), (0.42, "0.4 s"), (9.96, "10.0 s"), (59, "59 s"), (150, "2.5 min"),
+     (5400, "1.5 h"), (86400 * 12.25, "12.2 d"), (86400 * 365, "365 d")],
+)  # fmt: skip
+def test_when_something_is_due_next(seconds, told):
+    assert shown({"next_due_seconds": seconds})[1].rstrip().endswith(f"the next in {told}")
+
+
+def test_columns_of_failed_and_held():
+    """They have a rate and a figure, as the others have."""
+    lines = shown({}, {"uptime_seconds": 2.0, "failed": 10})
+    assert any("failed/s" in line and " 5 " in line for line in lines)
+    assert any("0 held events" in line for line in lines)
+
+
+def test_blocks():
+    """The highest value is a full block; the lowest is not empty."""
+    assert blocks([0, 1, 4, 8]) == "▁▁▄█"
+    assert blocks([0, 0]) == "▁▁"
+    assert blocks([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (300 * 2**20, "300 MiB"),
+     (2**60, "1048576 TiB")],
+)  # fmt: skip
+def test_bytes(count, shown):
+    """In the unit that a person would choose."""
+    assert bytes_shown(count) == shown

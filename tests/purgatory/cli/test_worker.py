@@ -1,0 +1,99 @@
+"""`purgatory worker`: it runs jobs until a signal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from purgatory.service import Client, Config, Worker
+from purgatory.service.daemon import ServiceDaemon
+from tests.testing.purgatory_harness import HANG
+
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+
+PROGRAM = """
+import sys
+from purgatory import Worker
+
+worker = Worker({address!r}, name="jobs")
+
+@worker.on("mail")
+def send(job):
+    print(job.payload, flush=True)
+"""
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server in memory; the default of all commands."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service:
+        monkeypatch.setenv("PURGATORY_ADDRESS", service.server.address)
+        monkeypatch.setenv("PURGATORY_NAME", "jobs")
+        monkeypatch.setenv("COLUMNS", "160")
+        yield service.server
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.address, name="jobs", timeout=HANG) as client:
+        yield client
+
+
+def test_a_worker(tmp_path, server, client):
+    """It runs jobs until a signal, and then says how many."""
+    (tmp_path / "reminders.py").write_text(PROGRAM.format(address=server.address), encoding="utf-8")
+    client.schedule(0.01, kind="mail", payload="hello")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "purgatory", "worker", "reminders:worker", "--drain", "10"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "hello\n"
+    while client.stats()["unacknowledged"]:
+        pass
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=HANG)
+    assert process.returncode == 0
+    assert errors.startswith("jobs: 0 running, 1 done (")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("reminders", "expected MODULE:NAME"),
+        ("no_such_module:worker", "there is no module no_such_module"),
+        ("json:worker", "has no attribute 'worker'"),
+        ("json:dumps", "is no purgatory.Worker"),
+    ],
+)
+def test_what_is_no_worker(run, name, words):
+    """The error says why."""
+    code, _, err = run("worker", name)
+    assert code == 2
+    assert words in err
+
+
+def test_a_program_that_fails(run, tmp_path, monkeypatch):
+    """Its own error is told as such, not as one of the command."""
+    (tmp_path / "failing_jobs.py").write_text("worker = 1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = run("worker", "failing_jobs:worker")
+    assert code == 2
+    assert err == "purgatory: worker failing_jobs:worker: ZeroDivisionError: division by zero\n"
+
+
+def test_a_worker_that_is_refused(run, server, monkeypatch):
+    """The error is that of the server."""
+    worker = Worker("tcp://no address", name="jobs")
+    worker.on("mail")(print)
+    monkeypatch.setattr(json, "worker", worker, raising=False)
+    code, _, err = run("worker", "json:worker")
+    assert code == 2
+    assert "tcp://no address" in err
