@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 import zmq
@@ -167,21 +168,12 @@ class Platform(Protocol):
         """
 
 
-def boot_ns() -> int:
-    """Return nanoseconds since boot; time asleep counts where the system has such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
-
-
-def sleep(descriptors: list[int], seconds: float) -> list[int]:
-    """Wait until a descriptor is readable, `seconds` at most; return those that are."""
-    try:
-        return select.select(descriptors, [], [], seconds)[0]  # the most precise
-    except ValueError:  # one is above what select(2) takes; poll(2) sleeps a millisecond longer
-        poller = select.poll()
-        for descriptor in descriptors:
-            poller.register(descriptor, select.POLLIN)
-        return [descriptor for descriptor, _ in poller.poll(math.ceil(1000 * seconds))]
+#: Returns nanoseconds since boot; time asleep counts where the system has such a clock.
+boot_ns: Final[Callable[[], int]] = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+    if sys.platform == "linux"
+    else time.monotonic_ns
+)
 
 
 class RealPlatform:

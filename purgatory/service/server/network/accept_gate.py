@@ -24,8 +24,8 @@ from purgatory.service.server.network.router_socket import drop_arrivals, take_a
 #: is not read at once.
 MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
-# Seconds between two checks, at least.
-_CHECK_S: Final = 0.1
+# Seconds between two counts, at least.
+_COUNT_S: Final = 0.1
 # Descriptors beside those of clients: files, those of threads, and peers before their hello.
 _OTHERS: Final = 128
 # As many are left to the process, for what it opens now and then.
@@ -62,35 +62,67 @@ def open_descriptors() -> int:
 
 
 class AcceptGate:
-    """Closed while `count()` is more than `most`, or too many come at a time.
+    """Closed while `count()` is more than `most`, or while too many connections come at a time.
 
-    `listener`: the descriptor that listens.
+    `listener`: the descriptor that listens; negative: none is known, and all are let in.
+    `descriptor`: another one that is open.
+
+    A socket reads from its connections by turns. So what one sends waits for a frame of each other
+    one that has some, also of those that their peers have closed meanwhile: a peer that comes anew
+    a thousand times a second keeps all others waiting, however little it asks for. So while the
+    network thread cannot keep up, few connections are let in. Where it can, any number may come, as
+    after a restart.
+
+    One line a minute says that no descriptor is left, of which ZeroMQ says nothing. It goes on
+    trying, serves the connections that there are, and closes those that do not finish their
+    handshake in time. Asking it to report failures is no way out: it stops altogether when its
+    reports are not read.
     """
 
     def __init__(
         self,
         listener: int,
         most: int,
+        descriptor: int,
         *,
         now: Callable[[], float] = time.monotonic,
         count: Callable[[], int] = open_descriptors,
     ) -> None:
         self._listener = listener
         self._most = most
+        self._descriptor = descriptor
         self._now = now
         self._count = count
-        self._next_check = now()
+        self._next_look = self._next_count = self._caught_up = self._window = now()
+        self._before = 0  # arrivals before the window
         self._log = RareLog(CANNOT_ACCEPT, now)
         self._is_full = False
         self.is_open: bool = True
 
-    def check(self, *, crowded: bool = False) -> None:
-        """Count, if it is time, and open or close it. `crowded`: too many come at a time."""
+    def check(self, arrivals: int, *, behind: bool) -> None:
+        """Open or close it: look at the descriptors, if it is time, and at the arrivals.
+
+        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read.
+        """
         now = self._now()
-        if now >= self._next_check:
-            self._next_check = now + _CHECK_S
+        if now >= self._next_look:
+            self._next_look = now + CHECK_S
+            self._look_for_descriptor()
+        if self._listener < 0:
+            return
+        if now >= self._next_count:
+            self._next_count = now + _COUNT_S
             self._check_count(self._count())
-        self._turn(is_open=not (self._is_full or crowded))
+        is_open = not (self._are_crowded(arrivals, now, behind=behind) or self._is_full)
+        if is_open != self.is_open:
+            self._turn(is_open=is_open)
+
+    def _look_for_descriptor(self) -> None:
+        """Try to copy an open descriptor, and log if that cannot be done."""
+        try:
+            os.close(os.dup(self._descriptor))
+        except OSError as error:
+            self._log.add(error.strerror or str(error))
 
     def _check_count(self, count: int) -> None:
         if not self._is_full and count > self._most:
@@ -100,72 +132,17 @@ class AcceptGate:
         elif self._is_full and count <= self._most - self._most // 8:
             self._is_full = False
 
-    def _turn(self, *, is_open: bool) -> None:
-        if is_open == self.is_open:
-            return
-        self.is_open = is_open
-        try:
-            (take_arrivals if is_open else drop_arrivals)(self._listener)
-        except OSError as error:  # a system without filters: then it accepts all, as before
-            self._log.add(error.strerror or str(error))
-
-
-class ArrivalLimit:
-    """Tells when too many new connections keep the network thread busy.
-
-    A socket reads from its connections by turns. So what one sends waits for a frame of each other
-    one that has some, also of those that their peers have closed meanwhile: a peer that comes anew
-    a thousand times a second keeps all others waiting, however little it asks for. So while the
-    network thread cannot keep up, few connections are let in. Where it can, any number may come, as
-    after a restart. `now`: the monotonic clock, in seconds.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._caught_up = self._window = now()
-        self._before = 0  # arrivals before the window
-
-    def is_exceeded(self, arrivals: int, *, behind: bool) -> bool:
-        """Tell whether to let no more in for now.
-
-        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read.
-        """
-        now = self._now()
+    def _are_crowded(self, arrivals: int, now: float, *, behind: bool) -> bool:
+        """Tell whether too many have come while the thread could not keep up."""
         if not behind:
             self._caught_up = now
         if now >= self._window + WINDOW_S:
             self._window, self._before = now, arrivals
         return now - self._caught_up > BEHIND_S and arrivals - self._before > MAX_ARRIVALS
 
-
-class DescriptorWatch:
-    """Logs one line a minute while no other descriptor can be opened.
-
-    ZeroMQ says nothing of connections that it cannot accept. It goes on trying, serves the
-    connections that there are, and closes those that do not finish their handshake in time. Asking
-    it to report failures is no way out: it stops altogether when its reports are not read.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._next_check = now()
-        self._log = RareLog(CANNOT_ACCEPT, now)
-
-    def check(self, descriptor: int) -> None:
-        """Try to copy an open descriptor, if it is time, and log if that cannot be done."""
-        now = self._now()
-        if now < self._next_check:
-            return
-        self._next_check = now + CHECK_S
-        error = _copy_error(descriptor)
-        if error:
-            self._log.add(error)
-
-
-def _copy_error(descriptor: int) -> str:
-    """Return why a descriptor cannot be copied; empty if it can be."""
-    try:
-        os.close(os.dup(descriptor))
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
+    def _turn(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        try:
+            (take_arrivals if is_open else drop_arrivals)(self._listener)
+        except OSError as error:  # a system without filters: then it accepts all, as before
+            self._log.add(error.strerror or str(error))

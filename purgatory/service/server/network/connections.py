@@ -57,22 +57,6 @@ class Connection:
     handles outcomes that no future of it waits for.
     """
 
-    __slots__ = (
-        "access",
-        "backlog",
-        "backlog_bytes",
-        "client",
-        "last_seen",
-        "resume_after",
-        "route",
-        "session",
-        "streaming",
-        "takes",
-        "user",
-        "wants_all",
-        "wants_repeated",
-    )
-
     def __init__(
         self,
         route: bytes,
@@ -84,11 +68,11 @@ class Connection:
         takes: bool = True,
     ) -> None:
         self.route: bytes = route
-        self.takes: bool = takes
-        self.access: Access = access
-        self.session: str = session
-        self.user: str = user
         self.client: str = client
+        self.user: str = user
+        self.session: str = session
+        self.access: Access = access
+        self.takes: bool = takes
         self.last_seen: float = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
         self.backlog_bytes: int = 0
@@ -100,24 +84,6 @@ class Connection:
         self.wants_all: bool = False
         # Outcomes that it asked for once more come when its replies have gone.
         self.wants_repeated: bool = False
-
-    def queue(self, frame: bytes) -> int:
-        """Keep a reply for later; returns the bytes that it takes."""
-        size = FRAME_BYTES + len(frame)
-        self.backlog.append(frame)
-        self.backlog_bytes += size
-        return size
-
-    @property
-    def is_too_far_behind(self) -> bool:
-        """Whether the backlog is too long."""
-        return len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES
-
-    def pop(self) -> int:
-        """Remove the first reply of the backlog: it was sent. Returns the bytes that it took."""
-        size = FRAME_BYTES + len(self.backlog.popleft())
-        self.backlog_bytes -= size
-        return size
 
 
 class Connections:
@@ -132,11 +98,12 @@ class Connections:
         self._socket = socket
         self._post = post
         self._monotonic = monotonic
-        self._by_route: dict[bytes, Connection] = {}
+        # All of them, by route; any thread may read how many there are.
+        self.by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
-        self._workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
+        self.workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
         # Those that could not take what was sent, in that order; the values mean nothing.
-        self._blocked: dict[Connection, None] = {}
+        self.blocked: dict[Connection, None] = {}
         self._backlog_bytes = 0  # of all of them
         self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
@@ -144,37 +111,24 @@ class Connections:
         #: Set by each send: it may have consumed the event that there are frames to read.
         self.sent: bool = False
 
-    def __len__(self) -> int:
-        """Return how many there are; any thread."""
-        return len(self._by_route)
-
-    def get(self, route: bytes) -> Connection | None:
-        """Return the connection of a route, if it has said hello."""
-        return self._by_route.get(route)
-
-    @property
-    def blocked(self) -> bool:
-        """Whether any connection could not take what was sent, so that `retry_blocked` is due."""
-        return bool(self._blocked)
-
     @property
     def backlog(self) -> bool:
         """Whether any reply waits to be sent."""
-        return any(connection.backlog for connection in self._blocked)
+        return any(connection.backlog for connection in self.blocked)
 
     def add(self, connection: Connection) -> None:
         """Add a connection that has said hello."""
         self._gone.pop(connection.route, None)  # a client may choose its route, and come again
-        self._by_route[connection.route] = connection
+        self.by_route[connection.route] = connection
         self._by_client.setdefault(connection.client, []).append(connection)
 
     def drop(self, connection: Connection) -> None:
         """Forget a connection; what it sends from now on is answered with an error."""
         taker = self._taker(connection.client)
         self._backlog_bytes -= connection.backlog_bytes
-        del self._by_route[connection.route]
-        self._workers.pop(connection.route, None)
-        self._blocked.pop(connection, None)
+        del self.by_route[connection.route]
+        self.workers.pop(connection.route, None)
+        self.blocked.pop(connection, None)
         others = self._by_client[connection.client]
         others.remove(connection)
         if not others:
@@ -206,7 +160,7 @@ class Connections:
 
     def apply_access(self, security: "SocketSecurity") -> None:
         """Drop the connections that `security` does not allow any more; limit the others anew."""
-        for connection in list(self._by_route.values()):
+        for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
                 log.warning("client %r is let in no longer", connection.client)
@@ -227,12 +181,18 @@ class Connections:
         """Send a reply, or queue it; cuts connections off if too many are queued."""
         if not connection.backlog and self._try_send(connection, frame):
             return
-        if connection.route in self._by_route:
-            self._backlog_bytes += connection.queue(frame)
-            if connection.is_too_far_behind:
+        if connection.route in self.by_route:
+            connection.backlog.append(frame)
+            self._count(connection, FRAME_BYTES + len(frame))
+            if len(connection.backlog) > BACKLOG_FRAMES or connection.backlog_bytes > BACKLOG_BYTES:
                 self._cut_off(connection)
             elif self._backlog_bytes > ALL_BACKLOGS_BYTES:
                 self._cut_off_slowest()
+
+    def _count(self, connection: Connection, size: int) -> None:
+        """Note that the backlog of a connection takes so many bytes more."""
+        connection.backlog_bytes += size
+        self._backlog_bytes += size
 
     def _cut_off(self, connection: Connection) -> None:
         self._cut_off_log.add(connection.client)
@@ -240,7 +200,7 @@ class Connections:
 
     def _cut_off_slowest(self) -> None:
         """Make room for half of the bound: this looks at all that are blocked."""
-        for connection in list(self._blocked):
+        for connection in list(self.blocked):
             if self._backlog_bytes <= ALL_BACKLOGS_BYTES // 2:
                 return
             if connection.backlog:
@@ -260,7 +220,7 @@ class Connections:
         try:
             self._write(connection.route, frame)
         except zmq.Again:
-            self._blocked[connection] = None
+            self.blocked[connection] = None
             return False
         except zmq.ZMQError:  # EHOSTUNREACH
             self._note_gone(connection.route)
@@ -300,7 +260,7 @@ class Connections:
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
         """Send outcomes that a connection has fetched, and have it fetch the next."""
-        connection = self._by_route.get(outcomes.route)
+        connection = self.by_route.get(outcomes.route)
         if connection is None or not connection.access.gets_outcomes:
             return
         frame = outcomes.frame
@@ -336,19 +296,17 @@ class Connections:
 
     def retry_blocked(self) -> None:
         """Send what blocked connections could not take before, if it is time for that."""
-        if not self._blocked:
-            return
         begin = self._monotonic()
         if begin >= self._next_retry:
             self._retry_all()
             self._next_retry = begin + RETRY_PAUSE * (self._monotonic() - begin)
 
     def _retry_all(self) -> None:
-        for connection in list(self._blocked):
+        for connection in list(self.blocked):
             while connection.backlog and self._try_send(connection, connection.backlog[0]):
-                self._backlog_bytes -= connection.pop()
-            if not connection.backlog and connection.route in self._by_route:
-                self._blocked.pop(connection, None)
+                self._count(connection, -FRAME_BYTES - len(connection.backlog.popleft()))
+            if not connection.backlog and connection.route in self.by_route:
+                self.blocked.pop(connection, None)
                 if not connection.streaming:
                     self.fetch_outcomes(connection)
                 if connection.wants_repeated:
@@ -359,28 +317,22 @@ class Connections:
 
         To find them, all are pinged, but not more often than once in PING_ALL_S seconds.
         """
-        if len(self) >= most and now >= self._next_ping_all:
+        if len(self.by_route) >= most and now >= self._next_ping_all:
             self._next_ping_all = now + PING_ALL_S
             self.ping_idle(math.inf)
-        return len(self) < most
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether any connection asks for jobs."""
-        return bool(self._workers)
-
-    def ping_workers(self) -> None:
-        """Ping connections that ask for jobs: what one holds that has gone is for the others."""
-        for connection in list(self._workers.values()):
-            if not connection.backlog:
-                self._try_send(connection, encode(Ping()))
-
-    def add_worker(self, connection: Connection) -> None:
-        """Note that a connection asks for jobs."""
-        self._workers[connection.route] = connection
+        return len(self.by_route) < most
 
     def ping_idle(self, since: float) -> None:
-        """Ping connections silent since then: only a failing send shows that one has gone."""
-        for connection in list(self._by_route.values()):
-            if connection.last_seen < since and not connection.backlog:
-                self._try_send(connection, encode(Ping()))
+        """Ping connections that have been silent since then."""
+        self._ping([each for each in self.by_route.values() if each.last_seen < since])
+
+    def ping_workers(self) -> None:
+        """Ping connections that ask for jobs: if one has gone, its jobs go to others."""
+        self._ping(list(self.workers.values()))
+
+    def _ping(self, connections: list[Connection]) -> None:
+        """Send to connections: only a send that fails shows that one has gone."""
+        frame = encode(Ping())
+        for connection in connections:
+            if not connection.backlog:
+                self._try_send(connection, frame)

@@ -15,6 +15,8 @@ and the counters are for any.
 
 import contextlib
 import logging
+import math
+import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +24,7 @@ import zmq
 
 from mq import Mailbox
 from purgatory.service.errors import ServerError
-from purgatory.service.platform import REAL_PLATFORM, Platform, sleep
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.commands import (
     CloseServer,
     JournalConfirmed,
@@ -34,12 +36,7 @@ from purgatory.service.server.commands import (
     StoreReleased,
     TransactionReplies,
 )
-from purgatory.service.server.network.accept_gate import (
-    IDLE_CHECK_S,
-    AcceptGate,
-    ArrivalLimit,
-    DescriptorWatch,
-)
+from purgatory.service.server.network.accept_gate import IDLE_CHECK_S, AcceptGate
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
@@ -99,14 +96,17 @@ class Network:
         self.mailbox = mailbox
         self._monotonic: Callable[[], float] = platform.monotonic
         self._validator = validator
-        self._store = LentStore(store_loop, self._handle_command, self._find_unread)
+        self._store = LentStore(store_loop, self._on_own_answer)
+        self._budget = store_loop.budget
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
-        self._gate: AcceptGate | None = None
+        #: What the thread sleeps on: the descriptors of the mailbox and of the socket.
+        self.descriptors: tuple[int, int]
+        self._gate: AcceptGate
         self._security: SocketSecurity | None = None
-        self._connections: Connections
-        self._reception: Reception
+        self.connections: Connections
+        self.reception: Reception
         self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
         # There may be frames of which the socket's descriptor says nothing: not all were read.
         # Likewise after a send, see `Connections.sent`.
@@ -114,23 +114,8 @@ class Network:
         self._now = self._monotonic()  # of the last wake-up
         self._next_ping = self._now + IDLE_S
         self._next_worker_ping = 0.0
-        self._close_deadline: float | None = None  # set when the server closes
+        self._close_deadline = math.inf  # set when the server closes
         self._stopped: StoreLoopStopped | None = None  # set when the store loop has ended
-
-    @property
-    def connections(self) -> int:
-        """How many connections have said hello."""
-        return len(self._connections)
-
-    @property
-    def messages(self) -> int:
-        """How many messages have come; any thread."""
-        return self._reception.messages
-
-    @property
-    def refused(self) -> int:
-        """How many of them were refused here; any thread."""
-        return self._reception.refused
 
     def listen(
         self,
@@ -143,37 +128,35 @@ class Network:
 
         While the process has more than `most_descriptors`, no connection is let in; 0: any number.
         """
-        self._socket = context.socket(zmq.ROUTER)
-        self._connections = Connections(self._socket, self._store.post, self._monotonic)
+        router = self._socket = context.socket(zmq.ROUTER)
         self._security = security
-        self._reception = Reception(
+        self.connections = Connections(router, self._store.take, self._monotonic)
+        self.reception = Reception(
             self._validator,
-            self._connections,
+            self.connections,
             self._store.take,
             security=security,
             max_clients=self._max_clients,
         )
-        message_bytes = 4 * self._validator.limits.message_bytes
-        set_options(self._socket, RECEIVED_FRAMES, SOCKET_FRAMES, message_bytes)
+        set_options(
+            router, RECEIVED_FRAMES, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes
+        )
+        listener = -1
         try:
             if security is not None:
-                security(context, self._socket)
-            self._bind(address, most_descriptors)
-        except zmq.ZMQError as error:
-            self._socket.close(0)
-            raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
-        except BaseException:
-            self._socket.close(0)
+                security(context, router)
+            if most_descriptors:
+                listener = bind(router, address)
+            else:
+                router.bind(address)
+        except BaseException as error:
+            router.close(0)
+            if isinstance(error, zmq.ZMQError):
+                raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
             raise
-        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-
-    def _bind(self, address: str, most_descriptors: int) -> None:
-        if not most_descriptors:
-            self._socket.bind(address)
-            return
-        listener = bind(self._socket, address)
-        if listener >= 0:
-            self._gate = AcceptGate(listener, most_descriptors)
+        self.descriptors = self.mailbox.fileno(), router.FD
+        self._gate = AcceptGate(listener, most_descriptors, self.descriptors[0])
+        return router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def run(self) -> None:
         """Run until the server is closed or has failed; the target of the thread."""
@@ -189,40 +172,34 @@ class Network:
 
     def _serve(self) -> None:
         reduce_timer_slack()
+        reception = self.reception
         mailbox, frames = self.descriptors
-        descriptors = DescriptorWatch()
-        arrivals = ArrivalLimit(self._monotonic)
         while not self.finished():
             timeout = self.sleep_seconds()
-            ready = sleep([mailbox, frames] if self._may_read() else [mailbox], timeout)
-            descriptors.check(mailbox)
-            self.step(ready)
-            if self._gate is not None and not self._reception.closing:
-                hellos = self._reception.hellos
-                behind = self._unread or bool(self._reception.waiting)
-                self._gate.check(crowded=arrivals.is_exceeded(hellos, behind=behind))
-
-    @property
-    def descriptors(self) -> tuple[int, int]:
-        """What the thread sleeps on: the descriptors of the mailbox and of the socket."""
-        return self.mailbox.fileno(), self._socket.FD
+            self.step(_sleep([mailbox, frames] if self._may_read() else [mailbox], timeout))
+            if not reception.closing:
+                behind = self._unread or reception.waiting.bytes > 0
+                self._gate.check(reception.hellos, behind=behind)
 
     def step(self, ready: list[int]) -> None:
         """Do what there is to do, given the readable descriptors; does not sleep."""
-        mailbox = self.mailbox.fileno()
+        mailbox, _ = self.descriptors
         for descriptor in ready:
             self._unread = self._unread or descriptor != mailbox
             while descriptor == mailbox and (command := self.mailbox.recv(0)) is not None:
                 self._handle_command(command)
         self._now = self._monotonic()
-        self._connections.retry_blocked()
+        if self.connections.blocked:
+            self.connections.retry_blocked()
         self._ping_idle()
-        self._reception.waiting.begin(is_shared=self._store.is_shared)
+        waiting = self.reception.waiting
+        if self._budget.is_shared or waiting.is_shared:
+            waiting.begin(is_shared=self._budget.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
         if self._may_take_waiting():
             self._take_waiting()
-        self._store.dispatch(self._now, is_closing=self._reception.closing)
+        self._store.dispatch(self._now, is_closing=self.reception.closing)
 
     def shut_down(self, error: Exception | None = None) -> None:
         """Close socket and mailbox, and tell that the thread ends; the last thing it does."""
@@ -231,28 +208,25 @@ class Network:
         self._ended(error or (self._stopped.error if self._stopped else None))
 
     def _may_read(self) -> bool:
-        waiting = self._reception.waiting
+        waiting = self.reception.waiting
         most = SHARED_IN_FLIGHT_BYTES if waiting.is_shared else IN_FLIGHT_BYTES
         return self._store.in_flight < most and waiting.bytes < WAITING_BYTES
 
     def _may_take_waiting(self) -> bool:
         """Tell whether messages wait, and the store loop has not too much to do already."""
-        waiting = self._reception.waiting
+        waiting = self.reception.waiting
+        if not waiting.bytes:
+            return False
         if not waiting.is_shared:
-            return bool(waiting) and self._store.in_flight < IN_FLIGHT_BYTES
+            return self._store.in_flight < IN_FLIGHT_BYTES
         is_late = self._now >= self._waiting_late and self._may_read()
-        return bool(waiting) and (is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES)
+        return is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES
 
     def _has_unread(self) -> bool:
         """Tell whether there may be frames, of which the descriptor may say nothing."""
-        if self._connections.sent and not self._unread:
-            self._connections.sent = False
+        if self.connections.sent and not self._unread:
+            self.connections.sent = False
             self._unread = self._is_readable()
-        return self._unread
-
-    def _find_unread(self) -> bool:
-        """Look whether there are frames now, before anything is sent."""
-        self._unread = self._unread or self._is_readable()
         return self._unread
 
     def _is_readable(self) -> bool:
@@ -260,64 +234,74 @@ class Network:
 
     def sleep_seconds(self) -> float:
         """Return for how long the thread may sleep, if nothing comes."""
-        if self._store.has_commands or self._may_take_waiting():
+        if self._store.commands or self._may_take_waiting():
             return 0.0
         if self._has_unread() and self._may_read():
             return 0.0
-        timeout = RETRY_S if self._connections.blocked else IDLE_CHECK_S
-        if self._connections.has_workers:
+        timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
+        if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
-        due = self._store.sleep_seconds(self._monotonic(), is_closing=self._reception.closing)
+        due = self._store.sleep_seconds(self._monotonic(), is_closing=self.reception.closing)
         return self._time_left(min(timeout, due))
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""
-        if self._close_deadline is None:
+        if not self.reception.closing:
             return most
-        return min(most, max(0.0, self._close_deadline - self._monotonic()))
+        return max(0.0, min(most, self._close_deadline - self._monotonic()))
 
     def finished(self) -> bool:
         """Tell whether the thread is to end."""
-        if self._close_deadline is not None and self._monotonic() >= self._close_deadline:
+        if self._stopped is not None and not self.connections.backlog:
             return True
-        return self._stopped is not None and not self._connections.backlog
+        return self.reception.closing and self._monotonic() >= self._close_deadline
+
+    def _on_own_answer(self, answer: NetworkCommand) -> None:
+        """Do what a transaction in this thread answers."""
+        if isinstance(answer, TransactionReplies):
+            # A request that is there though nothing was answered yet is another client's.
+            self._unread = self._unread or self._is_readable()
+            if self._unread:
+                self._store.note_crowd(self._now)
+        self._handle_command(answer)
 
     def _handle_command(self, command: NetworkCommand) -> None:
         if isinstance(command, TransactionReplies):
             self._on_replies(command)
         elif isinstance(command, OutcomeFrame):
-            self._connections.send_fetched(command)
+            self.connections.send_fetched(command)
         elif isinstance(command, CloseServer):
             self._close(command)
         elif isinstance(command, ReloadAllowList):
             if self._security is not None:
-                self._connections.apply_access(self._security)
+                self.connections.apply_access(self._security)
         elif isinstance(command, StoreReleased):
             for answer in command.answers:
                 self._handle_command(answer)
-            self._store.note_release(command.commands)
+            self._store.with_store_thread -= command.commands
         elif isinstance(command, JournalConfirmed):
-            self._store.post(command)
+            self._store.commands.append(command)
         else:
-            self._reception.closing = True
+            self.reception.closing = True
             self._stopped = command
 
     def _on_replies(self, replies: TransactionReplies) -> None:
-        self._store.note_replies(replies)
+        connections = self.connections
+        self._store.in_flight -= replies.size
         for route, frame in replies.replies:
-            connection = self._connections.get(route)
+            connection = connections.by_route.get(route)
             if connection is not None:
-                self._connections.send(connection, frame)
+                connections.send(connection, frame)
         for push in replies.pushes:
-            self._connections.push(push)
+            connections.push(push)
 
     def _close(self, command: CloseServer) -> None:
-        self._reception.closing = True
+        self.reception.closing = True
         self._close_deadline = self._monotonic() + command.seconds
         with contextlib.suppress(zmq.ZMQError):
-            self._connections.sent = True  # unbind may consume the event as a send does
+            self.connections.sent = True  # unbind may consume the event as a send does
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        self._store.post(StopStoreLoop())
+        self._store.commands.append(StopStoreLoop())
 
     def _read(self) -> None:
         """Read frames, until there are no more, FRAMES_PER_READ of them, or READ_S is over."""
@@ -328,13 +312,13 @@ class Network:
             try:
                 route = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
-                self._unread = self._connections.sent = False
+                self._unread = self.connections.sent = False
                 return
             frame = self._socket.recv(copy=False)
             others = self._socket.recv_multipart() if frame.more else []
-            self._reception.on_frame(route, frame, others, self._now)
+            self.reception.on_frame(route, frame, others, self._now)
             if not self._is_readable():  # cheaper than a recv that raises Again
-                self._unread = self._connections.sent = False
+                self._unread = self.connections.sent = False
                 return
 
     def _take_waiting(self) -> None:
@@ -342,14 +326,25 @@ class Network:
         end = self._monotonic() + READ_S
         self._waiting_late = self._now + PATIENCE_S
         while True:
-            self._reception.take_waiting(self._now)
+            self.reception.take_waiting(self._now)
             if not self._may_take_waiting() or self._monotonic() >= end:
                 return
 
     def _ping_idle(self) -> None:
         if self._now >= self._next_ping:
             self._next_ping = self._now + IDLE_S
-            self._connections.ping_idle(self._now - IDLE_S)
-        if self._connections.has_workers and self._now >= self._next_worker_ping:
+            self.connections.ping_idle(self._now - IDLE_S)
+        if self.connections.workers and self._now >= self._next_worker_ping:
             self._next_worker_ping = self._now + WORKER_PING_S
-            self._connections.ping_workers()
+            self.connections.ping_workers()
+
+
+def _sleep(descriptors: list[int], seconds: float) -> list[int]:
+    """Wait until a descriptor is readable, `seconds` at most; return those that are."""
+    try:
+        return select.select(descriptors, [], [], seconds)[0]  # the most precise
+    except ValueError:  # one is above what select(2) takes; poll(2) sleeps a millisecond longer
+        poller = select.poll()
+        for descriptor in descriptors:
+            poller.register(descriptor, select.POLLIN)
+        return [descriptor for descriptor, _ in poller.poll(math.ceil(1000 * seconds))]

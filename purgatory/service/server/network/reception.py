@@ -75,25 +75,37 @@ class Reception:
         if access is None:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
-        connection = self._connection_of(route, user)
+        connection = self._connections.by_route.get(route)
+        if connection is not None and connection.user != user:
+            # A client may choose its route (ZMQ_ROUTING_ID), also that of a connection of another
+            # key whose end was not noticed.
+            self._connections.drop(connection)
+            connection = None
         content = frame.bytes
         if connection is None and type_of(content) not in _OF_STRANGERS:
             self._refuse_stranger(route, frame)
             return
+        waiting = self.waiting
         try:
-            self._check(content, len(others))
-            if connection is not None and self.waiting.is_for(connection.client, len(content)):
-                self.waiting.append(connection, frame)
+            if others:
+                raise Malformed(f"{1 + len(others)} frames; expected one")
+            self._validator.check_message(content)
+            if (
+                connection is not None
+                and (waiting.is_shared or waiting.bytes)
+                and waiting.is_for(connection.client, len(content))
+            ):
+                waiting.append(connection, frame)
             else:
                 self._on_message(route, content, connection, user, access, now)
         except Refused as refusal:
-            self._on_refusal(route, others[-1] if others else content, refusal)
+            self._refuse(route, others[-1] if others else content, refusal.code, str(refusal))
 
     def take_waiting(self, now: float) -> None:
         """Take the next of the messages that were set aside; there is one."""
         connection, content = self.waiting.popleft()
         route, user = connection.route, connection.user
-        present = self._connections.get(route)
+        present = self._connections.by_route.get(route)
         access = self._access_of(user)
         if present is None:
             self._refuse_unread(route, content)
@@ -101,14 +113,10 @@ class Reception:
             try:
                 self._on_message(route, content, connection, user, access, now)
             except Refused as refusal:
-                self._on_refusal(route, content, refusal)
+                self._refuse(route, content, refusal.code, str(refusal))
 
     def _access_of(self, user: str) -> Access | None:
         return EVERYTHING if self._security is None else self._security.access_of(user)
-
-    def _on_refusal(self, route: bytes, content: bytes, refusal: Refused) -> None:
-        self.refused += 1
-        self._refuse(route, Failure(seq_of(content), refusal.code, str(refusal)))
 
     def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
         """Refuse a request, unread; end the connection of a peer that does not stop."""
@@ -123,16 +131,18 @@ class Reception:
 
     def _refuse_unread(self, route: bytes, content: bytes) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
-        if self._connections.has_gone(route):
-            return  # what it had sent before; an answer to each would cost more than all else
-        self.refused += 1
-        self._refuse(route, Failure(seq_of(content), HelloRequired.code, _NO_HELLO))
+        # What a peer that has gone had sent before: to answer each would cost more than all else.
+        if not self._connections.has_gone(route):
+            self._refuse(route, content, HelloRequired.code, _NO_HELLO)
 
-    def _check(self, frame: bytes, others: int) -> None:
-        """Raise Refused for what is not to be decoded."""
-        if others:
-            raise Malformed(f"{1 + others} frames; expected one")
-        self._validator.check_message(frame)
+    def _refuse(self, route: bytes, content: bytes, code: str, why: str) -> None:
+        self.refused += 1
+        frame = encode(Failure(seq_of(content), code, why))
+        connection = self._connections.by_route.get(route)
+        if connection is None:
+            self._connections.send_before_hello(route, frame)
+        else:
+            self._connections.send(connection, frame)
 
     def _on_message(
         self,
@@ -154,26 +164,16 @@ class Reception:
             raise ServerClosing("the server is about to end")
         else:
             connection.last_seen = now
-            access.check_request(request)
+            if access is not EVERYTHING:
+                access.check_request(request)
             if isinstance(request, Work):
-                self._connections.add_worker(connection)
+                self._connections.workers[route] = connection
             size = max(len(content), MIN_REQUEST_BYTES)
             self._post(
                 ClientRequest(
                     route, connection.client, request, size, connection.session, access.own_only
                 )
             )
-
-    def _connection_of(self, route: bytes, user: str) -> Connection | None:
-        """Return the connection of a route, unless it was another key's.
-
-        A client may choose its route (ZMQ_ROUTING_ID), also that of one whose end was not noticed.
-        """
-        connection = self._connections.get(route)
-        if connection is not None and connection.user != user:
-            self._connections.drop(connection)
-            return None
-        return connection
 
     def _on_hello(
         self,
@@ -210,10 +210,3 @@ class Reception:
                 raise refusal
         if not self._connections.has_room(self._max_clients, now):
             raise TooManyClients(f"{self._max_clients} connections are there already")
-
-    def _refuse(self, route: bytes, failure: Failure) -> None:
-        connection = self._connections.get(route)
-        if connection is None:
-            self._connections.send_before_hello(route, encode(failure))
-        else:
-            self._connections.send(connection, encode(failure))

@@ -42,10 +42,6 @@ class WaitingMessages:
         #: Whether several clients ask for something.
         self.is_shared: bool = False
 
-    def __bool__(self) -> bool:
-        """Return whether any waits."""
-        return self.bytes > 0
-
     def begin(self, *, is_shared: bool) -> None:
         """Let the messages go ahead that come now, a little of each client."""
         self.is_shared = is_shared

@@ -19,8 +19,6 @@ from purgatory.service.server.network.accept_gate import (
     MAX_ARRIVALS,
     WINDOW_S,
     AcceptGate,
-    ArrivalLimit,
-    DescriptorWatch,
     most_descriptors,
 )
 from tests.testing.eventually import eventually
@@ -45,14 +43,25 @@ class Counted:
     def __init__(self, listener, most):
         self.count = 0
         self.time = 0.0
+        self.arrivals = 0
         self.gate = AcceptGate(
-            listener.fileno(), most, now=lambda: self.time, count=lambda: self.count
+            listener.fileno(),
+            most,
+            listener.fileno(),
+            now=lambda: self.time,
+            count=lambda: self.count,
         )
 
     def check(self, count):
         self.time += 1.0
         self.count = count
-        self.gate.check()
+        return self.come(0, behind=False, seconds=0.0)
+
+    def come(self, arrivals, *, behind=True, seconds=0.01):
+        """Check when so many more have come; tells whether others are let in."""
+        self.time += seconds
+        self.arrivals += arrivals
+        self.gate.check(self.arrivals, behind=behind)
         return self.gate.is_open
 
 
@@ -98,8 +107,7 @@ def test_it_counts_now_and_then(listener):
     counted = Counted(listener, 80)
     counted.check(80)
     counted.count = 81
-    counted.gate.check()
-    assert counted.gate.is_open
+    assert counted.come(0, behind=False, seconds=0.0)
 
 
 def test_a_system_without_filters(listener, monkeypatch, caplog):
@@ -177,61 +185,45 @@ def test_it_is_closed_while_too_many_come_at_a_time(listener):
     counted = Counted(listener, 80)
     states = []
     for count, crowded in ((1, True), (1, False), (81, False), (81, True), (81, False), (1, False)):
-        counted.time += 1.0
         counted.count = count
-        counted.gate.check(crowded=crowded)
-        states.append(counted.gate.is_open)
+        arrivals = MAX_ARRIVALS + 1 if crowded else 0
+        states.append(counted.come(arrivals, behind=crowded, seconds=WINDOW_S / 5))
     assert states == [False, True, False, False, False, True]
-    counted.gate.check(crowded=True)
-    assert not counted.gate.is_open
+    assert not counted.come(MAX_ARRIVALS + 1, seconds=2 * BEHIND_S)
     assert not lets_in(listener, 0.1)
-    counted.gate.check()
+    counted.come(0, behind=False)
     assert lets_in(listener, HANG)
 
 
-class Arrivals:
-    """A limit that is asked once a step of a hundredth of a second."""
-
-    def __init__(self):
-        self.time = 0.0
-        self.count = 0
-        self.limit = ArrivalLimit(lambda: self.time)
-
-    def come(self, count, *, behind=True, seconds=0.01):
-        self.time += seconds
-        self.count += count
-        return self.limit.is_exceeded(self.count, behind=behind)
-
-
-def test_any_number_may_come_while_the_thread_keeps_up():
+def test_any_number_may_come_while_the_thread_keeps_up(listener):
     """As after a restart of the server, when all come again."""
-    arrivals = Arrivals()
-    assert not any(arrivals.come(1000, behind=False) for _ in range(100))
+    arrivals = Counted(listener, 80)
+    assert all(arrivals.come(1000, behind=False) for _ in range(100))
 
 
-def test_few_may_come_while_it_is_behind():
+def test_few_may_come_while_it_is_behind(listener):
     """Until it has caught up, or until the next window begins."""
-    arrivals = Arrivals()
-    assert not arrivals.come(MAX_ARRIVALS + 1, seconds=BEHIND_S / 2)
-    assert arrivals.come(0, seconds=BEHIND_S)
-    assert not arrivals.come(0, behind=False)
-    assert not arrivals.come(1)
-    assert arrivals.come(0, seconds=2 * BEHIND_S)
-    assert not arrivals.come(0, seconds=WINDOW_S)
-    assert not arrivals.come(MAX_ARRIVALS)
+    arrivals = Counted(listener, 80)
+    assert arrivals.come(MAX_ARRIVALS + 1, seconds=BEHIND_S / 2)
+    assert not arrivals.come(0, seconds=BEHIND_S)
+    assert arrivals.come(0, behind=False)
     assert arrivals.come(1)
+    assert not arrivals.come(0, seconds=2 * BEHIND_S)
+    assert arrivals.come(0, seconds=WINDOW_S)
+    assert arrivals.come(MAX_ARRIVALS)
+    assert not arrivals.come(1)
 
 
-def test_a_busy_server_lets_some_in():
+def test_a_busy_server_lets_some_in(listener):
     """However long it has been behind: as many in each window."""
-    arrivals = Arrivals()
-    assert not any(arrivals.come(MAX_ARRIVALS, seconds=WINDOW_S) for _ in range(100))
+    arrivals = Counted(listener, 80)
+    assert all(arrivals.come(MAX_ARRIVALS, seconds=WINDOW_S) for _ in range(100))
 
 
 def test_one_line_a_minute_without_descriptors(monkeypatch, caplog):
     """However often it is checked."""
     now = [1000.0]
-    watch = DescriptorWatch(lambda: now[0])
+    gate = AcceptGate(-1, 0, 7, now=lambda: now[0])
     copied = []
 
     def refuse(descriptor):
@@ -240,7 +232,7 @@ def test_one_line_a_minute_without_descriptors(monkeypatch, caplog):
 
     monkeypatch.setattr(os, "dup", refuse)
     for _ in range(1200):
-        watch.check(7)
+        gate.check(0, behind=False)
         now[0] += 0.1
     first, second = caplog.messages
     assert first == LINE

@@ -168,7 +168,7 @@ def test_a_backlog_that_is_too_long(connections, connection, socket, posted, mon
     connections.send(connection, b"1")
     connections.send(connection, b"2")
     assert posted == [ClientDisconnected("c", b"r")]
-    assert len(connections) == 0
+    assert len(connections.by_route) == 0
     assert not connections.blocked
 
 
@@ -191,7 +191,7 @@ def test_backlogs_that_are_too_long_together(connections, socket, posted, monkey
     socket.error = zmq.Again()
     for _ in range(10):  # what was sent counts no longer
         connections.send(others[11], b"x")
-    assert len(connections) == 6
+    assert len(connections.by_route) == 6
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_connection_that_has_gone(connections, connection, socket, posted, sen
     socket.error = GONE
     send(connections, connection)
     assert posted == [ClientDisconnected("c", b"r")]
-    assert len(connections) == 0
+    assert len(connections.by_route) == 0
     assert not connections.blocked
 
 

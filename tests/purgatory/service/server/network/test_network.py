@@ -287,7 +287,7 @@ def test_outcomes_wait_for_a_client_that_does_not_read(serve, peer, monkeypatch)
     for n in range(0, count, 10):
         pairs = [Completion(f"k{m}", value) for m in range(n, n + 10)]
         assert good.ask(Complete(n, pairs)).counts == [1] * 10
-    found = server._running.network._connections._by_route.values()
+    found = server._running.network.connections.by_route.values()
     assert [one.backlog for one in found] == [deque(), deque()]
     got = set()
     while len(got) < count:

@@ -89,7 +89,7 @@ class Posted:
 
     def take_waiting(self):
         """Have all taken that waits."""
-        while self.reception.waiting:
+        while self.reception.waiting.bytes:
             self.reception.take_waiting(0.0)
 
 
@@ -116,7 +116,7 @@ def test_what_waits_is_taken_as_if_it_came_then(socket):
     posted.take("other", large(2))
     posted.take("bulk", [99, 3, "x" * 5000])
     posted.take("bulk", large(4))
-    posted.connections.drop(posted.connections.get(b"other"))
+    posted.connections.drop(posted.connections.by_route.get(b"other"))
     posted.reception.closing = True
     posted.take_waiting()
     answers = [decode_answer(frame) for frame in socket.sent]
@@ -141,7 +141,7 @@ def test_of_a_connection_that_came_anew_nothing_waits(socket):
     """What waits was of the one before, which had the same route: it is done no more."""
     posted = Posted(socket)
     posted.take("bulk", large(2))
-    posted.connections.drop(posted.connections.get(b"bulk"))
+    posted.connections.drop(posted.connections.by_route.get(b"bulk"))
     posted.take("bulk", Hello(3, VERSION, "new"))
     posted.take_waiting()
     assert not posted.requests

@@ -42,7 +42,7 @@ def test_large_messages_wait(waiting):
     assert offer(waiting, bulk, LARGE)
     assert not offer(waiting, other, SMALL)
     assert waiting.popleft() == (bulk, LARGE)
-    assert not waiting
+    assert not waiting.bytes
 
 
 def test_a_client_alone_does_not_wait(waiting):
@@ -65,7 +65,7 @@ def test_many_small_messages_are_as_a_large_one(waiting):
     assert not offer(waiting, other, SMALL)
     waiting.begin(is_shared=True)
     assert offer(waiting, many, SMALL)
-    while waiting:
+    while waiting.bytes:
         waiting.popleft()
     assert not offer(waiting, many, SMALL)
 
@@ -98,11 +98,11 @@ def test_bytes(waiting, seed):
         sender, message = dice.choice(connections), dice.choice((SMALL, LARGE))
         if offer(waiting, sender, message):
             kept.append(len(message) + MESSAGE_BYTES)
-        if waiting and dice.random() < 0.4:
+        if waiting.bytes and dice.random() < 0.4:
             kept.remove(len(waiting.popleft()[1]) + MESSAGE_BYTES)
         if dice.random() < 0.1:
             waiting.begin(is_shared=dice.random() < 0.8)
         assert waiting.bytes == sum(kept)
-    while waiting:
+    while waiting.bytes:
         waiting.popleft()
     assert (waiting.bytes, waiting._gates) == (0, {})
