@@ -281,7 +281,7 @@ MUTANTS = [
     Mutant(
         "a connection that is full is forgotten",
         SERVER + "network/connections.py",
-        "            self._blocked[connection] = None\n            return False\n",
+        "            self.blocked[connection] = None\n            return False\n",
         "            return False\n",
     ),
     # Jobs, and their leases to workers.
