@@ -16,7 +16,7 @@ test: test-spark test-compiled test-interpreted test-tools  ## set everything up
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
 SPARK = tests/purgatory/spark tests/purgatory/cli/spark tests/test_docs.py
-TOOLS = tests/benchmarks $(wildcard tests/test_build*.py tests/test_*examples.py)
+TOOLS = tests/benchmarks tests/scripts tests/test_build.py $(wildcard tests/test_*examples.py)
 test-interpreted: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS))
 
@@ -117,7 +117,7 @@ $(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	@touch $@
 
 # Built once for all targets that use it, and again when anything in it changes.
-PACKAGED = setup.py build_headers.py build_docstrings.py $(shell find _purgatory_cpython timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
+PACKAGED = setup.py $(shell find scripts/compiling _purgatory_cpython timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
 $(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
 	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
 	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel

@@ -15,8 +15,7 @@ ROOT = Path(__file__).parents[1]
 NEEDED = [
     "MANIFEST.in",
     "setup.py",
-    "build_headers.py",
-    "build_docstrings.py",
+    "scripts",
     "pyproject.toml",
     "README.md",
     "CHANGELOG.md",

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HEADERS = [
-    Path(__file__).parent / "_purgatory_cpython" / name
+    Path(__file__).parents[2] / "_purgatory_cpython" / name
     for name in (
         "_boxing.h",
         "_tracebacks.h",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from build_docstrings import add_docstrings, as_c
+from scripts.compiling.build_docstrings import add_docstrings, as_c
 
 SOURCE = '''"""Say "hello"."""
 

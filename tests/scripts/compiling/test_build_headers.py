@@ -1,14 +1,6 @@
 """build_headers puts its headers into C code as mypyc writes it, and leaves other code alone."""
 
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).parents[1]
-
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "setup.py").exists(), reason="these tests are of the source tree, which is not here"
-)
+from scripts.compiling.build_headers import add_headers
 
 # Shortened, but in the form of mypyc 2.4.
 CODE = """#include <init.c>
@@ -23,8 +15,6 @@ static PyObject *f(void) { return PyLong_FromLongLong(1); }
 
 def test_headers_come_after_mypycs(tmp_path):
     """What was compiled uses them, mypyc's own functions do not; the memory is there at once."""
-    from build_headers import add_headers  # noqa: PLC0415  # not where the package is installed
-
     file = tmp_path / "name.c"
     file.write_text(CODE, encoding="utf-8")
     assert add_headers([str(file)]) == 1
@@ -49,8 +39,6 @@ def test_headers_come_after_mypycs(tmp_path):
 
 def test_other_code_stays(tmp_path):
     """A file that mypyc writes in another form is left alone."""
-    from build_headers import add_headers  # noqa: PLC0415  # as above
-
     file = tmp_path / "name.c"
     file.write_text("int main(void) { return 0; }", encoding="utf-8")
     assert add_headers([str(file)]) == 0
