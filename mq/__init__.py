@@ -2,10 +2,10 @@
 
 Floors, each importing only those below it::
 
-    context socket socket_io poller proxy frame    handles for programs, as in pyzmq
-    devices asyncio                                imported on demand
+    context socket socket_io poller frame devices  handles for programs, as in pyzmq
+    asyncio                                        imported on demand
     sockets/                                       the socket types
-    core/                                          a context: endpoints, slots, reaper, termination
+    core/                                          a context: endpoints, own tree, reaper
     pipes/                                         commands, pipes, flow control, routing
     queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
     constants errors                               names, errors
@@ -20,6 +20,7 @@ from mq import constants
 from mq import errors as error
 from mq.constants import *  # noqa: F403 - pyzmq's names
 from mq.context import Context
+from mq.devices import device, proxy
 from mq.errors import (
     Again,
     ContextTerminated,
@@ -37,7 +38,6 @@ from mq.pipes.commands import Command
 from mq.pipes.message import FINISHED_TRACKER as _FINISHED_TRACKER
 from mq.pipes.message import MessageTracker
 from mq.poller import Poller, select, zmq_poll
-from mq.proxy import device, proxy
 from mq.queues.mailbox import Mailbox
 from mq.queues.signaler import Signaler
 from mq.queues.ypipe import Empty, YPipe

@@ -10,21 +10,10 @@ from typing import Any
 class SerializationMixin:
     """Sends and receives objects through serializers."""
 
-    def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
-        """Send a part."""
-        raise NotImplementedError
-
-    def send_multipart(self, msg_parts: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
-        """Send all parts of a message."""
-        raise NotImplementedError
-
-    def recv(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive a part."""
-        raise NotImplementedError
-
-    def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive all parts of a message."""
-        raise NotImplementedError
+    send: Any
+    send_multipart: Any
+    recv: Any
+    recv_multipart: Any
 
     def send_string(
         self, u: str, flags: int = 0, copy: bool = True, encoding: str = "utf-8", **kwargs: Any

@@ -5,7 +5,7 @@ closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
@@ -16,9 +16,33 @@ from mq.frame import COPY_THRESHOLD
 from mq.option_attributes import OptionAttributes
 from mq.poller import Poller
 from mq.serialization import SerializationMixin
-from mq.socket_context import SocketContext
 from mq.socket_io import SocketIO
 from mq.sockets import TYPES, SocketBase
+
+SocketT = TypeVar("SocketT", bound="Socket")
+
+
+class SocketContext(Generic[SocketT]):
+    """What `bind` and `connect` return: undoes them when its with-block is left."""
+
+    def __init__(self, socket: SocketT, kind: str, address: str) -> None:
+        self.socket = socket
+        self.kind = kind
+        self.addr = address
+
+    def __enter__(self) -> SocketT:
+        return self.socket
+
+    def __exit__(self, *args: object) -> None:
+        if self.socket.closed:
+            return
+        if self.kind == "bind":
+            self.socket.unbind(self.addr)
+        else:
+            self.socket.disconnect(self.addr)
+
+    def __repr__(self) -> str:
+        return f"<SocketContext({self.kind}={self.addr!r})>"
 
 
 class ContextHandle(Protocol):

@@ -1,25 +1,40 @@
 """ContextCore: what the sockets of one context share - options, slots, endpoints, the reaper.
 
 `mq.context.Context` is the handle a program holds; handles, sockets and the reaper refer to this.
-May be called from any thread.  `mq.core.termination` says how a context ends.
+May be called from any thread.
+
+How a context ends: under one hold of the slot lock, no further socket is allowed and every socket
+is sent `Stop`, so that a socket created or closed meanwhile is either among them or refused.  Then
+the reaper is told to terminate, and `term` waits for its `ReapDone`, which comes when the last
+socket has been closed and has ended.
+
+Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from threading import Event, Lock
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from _purgatory_cpython import fork
+from _purgatory_cpython.locks import new_lock
+from _purgatory_cpython.threads import InterruptibleEvent
 from mq.constants import ContextOption, Errno, SocketOption
-from mq.core.abstract_socket import AbstractSocket
 from mq.core.endpoints import Endpoints
+from mq.core.own import AbstractSocket
 from mq.core.reaper import Reaper
-from mq.core.socket_slots import SocketSlots, SocketT
-from mq.core.termination import Termination
 from mq.errors import ContextTerminated, MailboxClosed, ZMQError
-from mq.pipes.commands import Adopt
+from mq.pipes.commands import Adopt, Command, ReapDone, Stop, Term
+from mq.queues.mailbox import Mailbox
+
+SocketT = TypeVar("SocketT", bound=AbstractSocket)
+
+# How many seconds `wait_for_slot` waits for a closed socket to end.
+SLOT_WAIT_S = 1.0
 
 _BLOCKY = int(SocketOption.BLOCKY)  # a context's option that pyzmq lists among a socket's
 _IPV6 = int(SocketOption.IPV6)
@@ -44,6 +59,165 @@ _WRITE_ONLY = {
 #: Contexts by the number that their handles call `underlying`.
 live_contexts: "WeakValueDictionary[int, ContextCore]" = WeakValueDictionary()
 _reaper_numbers = count(1)
+
+
+class SocketSlots:
+    """The sockets of one context that have not ended, by number; a number is never used twice.
+
+    `lock` also guards the decision to terminate the context.
+    """
+
+    def __init__(self) -> None:
+        self.lock: Lock = new_lock()
+        self._waiting: set[Event] = set()  # of threads that wait until a slot is freed
+        self._sockets: dict[int, AbstractSocket] = {}
+        self._numbers = count(1)
+
+    def __len__(self) -> int:
+        return len(self._sockets)
+
+    def __iter__(self) -> Iterator[AbstractSocket]:
+        return iter(list(self._sockets.values()))
+
+    def create(self, check: Callable[[], None], make: Callable[[int], SocketT]) -> SocketT:
+        """Return the socket that `make` returns for a new number, in its slot.
+
+        `check` is called first, under the lock, and raises if there may be no socket.
+        """
+        socket = None
+        try:
+            with self.lock:
+                check()
+                socket = make(next(self._numbers))
+                self._sockets[socket.slot] = socket
+            return socket
+        except OSError as error:
+            raise ZMQError(error.errno) from error
+        except BaseException:  # an interrupt: the caller has nothing that it could close
+            if socket is not None:
+                socket.close()
+            raise
+
+    def wait_for_slot(self) -> bool:
+        """Wait until a closed socket has ended; False if none is closed or none ends in time.
+
+        Threads that create and close sockets without ever waiting can outrun the reaper.
+        """
+        freed = InterruptibleEvent()
+        try:
+            with self.lock:
+                if not any(socket.closed for socket in self._sockets.values()):
+                    return False
+                self._waiting.add(freed)
+            return freed.wait(SLOT_WAIT_S)
+        finally:
+            self._waiting.discard(freed)
+
+    def free(self, socket: AbstractSocket) -> None:
+        """Empty the slot of a socket that has ended.  Called by the reaper."""
+        with self.lock:
+            del self._sockets[socket.slot]
+            waiting = tuple(self._waiting)
+        for freed in waiting:
+            freed.set()
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
+        self.lock = new_lock()
+        self._waiting.clear()
+        for socket in self:
+            socket.disown()
+
+
+class Termination:
+    """The end of one context, and its reaper.  Methods may be called from any thread."""
+
+    def __init__(self, slots: SocketSlots, endpoints: Endpoints) -> None:
+        self.begun: bool = False  # no further socket is allowed; written under the slot lock
+        self.finished: bool = False
+        self._slots = slots
+        self._endpoints = endpoints
+        self._term_lock = new_lock()  # held by the thread that waits in `term`
+        self._reaper: Reaper | None = None  # created with the first socket, under the slot lock
+        self._reaper_done: Mailbox[Command] | None = None  # libzmq's slot 0
+        self._stopped = False  # all sockets and the reaper have been told
+
+    # -- the reaper ----------------------------------------------------------------------------
+
+    def start_reaper(self, name: str) -> None:
+        """Start the reaper's thread, unless it runs.  Called under the slot lock.
+
+        Not before the first socket, and never from a finalizer, which must not start threads.
+        """
+        if self._reaper is None:
+            self._reaper_done = Mailbox()
+            self._reaper = Reaper(self, name)
+        self._reaper.start()
+
+    @property
+    def reaper(self) -> Reaper | None:
+        """The root of the own tree; None before the first socket."""
+        return self._reaper
+
+    @property
+    def has_sockets(self) -> bool:
+        """Whether a socket has not ended yet."""
+        return len(self._slots) > 0
+
+    def report_reaper_done(self) -> None:
+        """Let `term` return.  Called in the reaper's thread, once the last socket has ended."""
+        assert self._reaper_done is not None
+        self._reaper_done.send(ReapDone(self))
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def term(self) -> None:
+        """Fail all sockets, then wait until each has been closed and has ended.
+
+        May be called again after an interrupt, and from several threads.
+        """
+        self.stop_sockets()
+        with self._term_lock:
+            if not self.finished and self._reaper is not None:
+                self._wait_for_reaper(self._reaper)
+            self.finished = True
+
+    def _wait_for_reaper(self, reaper: Reaper) -> None:
+        assert self._reaper_done is not None
+        reaper.start()  # an interrupt may have come before it was started
+        self._reaper_done.head()  # stays there for the next call, should this one be interrupted
+        reaper.join()
+        self._reaper_done.close()
+
+    def request_term(self) -> None:
+        """Have the reaper terminate the context.  Takes no lock and does not wait.
+
+        For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
+        """
+        if self._reaper is not None:
+            _send_unless_closed(self._reaper, Stop(self._reaper))
+
+    def stop_sockets(self) -> None:
+        """Fail all sockets, and tell the reaper to end when they have.  Idempotent."""
+        with self._slots.lock:
+            if self._stopped:
+                return
+            self.begun = True
+            for socket in self._slots:
+                socket.mailbox.send(Stop(socket))
+            if self._reaper is not None:
+                self._endpoints.cancel_all(self._reaper)
+                _send_unless_closed(self._reaper, Term(self._reaper, 0))
+            self._stopped = True  # last: after an interrupt above, everything is done again
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent may hold."""
+        self._term_lock = new_lock()
+
+
+def _send_unless_closed(reaper: Reaper, command: Command) -> None:
+    with suppress(MailboxClosed):  # the reaper has ended meanwhile
+        reaper.mailbox.send(command)
 
 
 class ContextCore:

@@ -13,9 +13,9 @@ Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 
 from _purgatory_cpython.locks import new_lock
 from mq.constants import Errno
-from mq.core.abstract_socket import AbstractSocket
+from mq.core.own import AbstractSocket
 from mq.errors import ZMQError
-from mq.pipes.pending import FarEndOwner
+from mq.pipes.pending_connection import FarEndOwner
 from mq.pipes.pipe import Pipe
 
 

@@ -13,6 +13,8 @@ made again, and can arrive again, after an interrupt.
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
 from mq.pipes.commands import Adopt, Command, Term, TermAck, TermReq
+from mq.pipes.flow_control import HighWaterMarks
+from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 
 
@@ -123,3 +125,53 @@ class Own:
 
     def process_destroy(self) -> None:
         """Release everything.  The last call to the object."""
+
+
+class AbstractSocket(Own):
+    """What the core of a context knows of the socket in slot `slot`; see `mq.sockets.base`."""
+
+    def __init__(self, mailbox: Mailbox[Command], slot: int) -> None:
+        super().__init__(mailbox)
+        self.slot = slot
+        self.closed = False
+
+    # -- read by the other side of a connection, under the lock of `mq.core.endpoints` ---------
+
+    @property
+    def hwms(self) -> HighWaterMarks:
+        """The high-water marks a new connection starts with."""
+        raise NotImplementedError
+
+    @property
+    def routing_id(self) -> bytes:
+        """What a ROUTER at the other end calls this socket; empty: the ROUTER chooses."""
+        raise NotImplementedError
+
+    @property
+    def conflate(self) -> bool:
+        """Whether connections made by this socket keep only the last message."""
+        raise NotImplementedError
+
+    # -- commands, delivered in the owner's thread ---------------------------------------------
+
+    def process_bind(self, pipe: Pipe) -> None:
+        """Own `pipe`, the far end of a connection that another socket made."""
+        raise NotImplementedError
+
+    def process_stop(self) -> None:
+        """Fail all calls but `close` from now on: the context is terminating."""
+        raise NotImplementedError
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Hand the socket over to the reaper.  Any thread; takes no lock."""
+        raise NotImplementedError
+
+    def process_in_reaper(self) -> None:
+        """Deliver the commands that have come.  The reaper only, once the socket is closed."""
+        raise NotImplementedError
+
+    def disown(self) -> None:
+        """Refuse all calls: the socket belongs to the parent process.  In a forked child only."""
+        raise NotImplementedError

@@ -10,8 +10,7 @@ from threading import Lock, Thread, current_thread
 from typing import Protocol, cast
 
 from _purgatory_cpython.threads import InterruptibleThread
-from mq.core.abstract_socket import AbstractSocket
-from mq.core.own import Own
+from mq.core.own import AbstractSocket, Own
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mq.errors import ZMQError
-from mq.pipes.hwm import HighWaterMarks
+from mq.pipes.flow_control import HighWaterMarks
 
 
 class Stoppable(Protocol):

@@ -4,7 +4,7 @@ Each end belongs to the thread of its socket (`mailbox`); the two ends share two
 direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
 far end without an owner: commands to it are kept by its `PendingConnection` until there is one.
 
-Flow control is in `mq.pipes.hwm`.
+Flow control is in `mq.pipes.flow_control`.
 
 The end of a connection, as one side sees it::
 
@@ -37,13 +37,12 @@ from mq.pipes.commands import (
     PipeTerm,
     PipeTermAck,
 )
-from mq.pipes.hwm import FlowControl, HighWaterMarks
+from mq.pipes.flow_control import FlowControl, HighWaterMarks
 from mq.pipes.message import DELIMITER, MessagePart, Part
-from mq.queues.conflate import ConflatePipe
-from mq.queues.ypipe import Empty, YPipe
+from mq.queues.ypipe import ConflatePipe, Empty, YPipe
 
 if TYPE_CHECKING:
-    from mq.pipes.pending import PendingConnection
+    from mq.pipes.pending_connection import PendingConnection
     from mq.queues.mailbox import Mailbox
 
 Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]

@@ -18,11 +18,11 @@ from mq.core.endpoints import inproc_name
 from mq.core.options import Options, Value
 from mq.errors import Again, ZMQError
 from mq.pipes.commands import Call
-from mq.pipes.hwm import HighWaterMarks
-from mq.pipes.load_balancer import OK, Sent
+from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart, Part
-from mq.pipes.pending import PendingConnection
+from mq.pipes.pending_connection import PendingConnection
 from mq.pipes.pipe import Pipe, pipepair
+from mq.pipes.round_robin import OK, Sent
 from mq.sockets.command_loop import CommandLoop
 
 DONTWAIT: Final = 1
@@ -283,20 +283,6 @@ class SocketBase(CommandLoop):
         """Attach the pipe of a socket that has connected to this one."""
         self._attach(pipe)
         self.process_announced(pipe)
-
-    # -- events of pipes ---------------------------------------------------------------------
-
-    def read_activated(self, pipe: Pipe) -> None:
-        """Note that a dry pipe can be read again."""
-        self.xread_activated(pipe)
-
-    def write_activated(self, pipe: Pipe) -> None:
-        """Note that a full pipe can be written again."""
-        self.xwrite_activated(pipe)
-
-    def pipe_connected(self, pipe: Pipe) -> None:
-        """Note that a connection of ours that waited for a bind has been completed."""
-        self.xconnected(pipe)
 
     def pipe_terminated(self, pipe: Pipe) -> None:
         """Note that a pipe is dead."""

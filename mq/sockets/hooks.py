@@ -1,27 +1,34 @@
-"""SocketHooks: what each socket type implements, the methods named x..., as in libzmq.
+"""SocketHooks: what each socket type does its own way; methods named x... as in libzmq.
 
-Called in the thread that owns the socket, by `mq.sockets.base`.
+Called in the thread that owns the socket, by `mq.sockets.base`. By default a socket receives from
+all its pipes in turn and sends nothing.
 """
 
 from mq.constants import Errno
-from mq.core.abstract_socket import AbstractSocket
 from mq.core.options import Value
+from mq.core.own import AbstractSocket
 from mq.errors import ZMQError
-from mq.pipes.load_balancer import Sent
+from mq.pipes.commands import Command
 from mq.pipes.message import Part
 from mq.pipes.pipe import Pipe
+from mq.pipes.round_robin import FairQueue, Sent
+from mq.queues.mailbox import Mailbox
 
 
 class SocketHooks(AbstractSocket):
-    """A socket that can neither send nor receive."""
+    """A socket that receives from its peers in turn, and cannot send."""
+
+    def __init__(self, mailbox: Mailbox[Command], slot: int) -> None:
+        super().__init__(mailbox, slot)
+        self._fair_queue = FairQueue()
 
     def xattach(self, pipe: Pipe) -> None:
         """Note that a connection was made."""
-        raise NotImplementedError
+        self._fair_queue.attach(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """Note that a connection has ended."""
-        raise NotImplementedError
+        self._fair_queue.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:  # noqa: ARG002 - for types that do send
         """Send a part if that can be done at once."""
@@ -32,11 +39,11 @@ class SocketHooks(AbstractSocket):
 
     def xrecv(self) -> Part | None:
         """Receive a part if that can be done at once."""
-        raise ZMQError(Errno.ENOTSUP)
+        return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
         """Whether `xrecv` would return a part."""
-        return False
+        return self._fair_queue.has_in()
 
     def xhas_out(self) -> bool:
         """Whether `xsend` would accept a part."""
@@ -44,16 +51,17 @@ class SocketHooks(AbstractSocket):
 
     def xsource(self) -> Pipe | None:
         """Where the part received last came from."""
-        return None
+        return self._fair_queue.last_pipe
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Note that a pipe that was dry is not."""
+    def read_activated(self, pipe: Pipe) -> None:
+        """Note that a pipe that was dry can be read again."""
+        self._fair_queue.activated(pipe)
 
-    def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that a pipe that was full is not."""
+    def write_activated(self, pipe: Pipe) -> None:
+        """Note that a full pipe can be written again."""
 
-    def xconnected(self, pipe: Pipe) -> None:
-        """Note that the far end of a pipe attached earlier is known now."""
+    def pipe_connected(self, pipe: Pipe) -> None:
+        """Note that the bind that a pipe attached earlier waited for has come."""
 
     def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
         """Set an option of this socket type; False if `option` is another."""

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from mq.constants import SocketType
-from mq.pipes.load_balancer import AGAIN, OK, Sent
 from mq.pipes.message import MessagePart, Part
 from mq.pipes.pipe import Pipe
+from mq.pipes.round_robin import AGAIN, OK, Sent
 from mq.sockets.base import SocketBase
 
 

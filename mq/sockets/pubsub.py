@@ -7,14 +7,14 @@ unsubscribe), then the topic.
 from collections import deque
 from typing import ClassVar
 
-from mq.constants import SocketOption, SocketType
+from mq.constants import Errno, SocketOption, SocketType
 from mq.core.context_core import ContextCore
 from mq.core.options import Value
+from mq.errors import ZMQError
 from mq.pipes.distributor import Distributor
-from mq.pipes.fair_queue import FairQueue
-from mq.pipes.load_balancer import AGAIN, OK, Sent
 from mq.pipes.message import Part, bytes_of, more_of
 from mq.pipes.pipe import Pipe
+from mq.pipes.round_robin import AGAIN, OK, Sent
 from mq.pipes.subscriptions import Subscriptions
 from mq.sockets.base import SocketBase
 
@@ -47,9 +47,9 @@ class Xpub(SocketBase):
             if not pipe.msgs_written:
                 pipe.write_ignoring_hwm(self._welcome)
             pipe.flush()
-        self.xread_activated(pipe)
+        self.read_activated(pipe)
 
-    def xwrite_activated(self, pipe: Pipe) -> None:
+    def write_activated(self, pipe: Pipe) -> None:
         """Note that the pipe has room again."""
         self._distributor.activated(pipe)
 
@@ -64,7 +64,7 @@ class Xpub(SocketBase):
                 self._queue_notification(_UNSUBSCRIBE, topic, None)
             self._subscriptions.remove(topic, pipe, completely=True)
 
-    def xread_activated(self, pipe: Pipe) -> None:
+    def read_activated(self, pipe: Pipe) -> None:
         """Read what a peer sent: subscriptions, their ends, or messages of its own."""
         while True:
             if self._taken is None:
@@ -178,7 +178,7 @@ class Pub(Xpub):
 
     def xrecv(self) -> Part | None:
         """Raise ENOTSUP."""
-        return SocketBase.xrecv(self)
+        raise ZMQError(Errno.ENOTSUP)
 
 
 class Xsub(SocketBase):
@@ -189,7 +189,6 @@ class Xsub(SocketBase):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fair_queue = FairQueue()
         self._distributor = Distributor()
         self._subscriptions: Subscriptions[None] = Subscriptions()
         self._filtering = False  # whether messages that no subscription matches are dropped
@@ -207,11 +206,7 @@ class Xsub(SocketBase):
             pipe.write_ignoring_hwm(b"\1" + topic)
         pipe.flush()
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has messages again."""
-        self._fair_queue.activated(pipe)
-
-    def xwrite_activated(self, pipe: Pipe) -> None:
+    def write_activated(self, pipe: Pipe) -> None:
         """Note that the pipe has room again."""
         self._distributor.activated(pipe)
 
@@ -285,10 +280,6 @@ class Xsub(SocketBase):
     def xhas_in(self) -> bool:
         """Whether a message that a subscription matches is here."""
         return self._fetch() if self._filtering else self._fair_queue.has_in()
-
-    def xsource(self) -> Pipe | None:
-        """Return the pipe the last part came from."""
-        return self._fair_queue.last_pipe
 
 
 class Sub(Xsub):

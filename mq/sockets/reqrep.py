@@ -5,9 +5,9 @@ from typing import ClassVar
 from mq.constants import Errno, SocketOption, SocketType
 from mq.core.context_core import ContextCore
 from mq.errors import ZMQError
-from mq.pipes.load_balancer import OK, Sent
 from mq.pipes.message import ENVELOPE_END, MessagePart, Part, data_of, more_of
 from mq.pipes.pipe import Pipe
+from mq.pipes.round_robin import OK, Sent
 from mq.sockets.router_dealer import Dealer, Router
 
 _SKIP = -1  # `_envelope_position` in a message that is not the reply

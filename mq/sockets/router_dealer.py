@@ -7,22 +7,17 @@ from mq.constants import Errno, SocketOption, SocketType
 from mq.core.context_core import ContextCore
 from mq.core.options import Value
 from mq.errors import ZMQError
-from mq.pipes.fair_queue import FairQueue
-from mq.pipes.load_balancer import AGAIN, OK, LoadBalancer, Sent
 from mq.pipes.message import MessagePart, Part, bytes_of, more_of
 from mq.pipes.pipe import Pipe, PipeState
+from mq.pipes.round_robin import AGAIN, OK, Sent
 from mq.sockets.base import SocketBase
+from mq.sockets.pipeline import Push
 
 
-class Dealer(SocketBase):
+class Dealer(Push):
     """Sends to its peers in turn, and receives from them in turn (round-robin)."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
-
-    def __init__(self, ctx: ContextCore, slot: int) -> None:
-        super().__init__(ctx, slot)
-        self._fair_queue = FairQueue()
-        self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
         """Add a peer; send it an empty message if PROBE_ROUTER is set."""
@@ -30,42 +25,9 @@ class Dealer(SocketBase):
         self._fair_queue.attach(pipe)
         self._load_balancer.attach(pipe)
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has messages again."""
-        self._fair_queue.activated(pipe)
-
-    def xwrite_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
-        self._load_balancer.activated(pipe)
-
-    def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a peer that has gone."""
-        self._fair_queue.terminated(pipe)
-        self._load_balancer.terminated(pipe)
-
-    def xsend(self, part: Part) -> Sent:
-        """Send the part to the next peer in turn that has room."""
-        return self._load_balancer.send(part)
-
-    def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
-        self._load_balancer.rollback()
-
     def xrecv(self) -> Part | None:
         """Receive a part from the next peer in turn."""
         return self._fair_queue.recv()
-
-    def xhas_in(self) -> bool:
-        """Whether a message of some peer is here."""
-        return self._fair_queue.has_in()
-
-    def xhas_out(self) -> bool:
-        """Whether some peer has room."""
-        return self._load_balancer.has_out()
-
-    def xsource(self) -> Pipe | None:
-        """Return the pipe the last part came from."""
-        return self._fair_queue.last_pipe
 
 
 class Router(SocketBase):
@@ -78,7 +40,6 @@ class Router(SocketBase):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self._fair_queue = FairQueue()
         self._id_counter = count(1)
         self._by_id: dict[bytes, Pipe] = {}
         self._id_of: dict[Pipe, bytes] = {}  # the inverse
@@ -96,7 +57,7 @@ class Router(SocketBase):
         if pipe.pending is None:
             self._identify(pipe)
 
-    def xconnected(self, pipe: Pipe) -> None:
+    def pipe_connected(self, pipe: Pipe) -> None:
         """Add a peer whose routing id has become known by a bind."""
         if pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
@@ -144,10 +105,6 @@ class Router(SocketBase):
 
     # -- receiving ---------------------------------------------------------------------------
 
-    def xread_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has messages again."""
-        self._fair_queue.activated(pipe)
-
     def xrecv(self) -> Part | None:
         """Return a routing id, then the parts of the message."""
         if not self._prefetch():
@@ -175,14 +132,7 @@ class Router(SocketBase):
         """Whether a message of some peer is here."""
         return self._prefetched is not None or self._fair_queue.has_in()
 
-    def xsource(self) -> Pipe | None:
-        """Return the pipe the last part came from."""
-        return self._fair_queue.last_pipe
-
     # -- sending -----------------------------------------------------------------------------
-
-    def xwrite_activated(self, pipe: Pipe) -> None:
-        """Do nothing: `xsend` asks the pipe itself."""
 
     def xsend(self, part: Part) -> Sent:
         """Take a routing id, then the parts of the message to that peer.

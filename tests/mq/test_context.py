@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 import mq as zmq
-from mq.core import socket_slots
+from mq.core import context_core
 
 URL = "inproc://context"
 
@@ -174,7 +174,7 @@ def test_max_sockets(ctx, socket):
 
 def test_a_closed_socket_that_does_not_end_makes_no_room(ctx, socket, monkeypatch):
     """EMFILE while a closed socket keeps its slot because its messages are unread."""
-    monkeypatch.setattr(socket_slots, "SLOT_WAIT_S", 0.01)
+    monkeypatch.setattr(context_core, "SLOT_WAIT_S", 0.01)
     ctx.set(zmq.MAX_SOCKETS, 2)
     pull, push = socket(zmq.PULL), socket(zmq.PUSH)
     pull.bind("inproc://a")

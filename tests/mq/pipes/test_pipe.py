@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq.pipes.commands import PipeHwm, PipeTerm, PipeTermAck
-from mq.pipes.hwm import HighWaterMarks
+from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart
 from mq.pipes.pipe import PipeState, pipepair
 from mq.queues.mailbox import Mailbox

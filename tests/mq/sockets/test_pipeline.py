@@ -3,7 +3,7 @@
 import pytest
 
 import mq as zmq
-from mq.pipes.load_balancer import Sent
+from mq.pipes.round_robin import Sent
 from mq.queues.mailbox import Mailbox
 
 URL = "inproc://pipeline"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mq.queues.conflate import ConflatePipe
-from mq.queues.ypipe import Empty
+from mq.queues.ypipe import ConflatePipe, Empty
 
 
 def test_the_last_value_wins():
