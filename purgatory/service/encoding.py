@@ -4,19 +4,39 @@
 rest: an array of its type, in most also `seq`, and in requests a list. Any thread.
 """
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Union
 
 import msgspec
 from msgspec import Raw
 
 from purgatory.service.errors import Malformed
-from purgatory.service.protocol import VERSION, Answer, OperationStatus, OutcomeMessage, Request
+from purgatory.service.protocol import (
+    VERBS,
+    VERSION,
+    Answer,
+    Bye,
+    DeadJob,
+    Failure,
+    Hello,
+    Jobs,
+    OperationStatus,
+    OutcomeMessage,
+    Outcomes,
+    Ping,
+    Push,
+    Request,
+    Welcome,
+)
 
 _M = TypeVar("_M")
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(Request)
-_answers: "Final[msgspec.msgpack.Decoder[Answer]]" = msgspec.msgpack.Decoder(Answer)
+_requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
+    Union[(Hello, Bye, *VERBS)]
+)
+_answers: "Final[msgspec.msgpack.Decoder[Answer | Push]]" = msgspec.msgpack.Decoder(
+    Union[(Welcome, Failure, Outcomes, Ping, Jobs, *[verb.answer for verb in VERBS.values()])]
+)
 
 # MessagePack, by the first byte: how long the header of an array is, and how long the array if that
 # byte says it; and how many bytes a number takes.
@@ -35,7 +55,7 @@ def decode_request(frame: bytes) -> Request:
     return _decode(_requests, frame)
 
 
-def decode_answer(frame: bytes) -> Answer:
+def decode_answer(frame: bytes) -> Answer | Push:
     """Decode a server's message. Raises Malformed."""
     return _decode(_answers, frame)
 
@@ -73,9 +93,10 @@ def unpack_or_raw(raw: Raw) -> Any:
         return raw
 
 
-def unpack_values(message: OperationStatus | OutcomeMessage) -> None:
+def unpack_values(message: OperationStatus | OutcomeMessage | DeadJob) -> None:
     """Decode result and payload in place, as `unpack_or_raw` does."""
-    message.result = unpack_or_raw(message.result)
+    if not isinstance(message, DeadJob):
+        message.result = unpack_or_raw(message.result)
     message.payload = unpack_or_raw(message.payload)
 
 

@@ -6,11 +6,12 @@ add to the end of an array; readers ignore elements that they do not know. All t
 milliseconds, moments in Unix time. Values and payloads are MessagePack that the server stores and
 passes on without looking inside.
 
-Names of classes and fields are not sent. Immutable values and functions; any thread may use them.
+Names of classes and fields are not sent. Any thread may use these. More than 400 lines: the list of
+all messages, which nothing is gained by dividing.
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -29,7 +30,39 @@ else:
     Value = Raw
 
 
-class Submission(Struct, array_like=True, gc=False):
+class Request(Struct, array_like=True):
+    """A message of a client; `seq` is its count of messages."""
+
+    seq: int
+
+
+class Answer(Struct, array_like=True):
+    """What the server answers to a request; `seq` is that of the request."""
+
+    seq: int
+
+
+class CountsAnswer(Answer):
+    """For each item of the request, in order, how many operations it ended."""
+
+    counts: list[int]
+
+
+class DoneAnswer(Answer):
+    """For each item of the request, in order, whether that was done; False: there was none."""
+
+    done: list[bool]
+
+
+class Push(Struct, array_like=True):
+    """A message of the server that answers no request."""
+
+
+class Item(Struct, array_like=True, gc=False):
+    """A part of a message."""
+
+
+class Submission(Item):
     """An operation to submit: waits for `need` of its keys, or expires.
 
     `need` 0: a job, which is leased to a worker when it expires; any of its keys completes it.
@@ -43,7 +76,7 @@ class Submission(Struct, array_like=True, gc=False):
     payload: Raw = Raw(NOTHING)
 
 
-class Completion(Struct, array_like=True, gc=False):
+class Completion(Item):
     """A key to complete, with a value.
 
     `limit`: for at most so many operations. `hold_ms`: for how long it also counts for operations
@@ -56,14 +89,14 @@ class Completion(Struct, array_like=True, gc=False):
     hold_ms: int = 0
 
 
-class TimeoutExtension(Struct, array_like=True, gc=False):
+class TimeoutExtension(Item):
     """An operation to extend: its timeout counts anew from now."""
 
     op_id: str
     timeout_ms: int
 
 
-class KeyFailure(Struct, array_like=True, gc=False):
+class KeyFailure(Item):
     """A key to fail, with the error's type and message."""
 
     key: str
@@ -88,99 +121,85 @@ class Limits(Struct, array_like=True, frozen=True):
 # Requests.
 
 
-class Hello(Struct, array_like=True, tag=1):
+class Hello(Request, tag=1):
     """Name the client; the first message of each connection.
 
     `session`, of version 2: a name for the requests that have the same count `seq`. `takes`:
     whether it handles outcomes that no future of it waits for.
     """
 
-    seq: int
     version: int
     client: str
     session: str = ""
     takes: bool = True  # as a client that does not say
 
 
-class Submit(Struct, array_like=True, tag=2):
+class Submit(Request, tag=2):
     """Have operations wait; one with a known id is answered with its state instead."""
 
-    seq: int
     operations: list[Submission]
 
 
-class Complete(Struct, array_like=True, tag=3):
+class Complete(Request, tag=3):
     """Complete keys, for all clients' operations."""
 
-    seq: int
     completions: list[Completion]
 
 
-class Cancel(Struct, array_like=True, tag=4):
+class Cancel(Request, tag=4):
     """Cancel operations."""
 
-    seq: int
     op_ids: list[str]
 
 
-class Query(Struct, array_like=True, tag=5):
+class Query(Request, tag=5):
     """Ask for the state of operations."""
 
-    seq: int
     op_ids: list[str]
 
 
-class Acknowledge(Struct, array_like=True, tag=6):
+class Acknowledge(Request, tag=6):
     """Acknowledge outcomes, by number: they are not sent again.
 
     There is no answer unless `answer`, of version 2, asks for one.
     """
 
-    seq: int
     outcomes: list[int]
     answer: bool = False
 
 
-class Stats(Struct, array_like=True, tag=7):
+class Stats(Request, tag=7):
     """Ask for the server's figures."""
 
-    seq: int
 
-
-class Bye(Struct, array_like=True, tag=8):
+class Bye(Request, tag=8):
     """End the connection; there is no answer."""
 
-    seq: int
 
+class Extend(Request, tag=9):
+    """Extend operations."""
 
-class Extend(Struct, array_like=True, tag=9):
-    """Extend operations. Of version 2."""
-
-    seq: int
     extensions: list[TimeoutExtension]
 
 
-class Fail(Struct, array_like=True, tag=10):
-    """Fail keys, for all clients' operations. Of version 2."""
+class Fail(Request, tag=10):
+    """Fail keys, for all clients' operations."""
 
-    seq: int
     failures: list[KeyFailure]
 
 
-class Unread(Struct, array_like=True, tag=11):
-    """Ask for the client's outcomes beyond number `after`; takes none away. Of version 2."""
+class Unread(Request, tag=11):
+    """Ask for the client's outcomes beyond number `after`; takes none away."""
 
-    seq: int
     after: int = 0
 
 
-class ReadOperations(Struct, array_like=True, tag=17):
+class ReadOperations(Request, tag=17):
     """Ask for operations in order of submission, beyond number `after`: those that match.
 
     `key`: only those that wait for it. A None matches any.
     """
 
-    seq: int
     after: int = 0
     limit: int = 100
     kind: str | None = None
@@ -201,24 +220,22 @@ class How(IntEnum):
     RETURNED = 2  # not begun, or not finished; the attempt does not count
 
 
-class Lease(Struct, array_like=True, gc=False):
+class Lease(Item):
     """A lease: the number of a job, and the token with which it was given."""
 
     number: int
     token: int
 
 
-class LeaseEnd(Struct, array_like=True, gc=False):
+class LeaseEnd(Lease):
     """The end of a lease. `delay_ms` and `error`: of one that FAILED."""
 
-    number: int
-    token: int
     how: int
     delay_ms: int = 0
     error: str = ""
 
 
-class Work(Struct, array_like=True, tag=12):
+class Work(Request, tag=12):
     """Have jobs of some kinds leased to this connection, at most `room` at a time.
 
     `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
@@ -226,75 +243,49 @@ class Work(Struct, array_like=True, tag=12):
     keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
     """
 
-    seq: int
     kinds: dict[str, int]
     room: int
     lease_ms: int
     detached: bool = False
 
 
-class Keep(Struct, array_like=True, tag=13):
+class Keep(Request, tag=13):
     """Have leases last for another `lease_ms`, from now."""
 
-    seq: int
     leases: list[Lease]
 
 
-class Finish(Struct, array_like=True, tag=14):
+class Finish(Request, tag=14):
     """End leases."""
 
-    seq: int
     ends: list[LeaseEnd]
 
 
-class ReadDead(Struct, array_like=True, tag=15):
+class ReadDead(Request, tag=15):
     """Ask for the client's jobs that were given up, beyond number `after`."""
 
-    seq: int
     after: int = 0
 
 
-class EndDead(Struct, array_like=True, tag=16):
+class EndDead(Request, tag=16):
     """Have jobs that were given up tried again, from the first attempt; `drop`: forget them."""
 
-    seq: int
     numbers: list[int]
     drop: bool = False
 
 
-Request = (
-    Hello
-    | Submit
-    | Complete
-    | Cancel
-    | Query
-    | Acknowledge
-    | Stats
-    | Bye
-    | Extend
-    | Fail
-    | Unread
-    | Work
-    | Keep
-    | Finish
-    | ReadDead
-    | EndDead
-    | ReadOperations
-)
-
 # Replies.
 
 
-class Welcome(Struct, array_like=True, tag=32):
+class Welcome(Answer, tag=32):
     """Answer to `Hello`."""
 
-    seq: int
     version: int
     server: str
     limits: Limits
 
 
-class Refusal(Struct, array_like=True):
+class Refusal(Item):
     """A refused operation of a `Submit`, by its index; see `Refused` for codes."""
 
     index: int
@@ -302,36 +293,29 @@ class Refusal(Struct, array_like=True):
     message: str
 
 
-class Known(Struct, array_like=True):
+class Known(Item):
     """A known operation of a `Submit`, by its index, and its state."""
 
     index: int
     state: str
 
 
-class Submitted(Struct, array_like=True, tag=33):
+class Submitted(Answer, tag=33):
     """Answer to `Submit`: all operations that are not listed are new, and on disk."""
 
-    seq: int
     refused: list[Refusal] = []
     known: list[Known] = []
 
 
-class Completed(Struct, array_like=True, tag=34):
-    """Answer to `Complete`: how many operations each key completed; that is on disk."""
-
-    seq: int
-    counts: list[int]
+class Completed(CountsAnswer, tag=34):
+    """Answer to `Complete`; the ends of the operations are on disk."""
 
 
-class Cancelled(Struct, array_like=True, tag=35):
-    """Answer to `Cancel`: for each whether this cancelled it; False if ended or unknown."""
-
-    seq: int
-    done: list[bool]
+class Cancelled(DoneAnswer, tag=35):
+    """Answer to `Cancel`; False: the operation has ended, or is unknown."""
 
 
-class OperationStatus(Struct, array_like=True):
+class OperationStatus(Item):
     """The state of an operation: pending, completed, failed, expired, cancelled or unknown.
 
     `result` and `payload`: see `OutcomeMessage`. `left_out`: so many bytes of them would have made
@@ -354,46 +338,37 @@ class OperationStatus(Struct, array_like=True):
     left_out: int = 0
 
 
-class States(Struct, array_like=True, tag=36):
+class States(Answer, tag=36):
     """Answer to `Query`."""
 
-    seq: int
     states: list[OperationStatus]
 
 
-class StatsReply(Struct, array_like=True, tag=37):
+class StatsReply(Answer, tag=37):
     """Answer to `Stats`: name -> number."""
 
-    seq: int
     figures: dict[str, int | float]
 
 
-class Failure(Struct, array_like=True, tag=38):
+class Failure(Answer, tag=38):
     """Answer to any request: it was not done. `seq` is nil if it could not be decoded."""
 
-    seq: int | None
+    seq: int | None  # type: ignore[assignment]
     code: str
     message: str
 
 
-class Extended(Struct, array_like=True, tag=39):
-    """Answer to `Extend`: for each whether it was extended; False if ended or unknown."""
-
-    seq: int
-    done: list[bool]
+class Extended(DoneAnswer, tag=39):
+    """Answer to `Extend`; False: the operation has ended, or is unknown."""
 
 
-class Failed(Struct, array_like=True, tag=40):
-    """Answer to `Fail`: how many operations each key ended; that is on disk."""
-
-    seq: int
-    counts: list[int]
+class Failed(CountsAnswer, tag=40):
+    """Answer to `Fail`; the ends of the operations are on disk."""
 
 
-class Operations(Struct, array_like=True, tag=48):
+class Operations(Answer, tag=48):
     """Answer to `ReadOperations`: to go on, ask beyond `after`; None: there are no more."""
 
-    seq: int
     states: list[OperationStatus]
     after: int | None
 
@@ -401,7 +376,7 @@ class Operations(Struct, array_like=True, tag=48):
 # Messages of the server that answer no request.
 
 
-class OutcomeMessage(Struct, array_like=True, gc=False):
+class OutcomeMessage(Item):
     """How an operation ended. `number` is its sequence number, which `Acknowledge` names.
 
     `result` is the value of `by_key` or, with `need` above 1, a map of key -> value; if it failed,
@@ -420,7 +395,7 @@ class OutcomeMessage(Struct, array_like=True, gc=False):
     payload: Value = Raw(NOTHING)
 
 
-class Outcomes(Struct, array_like=True, tag=64):
+class Outcomes(Push, tag=64):
     """Outcomes of the client's operations; sent on each new connection until acknowledged.
 
     `take`: whether the connection is the one that handles those that no future waits for.
@@ -430,45 +405,35 @@ class Outcomes(Struct, array_like=True, tag=64):
     take: bool = True
 
 
-class UnreadOutcomes(Struct, array_like=True, tag=41):
+class UnreadOutcomes(Answer, tag=41):
     """Answer to `Unread`: the first ones beyond `after`, in order; none: there are no more."""
 
-    seq: int
     outcomes: list[OutcomeMessage]
 
 
-class Acknowledged(Struct, array_like=True, tag=42):
+class Acknowledged(Answer, tag=42):
     """Answer to `Acknowledge`, if asked for: how many of the outcomes were unread."""
 
-    seq: int
     count: int
 
 
-class Ping(Struct, array_like=True, tag=65):
+class Ping(Push, tag=65):
     """No content; a failing send shows the server that the connection has gone."""
 
 
-class Working(Struct, array_like=True, tag=43):
+class Working(Answer, tag=43):
     """Answer to `Work`."""
 
-    seq: int
+
+class Kept(DoneAnswer, tag=44):
+    """Answer to `Keep`; False: the lease has ended, and the job is another's now."""
 
 
-class Kept(Struct, array_like=True, tag=44):
-    """Answer to `Keep`: for each whether it is held; False: it has ended, and is another's now."""
-
-    seq: int
-    done: list[bool]
+class Finished(DoneAnswer, tag=45):
+    """Answer to `Finish`: whether the lease was held until now; the end is on disk."""
 
 
-class Finished(Struct, array_like=True, tag=45):
-    """Answer to `Finish`: for each whether it was held until now; that is on disk."""
-
-    seq: int
-    done: list[bool]
-
-
-class DeadJob(Struct, array_like=True, gc=False):
+class DeadJob(Item):
     """A job that was given up, with the error of its last attempt."""
 
     number: int
@@ -482,21 +447,17 @@ class DeadJob(Struct, array_like=True, gc=False):
     payload: Value = Raw(NOTHING)
 
 
-class DeadJobs(Struct, array_like=True, tag=46):
+class DeadJobs(Answer, tag=46):
     """Answer to `ReadDead`: the first ones, in order of their numbers; none: there are no more."""
 
-    seq: int
     jobs: list[DeadJob]
 
 
-class DeadEnded(Struct, array_like=True, tag=47):
-    """Answer to `EndDead`: for each whether it was there; that is on disk."""
-
-    seq: int
-    done: list[bool]
+class DeadEnded(DoneAnswer, tag=47):
+    """Answer to `EndDead`: whether the job was there; its end is on disk."""
 
 
-class LeasedJob(Struct, array_like=True, gc=False):
+class LeasedJob(Item):
     """A job that is leased. `attempt` counts from 1; `token` grows with each lease of any job."""
 
     number: int
@@ -509,31 +470,43 @@ class LeasedJob(Struct, array_like=True, gc=False):
     payload: Value = Raw(NOTHING)
 
 
-class Jobs(Struct, array_like=True, tag=66):
+class Jobs(Push, tag=66):
     """Jobs that are leased to this connection from now on, for the `lease_ms` that it asked for."""
 
     jobs: list[LeasedJob]
 
 
-Answer = (
-    Welcome
-    | Submitted
-    | Completed
-    | Cancelled
-    | States
-    | StatsReply
-    | Failure
-    | Outcomes
-    | Ping
-    | Extended
-    | Failed
-    | UnreadOutcomes
-    | Acknowledged
-    | Working
-    | Kept
-    | Finished
-    | DeadJobs
-    | DeadEnded
-    | Jobs
-    | Operations
-)
+# What belongs to a verb.
+
+
+class Verb(NamedTuple):
+    """What belongs to a request, but for `Hello` and `Bye`: its answer, and who may send it when.
+
+    `right`: that the client's key needs. `version`: of the protocol, from which on servers know it.
+    `is_batch`: one message makes many calls, each of them an item of its only list.
+    """
+
+    answer: type[Answer]
+    right: str
+    version: int = VERSION
+    is_batch: bool = True
+
+
+#: Every verb of a client, by the type of its request.
+VERBS: Final[dict[type[Request], Verb]] = {
+    Submit: Verb(Submitted, "submit", version=1),
+    Complete: Verb(Completed, "complete", version=1),
+    Cancel: Verb(Cancelled, "submit", version=1),
+    Query: Verb(States, "read", version=1),
+    Acknowledge: Verb(Acknowledged, "submit", is_batch=False),  # in version 1 without an answer
+    Stats: Verb(StatsReply, "read", version=1, is_batch=False),
+    Extend: Verb(Extended, "submit"),
+    Fail: Verb(Failed, "complete"),
+    Unread: Verb(UnreadOutcomes, "read", is_batch=False),
+    Work: Verb(Working, "work", is_batch=False),
+    Keep: Verb(Kept, "work"),
+    Finish: Verb(Finished, "work"),
+    ReadDead: Verb(DeadJobs, "read", is_batch=False),
+    EndDead: Verb(DeadEnded, "work", is_batch=False),
+    ReadOperations: Verb(Operations, "read", is_batch=False),
+}

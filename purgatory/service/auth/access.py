@@ -4,49 +4,14 @@ Immutable, so any thread may use it; the network thread asks for each request.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, Self
 
 from purgatory.service.errors import KeysError, NotAllowed
-from purgatory.service.protocol import (
-    Acknowledge,
-    Cancel,
-    Complete,
-    EndDead,
-    Extend,
-    Fail,
-    Finish,
-    Keep,
-    Query,
-    ReadDead,
-    ReadOperations,
-    Request,
-    Stats,
-    Submit,
-    Unread,
-    Work,
-)
+from purgatory.service.protocol import VERBS, Request
 
 #: The rights in the order of the documentation; `administer` includes the others.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
-#: Which right a request needs. `Hello` and `Bye` need none.
-_REQUIRED: Final[Mapping[type, str]] = {
-    Submit: "submit",
-    Extend: "submit",
-    Cancel: "submit",
-    Acknowledge: "submit",
-    Complete: "complete",
-    Fail: "complete",
-    Query: "read",
-    Stats: "read",
-    Unread: "read",
-    ReadDead: "read",
-    ReadOperations: "read",
-    Work: "work",
-    Keep: "work",
-    Finish: "work",
-    EndDead: "work",
-}
 # Names that the allow list can hold: printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
 
@@ -119,11 +84,11 @@ class Access:
 
     def check_request(self, request: Request) -> None:
         """Raise NotAllowed unless the key may send this request."""
-        required = _REQUIRED.get(type(request))
-        if required is not None and required not in self._granted:
+        verb = VERBS.get(type(request))
+        if verb is not None and verb.right not in self._granted:
             kind = type(request).__name__.lower()
             raise NotAllowed(
-                f"{kind} needs the right {required!r}; this key has {', '.join(self.rights)}"
+                f"{kind} needs the right {verb.right!r}; this key has {', '.join(self.rights)}"
             )
 
     def __eq__(self, other: object) -> bool:

@@ -14,31 +14,21 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
-from purgatory.service import protocol
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
-from purgatory.service.encoding import encode, unpack, unpack_or_raw, unpack_values
+from purgatory.service.encoding import encode, unpack, unpack_values
 from purgatory.service.errors import ServiceError
 from purgatory.service.protocol import (
-    Acknowledge,
+    VERBS,
+    Answer,
     Complete,
-    DeadEnded,
     DeadJobs,
     EndDead,
-    Extend,
-    Fail,
-    Finish,
-    Finished,
-    Keep,
-    Kept,
+    Operations,
     OutcomeMessage,
-    ReadDead,
-    ReadOperations,
     Request,
-    Stats,
-    Unread,
-    Work,
-    Working,
+    States,
+    UnreadOutcomes,
 )
 from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
 
@@ -47,25 +37,15 @@ CALLS_PER_MESSAGE: Final = 512
 #: High-water mark: more calls than this may not be unsent when a batch is opened.
 BACKLOG: Final = 50_000
 
-#: Requests of which each call is a message of its own.
-_ONE_CALL: Final = (Stats, Unread, Acknowledge, Work, ReadDead, EndDead, ReadOperations)
-#: Requests that a server of version 1 does not know.
-_OF_VERSION_2: Final = (
-    Extend,
-    Fail,
-    Unread,
-    Acknowledge,
-    Work,
-    Keep,
-    Finish,
-    ReadDead,
-    EndDead,
-    ReadOperations,
-)
-
-
+# The fields of answers that hold values of programs.
+_WITH_VALUES: Final[dict[type[Answer], str]] = {
+    States: "states",
+    Operations: "states",
+    UnreadOutcomes: "outcomes",
+    DeadJobs: "jobs",
+}
 RequestType = type[Request]
-#: An item of the request (None for stats, fields of those that have several), and its reply.
+#: An item of a batch, or the fields of a request that makes one call; and its reply.
 Call = tuple[Any, ReplyFuture[Any]]
 
 _I = TypeVar("_I")
@@ -171,7 +151,7 @@ class CallBatch:
 
 def calls_per_message(request: RequestType) -> int:
     """Return how many calls of a kind one message can make, at most."""
-    return 1 if request in _ONE_CALL else CALLS_PER_MESSAGE
+    return CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
 
 
 class CallGroup:
@@ -186,18 +166,9 @@ class CallGroup:
     def encode(self, seq: int) -> bytes:
         """Return the message that makes all of the calls."""
         request: Any = self.request
-        items = [item for item, _ in self.calls]
-        if request is Stats:
-            return encode(Stats(seq))
-        if request is Unread:
-            return encode(Unread(seq, items[0]))
-        if request is Acknowledge:
-            return encode(Acknowledge(seq, items[0], answer=True))
-        if request in (Work, EndDead, ReadOperations):
-            return encode(request(seq, *items[0]))
-        if request is ReadDead:
-            return encode(ReadDead(seq, items[0]))
-        return encode(request(seq, items))
+        if VERBS[request].is_batch:
+            return encode(request(seq, [item for item, _ in self.calls]))
+        return encode(request(seq, *self.calls[0][0]))
 
     def take_unknown(self) -> list[Call]:
         """Remove and return the calls that a server of version 1 of the protocol does not know."""
@@ -216,64 +187,35 @@ class CallGroup:
         """Whether a caller waits for any of the calls, or has callbacks added to one."""
         return any(future._observed for _, future in self.calls)
 
-    def resolve(self, answer: Any) -> None:
+    def resolve(self, answer: Answer) -> None:
         """Give each call what the answer says to it; all answers but that to submissions."""
-        for (_, future), result in zip(self.calls, _results(answer), strict=True):
-            resolve(future, result)
+        result = _result(answer)
+        if not VERBS[self.request].is_batch:
+            result = [sum(result) if self.request is EndDead else result]
+        for (_, future), one in zip(self.calls, result, strict=True):
+            resolve(future, one)
 
 
 def _is_of_version_1(request: RequestType, call: Call) -> bool:
     if request is Complete:
         completion = call[0]
         return completion.limit is None and not completion.hold_ms
-    return request not in _OF_VERSION_2
+    return VERBS[request].version == 1
 
 
-def _results(answer: Any) -> Sequence[Any]:
-    """Return the results in an answer, in the order of the calls."""
-    if isinstance(answer, (protocol.Completed, protocol.Failed)):
-        return answer.counts
-    if isinstance(answer, (protocol.Cancelled, protocol.Extended, Kept, Finished)):
-        return answer.done
-    if isinstance(answer, protocol.States):
-        return _as_values(answer.states)
-    if isinstance(answer, Working):
-        return [None]
-    return [_only_result(answer)]
+def _result(answer: Answer) -> Any:
+    """Return the only field of an answer, or the answer if it has none or several.
 
-
-def _only_result(answer: Any) -> Any:
-    """Return the result of a request of which each call is a message of its own."""
-    if isinstance(answer, protocol.StatsReply):
-        return answer.figures
-    if isinstance(answer, protocol.Acknowledged):
-        return answer.count
-    if isinstance(answer, DeadEnded):
-        return sum(answer.done)
-    if isinstance(answer, DeadJobs):
-        return _payloads_as_values(answer.jobs)
-    if isinstance(answer, protocol.Operations):
-        _as_values(answer.states)
-        return answer
-    return _as_values(answer.outcomes)
-
-
-def _payloads_as_values(jobs: list[Any]) -> list[Any]:
-    """Return jobs with their payloads alone, decoded."""
-    for job in jobs:
-        if len(job.payload) > 1:
-            job.payload = unwrap(job.payload)[1]
-        job.payload = unpack_or_raw(job.payload)
-    return jobs
-
-
-def _as_values(messages: list[Any]) -> list[Any]:
-    """Return outcomes or states with their payloads alone, decoded as the results are."""
-    for message in messages:
-        if len(message.payload) > 1:
-            message.payload = unwrap(message.payload)[1]
-        unpack_values(message)
-    return messages
+    The values of programs in it are decoded, and have lost the context of a trace.
+    """
+    name = _WITH_VALUES.get(type(answer))
+    if name is not None:
+        for message in getattr(answer, name):
+            if len(message.payload) > 1:
+                message.payload = unwrap(message.payload)[1]
+            unpack_values(message)
+    fields = answer.__struct_fields__
+    return getattr(answer, fields[1]) if len(fields) == 2 else answer
 
 
 def resolve(future: ReplyFuture[Any], result: object) -> None:

@@ -144,7 +144,7 @@ class LaterCalls:
 
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
         """Like `dead_jobs`, but returns the future of its answer at once."""
-        return self._call(ReadDead, after)
+        return self._call(ReadDead, (after,))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Like `retry_dead`, but returns the future of its answer at once.
@@ -195,14 +195,14 @@ class LaterCalls:
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
         """Like `unread`, but returns the future of its answer at once."""
-        return self._call(Unread, after)
+        return self._call(Unread, (after,))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Like `acknowledge`, but returns the future of its answer at once.
 
         In one message: a server refuses more than its `max_items` numbers.
         """
-        return self._call(Acknowledge, [*numbers])
+        return self._call(Acknowledge, ([*numbers], True))
 
     def list_page_later(
         self,
@@ -220,7 +220,7 @@ class LaterCalls:
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Like `stats`, but returns the future of its answer at once."""
-        return self._call(Stats, None)
+        return self._call(Stats, ())
 
     def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
         if self._batcher.open_batch is None:

@@ -143,7 +143,7 @@ def test_a_message_holds_calls_of_one_kind_in_order(talk):
     talk.defer("a")
     count = talk.ask(Complete, Completion("k"))
     done = talk.ask(Cancel, "a")
-    talk.ask(Stats)
+    talk.ask(Stats, ())
     kinds = []
     while messages := talk.sent():
         for message in messages:
@@ -402,7 +402,7 @@ def test_a_server_of_version_1():
     held = talk.ask(Complete, Completion("k", hold_ms=5))
     extended = talk.ask(Extend, TimeoutExtension("o", 5))
     failed = talk.ask(Fail, KeyFailure("k", "Error"))
-    unread, acknowledged = talk.ask(Unread, 0), talk.ask(Acknowledge, [1])
+    unread, acknowledged = talk.ask(Unread, (0,)), talk.ask(Acknowledge, ([1], True))
     talk.defer("o")
     sent = talk.sent()
     assert [type(message) for message in sent] == [Complete, Submit]
